@@ -1,0 +1,258 @@
+"""The nouns every layer shares: prompts, queries, decodings, completions, and the seams.
+
+Layer 0: the standard library only. Frozen values; protocols for whatever does the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from residua.errors import InputError
+
+Role = Literal["forget", "retain", "holdout"]
+Source = Literal["original", "benchmark", "file", "rules", "model"]
+AdaptiveMode = Literal["running", "two_pass"]
+FinishReason = Literal["stop", "stop_string", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One item of a benchmark: a question and what a leak of it would say.
+
+    `id` is unique within its benchmark and stable between runs. `answer` is None where the
+    benchmark has none; a scorer that needs one refuses the prompt.
+    """
+
+    id: str
+    question: str
+    answer: str | None = None
+    split: str = ""
+    role: Role = "forget"
+    keywords: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    paraphrases: tuple[str, ...] = ()
+    paraphrased_answer: str | None = None
+    perturbed_answers: tuple[str, ...] = ()
+    alternate_answers: tuple[str, ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise InputError("a prompt needs an `id`, got an empty one. Number the rows.")
+        if not self.question.strip():
+            raise InputError(
+                f"prompt {self.id!r} has an empty question. Remove the row or fill it in."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One text put to the model for a prompt: its question, or a rewriting of it."""
+
+    id: str
+    prompt_id: str
+    text: str
+    source: Source = "original"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """The named output distribution; every bound is about exactly one.
+
+    The next-token distribution is softmax(logits / temperature), cut to the `top_k` likeliest
+    tokens (0: all), then to the smallest set of them that holds mass `top_p` of what is left,
+    ties by token id, renormalised. Temperature 0 is greedy, ties to the lowest id. No penalties.
+
+    `adaptive_temperature` is the confidence threshold c_T of Scholten et al. (2025), section 5.
+    `running`: a step is greedy when the mean over the tokens so far, this one included, of the
+    largest T = 1 untruncated probability exceeds c_T. `two_pass`: a prompt is greedy altogether
+    when its greedy completion's mean exceeds c_T.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 200
+    adaptive_temperature: float | None = None
+    adaptive_mode: AdaptiveMode = "running"
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", tuple(self.stop))
+        _require(
+            math.isfinite(self.temperature) and self.temperature >= 0,
+            "temperature", self.temperature, "0 (greedy) or a positive number",
+        )  # fmt: skip
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "a number in (0, 1]; 1 keeps all")
+        _require(self.top_k >= 0, "top_k", self.top_k, "a whole number, 0 to keep all")
+        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        threshold = self.adaptive_temperature
+        _require(
+            threshold is None or 0 < threshold <= 1,
+            "adaptive_temperature", threshold, "a number in (0, 1], or None",
+        )  # fmt: skip
+        _require(
+            self.adaptive_mode in ("running", "two_pass"),
+            "adaptive_mode", self.adaptive_mode, "'running' or 'two_pass'",
+        )  # fmt: skip
+        _require(all(self.stop), "stop", self.stop, "strings that are not empty")
+
+    @property
+    def greedy(self) -> bool:
+        """True if this decoding puts all its mass on one completion per query."""
+        return self.temperature == 0 or self.top_k == 1
+
+    @property
+    def name(self) -> str:
+        """A short unambiguous name: what is not said is at its default."""
+        parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
+        if self.top_k:
+            parts.append(f"top-k={self.top_k}")
+        if self.top_p < 1:
+            parts.append(f"top-p={self.top_p:g}")
+        if self.adaptive_temperature is not None:
+            parts.append(f"adaptive={self.adaptive_temperature:g}")
+            if self.adaptive_mode != "running":
+                parts.append(self.adaptive_mode)
+        return " ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON holds it."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return values | {"stop": list(self.stop)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Decoding:
+        """The inverse of `to_dict`; an unknown key is refused."""
+        unknown = set(values) - {f.name for f in fields(cls)}
+        _require(not unknown, "decoding", sorted(unknown), "only the fields of Decoding")
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One distinct output of a query within one chunk of draws, with how often it was drawn.
+
+    `logprob` is the natural log-probability of the whole sequence under the decoding,
+    `model_logprob` under the untruncated T = 1 model, both including the end token where one
+    was drawn; None where an engine has none. `finish_reason`: `stop` (the model's end token),
+    `stop_string`, or `length`. `token_ids` includes the end token; `text` does not, and ends
+    before a stop string.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] | None
+    count: int
+    chunk: int = 0
+    logprob: float | None = None
+    model_logprob: float | None = None
+    finish_reason: FinishReason = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """All completions of one query under one decoding; counts add up to `n`.
+
+    `missing` draws were asked for and never came (a request that failed): they count against
+    every claim. `greedy` tells that one completion is the whole distribution.
+    """
+
+    query: Query
+    decoding: Decoding
+    completions: tuple[Completion, ...]
+    missing: int = 0
+
+    @property
+    def n(self) -> int:
+        """Draws, the missing ones included."""
+        return sum(c.count for c in self.completions) + self.missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A query an engine could not sample: `reason` names the prefix where it broke."""
+
+    query: Query
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Which draws of a query to make: how many in each numbered chunk, under which key.
+
+    The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
+    """
+
+    sizes: tuple[int, ...]
+    first_chunk: int = 0
+    seed: int = 0
+    purpose: str = "score"
+
+    @property
+    def n(self) -> int:
+        return sum(self.sizes)
+
+
+@dataclass(slots=True)
+class Usage:
+    """What sampling cost: distinct prefixes forwarded, tokens drawn, prompt tokens read."""
+
+    forwards: int = 0
+    sampled_tokens: int = 0
+    prompt_tokens: int = 0
+    draws: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: Usage) -> None:
+        """Add another part's cost to this one."""
+        self.forwards += other.forwards
+        self.sampled_tokens += other.sampled_tokens
+        self.prompt_tokens += other.prompt_tokens
+        self.draws += other.draws
+        self.seconds += other.seconds
+        self.notes += [n for n in other.notes if n not in self.notes]
+
+
+@runtime_checkable
+class Generate(Protocol):
+    """The seam every engine fills: draw completions of queries under one decoding."""
+
+    usage: Usage
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What was run: weights digest, dtype, template, versions; equal means same law."""
+        ...
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        """Yield one Sample or Failure for each query, in any order."""
+        ...
+
+
+class Scorer(Protocol):
+    """h: completion × prompt → [0, 1]; 1 always means full leak."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in results; settings that change h are part of it."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """The declared range: {0, 1} if true, else [0, 1]; it decides which bound is used."""
+        ...
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """One score a text; None where it could not decide. A string is the true answer."""
+        ...
+
+
+def _require(condition: bool, name: str, value: object, want: str) -> None:
+    if not condition:
+        raise InputError(f"`{name}` must be {want}, got {value!r}.")
