@@ -1,0 +1,311 @@
+"""n ancestral samples for one forward per distinct prefix, many prompts together.
+
+A live prefix carries how many of the draws of each chunk stand on it. One forward gives its
+next-token distribution; every draw on it picks a token by inverse CDF from its own uniform; the
+draws that agree form a child. Every draw sees the same conditional distributions, with its own
+independent uniforms, as it would alone, so the leaves have exactly the law of n independent
+ancestral samples (the chain rule, draw by draw), for one forward per distinct prefix.
+
+Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
+queries in the forest change them.
+
+Scheduling: queries advance in the order of admission, all rows of a query together. A query
+waits while its children would not fit beside the prefixes already held; the oldest never waits.
+So at most `rows` prefixes are held, plus the widest single query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from residua.errors import InputError
+from residua.sampling import philox
+from residua.sampling.model import Handles, PrefixModel
+from residua.sampling.next_token import pick
+from residua.types import Decoding, Draws, FinishReason, Usage
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ended = Callable[[tuple[int, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A prompt to sample from: its query's id, which keys the draws, and its token ids."""
+
+    query_id: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A completed sequence: how often each chunk drew it, and how likely it was.
+
+    `counts[c]` belongs to the c-th chunk of the draws. `confidence` is the mean over its tokens
+    of the largest T = 1 next-token probability.
+    """
+
+    token_ids: tuple[int, ...]
+    counts: tuple[int, ...]
+    logprob: float
+    model_logprob: float
+    confidence: float
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All leaves of one root; or, where logits were unusable, the prefix at which it broke."""
+
+    root: int
+    leaves: tuple[Leaf, ...]
+    broken_at: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Live prefixes with the draws on them; rows of one query together, oldest query first.
+
+    Per row: its query, the handle of the prefix without the last token of `path`, the generated
+    token ids, their digest, and sums over them. Per draw group, rows ascending: `count[i]` draws
+    of chunk number `chunk[i]` stand on prefix `row[i]`.
+    """
+
+    query: Ints
+    parent: Handles
+    path: list[tuple[int, ...]]
+    digest: tuple[philox.Words, philox.Words]
+    logprob: Floats
+    model_logprob: Floats
+    p_max_sum: Floats
+    row: Ints
+    chunk: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def take(self, rows: Ints) -> _Rows:
+        """These rows, in ascending order, with their draws."""
+        position = np.full(len(self), -1)
+        position[rows] = np.arange(len(rows))
+        mine = position[self.row] >= 0
+        return _Rows(
+            query=self.query[rows],
+            parent=self.parent[rows],
+            path=[self.path[i] for i in rows],
+            digest=(self.digest[0][rows], self.digest[1][rows]),
+            logprob=self.logprob[rows],
+            model_logprob=self.model_logprob[rows],
+            p_max_sum=self.p_max_sum[rows],
+            row=position[self.row[mine]],
+            chunk=self.chunk[mine],
+            count=self.count[mine],
+        )
+
+    @staticmethod
+    def join(parts: Sequence[_Rows]) -> _Rows:
+        """All rows of several, regrouped by query."""
+        shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
+        return _Rows(
+            query=np.concatenate([p.query for p in parts]),
+            parent=np.concatenate([p.parent for p in parts]),
+            path=[path for p in parts for path in p.path],
+            digest=(
+                np.concatenate([p.digest[0] for p in parts]),
+                np.concatenate([p.digest[1] for p in parts]),
+            ),
+            logprob=np.concatenate([p.logprob for p in parts]),
+            model_logprob=np.concatenate([p.model_logprob for p in parts]),
+            p_max_sum=np.concatenate([p.p_max_sum for p in parts]),
+            row=np.concatenate([p.row + s for p, s in zip(parts, shifts, strict=True)]),
+            chunk=np.concatenate([p.chunk for p in parts]),
+            count=np.concatenate([p.count for p in parts]),
+        )
+
+
+class Forest:
+    """Samples many prompts under one decoding; the module's text says how and why it is exact.
+
+    `rows` bounds the prefixes forwarded at a time and, but for the widest query, those held.
+    `ended` tells, where the decoding has stop strings, whether generated ids contain one.
+    """
+
+    def __init__(
+        self,
+        model: PrefixModel,
+        decoding: Decoding,
+        draws: Draws,
+        *,
+        rows: int = 1024,
+        ended: Ended | None = None,
+    ) -> None:
+        if rows < 1:
+            raise InputError(f"`rows` must be at least 1, got {rows}.")
+        if min(draws.sizes, default=0) < 1:
+            raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
+        if decoding.stop and ended is None:
+            raise InputError("a decoding with stop strings needs `ended`. Pass one.")
+        self.usage = Usage()
+        self._model, self._decoding, self._draws = model, decoding, draws
+        self._rows, self._ended = rows, ended if decoding.stop else None
+        self._eos = np.array(sorted(model.eos_token_ids), dtype=np.int64)
+        self._keys: dict[int, NDArray[np.uint64]] = {}
+        self._leaves: dict[int, list[Leaf]] = {}
+        self._broken: dict[int, tuple[int, ...]] = {}
+
+    def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
+        """Yield one Tree for each root, as they finish."""
+        waiting = list(range(len(roots)))[::-1]
+        live: list[_Rows] = []
+        while waiting or live:
+            while waiting and sum(map(len, live)) < self._rows:
+                number = waiting.pop()
+                live.append(self._admit(number, roots[number]))
+            frontier = _by_query(_Rows.join(live))
+            chosen = self._choose(frontier)
+            live = [frontier.take(np.flatnonzero(~chosen))]
+            live += self._advance(frontier.take(np.flatnonzero(chosen)))
+            live = [self._without_broken(rows) for rows in live]
+            live = [rows for rows in live if len(rows)]
+            open_queries = {int(q) for rows in live for q in np.unique(rows.query)}
+            for number in sorted(set(self._leaves) - open_queries):
+                leaves = tuple(sorted(self._leaves.pop(number), key=lambda leaf: leaf.token_ids))
+                broken_at = self._broken.pop(number, None)
+                yield Tree(number, () if broken_at is not None else leaves, broken_at)
+
+    def _admit(self, number: int, root: Root) -> _Rows:
+        """Read a prompt and make its first split."""
+        handle, logits = self._model.prefill(root.token_ids)
+        draws = self._draws
+        chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
+        keys = [philox.stream_key(draws.seed, draws.purpose, root.query_id, c) for c in chunks]
+        self._keys[number] = np.array(keys, dtype=np.uint64)
+        self._leaves[number] = []
+        self.usage.prompt_tokens += len(root.token_ids)
+        self.usage.draws += draws.n
+        start = _Rows(
+            query=np.array([number]),
+            parent=np.array([-1]),
+            path=[()],
+            digest=(np.array([philox.ROOT[0]]), np.array([philox.ROOT[1]])),
+            logprob=np.zeros(1),
+            model_logprob=np.zeros(1),
+            p_max_sum=np.zeros(1),
+            row=np.zeros(len(draws.sizes), dtype=np.int64),
+            chunk=np.arange(len(draws.sizes)),
+            count=np.array(draws.sizes, dtype=np.int64),
+        )
+        return self._split(start, np.array([handle]), logits)
+
+    def _choose(self, frontier: _Rows) -> NDArray[np.bool_]:
+        """The rows to forward now: query by query, while their children fit."""
+        queries, first, sizes = np.unique(frontier.query, return_index=True, return_counts=True)
+        held = [
+            len(np.unique(frontier.parent[a : a + n])) for a, n in zip(first, sizes, strict=True)
+        ]
+        total = sum(held)
+        chosen = np.zeros(len(queries), dtype=bool)
+        for i, size in enumerate(sizes):
+            after = total - held[i] + size
+            if i == 0 or after <= self._rows:
+                chosen[i], total = True, after
+        return np.repeat(chosen, sizes)
+
+    def _advance(self, rows: _Rows) -> list[_Rows]:
+        """Forward these rows, a budget at a time; their children that go on."""
+        takes_over = np.zeros(len(rows), dtype=bool)
+        takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
+        tokens = np.array([path[-1] for path in rows.path])
+        children = []
+        for start in range(0, len(rows), self._rows):
+            part = np.arange(start, min(start + self._rows, len(rows)))
+            handles, logits = self._model.extend(rows.parent[part], tokens[part], takes_over[part])
+            self.usage.forwards += len(part)
+            children.append(self._split(rows.take(part), handles, logits))
+        return children
+
+    def _split(self, rows: _Rows, handles: Handles, logits: torch.Tensor) -> _Rows:
+        """Draw the next token of every draw on `rows`; keep the leaves, return the rest."""
+        keys = np.stack([self._keys[int(q)] for q in rows.query])[rows.row, rows.chunk]
+        digest = (rows.digest[0][rows.row], rows.digest[1][rows.row])
+        u = philox.uniforms((keys[:, 0], keys[:, 1]), digest, rows.count)
+        depth = np.array([len(path) + 1 for path in rows.path])
+        draw_row = np.repeat(rows.row, rows.count)
+        picks = pick(logits, self._decoding, draw_row, u, (rows.p_max_sum, depth))
+        self.usage.sampled_tokens += len(u)
+        for i in np.flatnonzero(picks.broken):
+            self._broken.setdefault(int(rows.query[i]), rows.path[i])
+
+        # one child per (row, token), one group of draws per (row, token, chunk)
+        child_code = draw_row * self._model.vocab_size + picks.tokens
+        codes, example, child = np.unique(child_code, return_index=True, return_inverse=True)
+        width = len(self._draws.sizes)
+        group_code = child * width + np.repeat(rows.chunk, rows.count)
+        groups, count = np.unique(group_code, return_counts=True)
+        parent_row, token = np.divmod(codes, self._model.vocab_size)
+        low, high = philox.extend_prefix(
+            (rows.digest[0][parent_row], rows.digest[1][parent_row]), token, depth[parent_row]
+        )
+        children = _Rows(
+            query=rows.query[parent_row],
+            parent=handles[parent_row],
+            path=[(*rows.path[r], t) for r, t in zip(parent_row, token.tolist(), strict=True)],
+            digest=(low, high),
+            logprob=rows.logprob[parent_row] + picks.logprob[example],
+            model_logprob=rows.model_logprob[parent_row] + picks.model_logprob[example],
+            p_max_sum=rows.p_max_sum[parent_row] + picks.p_max[parent_row],
+            row=groups // width,
+            chunk=groups % width,
+            count=count,
+        )
+        ended = self._keep_leaves(children)
+        going = children.take(np.flatnonzero(~ended))
+        self._model.release(np.setdiff1d(handles, going.parent))
+        return going
+
+    def _keep_leaves(self, rows: _Rows) -> NDArray[np.bool_]:
+        """File the rows that end here as leaves; tell which they are."""
+        depth = np.array([len(path) for path in rows.path])
+        stop = np.isin([path[-1] for path in rows.path], self._eos)
+        string = np.zeros_like(stop)
+        if self._ended is not None:
+            string = np.array([self._ended(path) for path in rows.path]) & ~stop
+        ended: NDArray[np.bool_] = stop | string | (depth == self._decoding.max_new_tokens)
+        width = len(self._draws.sizes)
+        counts = np.zeros((len(rows), width), dtype=np.int64)
+        counts[rows.row, rows.chunk] = rows.count
+        for i in np.flatnonzero(ended):
+            leaf = Leaf(
+                token_ids=rows.path[i],
+                counts=tuple(counts[i].tolist()),
+                logprob=float(rows.logprob[i]),
+                model_logprob=float(rows.model_logprob[i]),
+                confidence=float(rows.p_max_sum[i] / depth[i]),
+                finish_reason="stop" if stop[i] else "stop_string" if string[i] else "length",
+            )
+            self._leaves[int(rows.query[i])].append(leaf)
+        return ended
+
+    def _without_broken(self, rows: _Rows) -> _Rows:
+        """The rows of queries whose logits were usable so far; the others are released."""
+        if not self._broken:
+            return rows
+        broken = np.isin(rows.query, list(self._broken))
+        self._model.release(np.unique(rows.parent[broken]))
+        return rows.take(np.flatnonzero(~broken))
+
+
+def _by_query(rows: _Rows) -> _Rows:
+    """The same rows, those of one query together, in order of admission."""
+    order = np.argsort(rows.query, kind="stable")
+    if np.array_equal(order, np.arange(len(rows))):
+        return rows
+    return _Rows.join(
+        [rows.take(np.sort(order[rows.query[order] == q])) for q in np.unique(rows.query)]
+    )
