@@ -51,12 +51,21 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One text put to the model for a prompt: its question, or a rewriting of it."""
+    """One text put to the model for a prompt: its question, or a rewriting of it.
+
+    `prefix` opens the answer for the model; it is no part of a completion.
+    """
 
     id: str
     prompt_id: str
     text: str
     source: Source = "original"
+    prefix: str = ""
+
+    @classmethod
+    def original(cls, prompt: Prompt) -> Query:
+        """The prompt's own question, under the prompt's id."""
+        return cls(id=prompt.id, prompt_id=prompt.id, text=prompt.question, prefix=prompt.prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +150,8 @@ class Completion:
     `model_logprob` under the untruncated T = 1 model, both including the end token where one
     was drawn; None where an engine has none. `finish_reason`: `stop` (the model's end token),
     `stop_string`, or `length`. `token_ids` includes the end token; `text` does not, and ends
-    before a stop string.
+    before a stop string. `confidence` is the mean over the tokens of the largest T = 1
+    next-token probability.
     """
 
     text: str
@@ -150,6 +160,7 @@ class Completion:
     chunk: int = 0
     logprob: float | None = None
     model_logprob: float | None = None
+    confidence: float | None = None
     finish_reason: FinishReason = "stop"
 
 
@@ -158,7 +169,7 @@ class Sample:
     """All completions of one query under one decoding; counts add up to `n`.
 
     `missing` draws were asked for and never came (a request that failed): they count against
-    every claim. `greedy` tells that one completion is the whole distribution.
+    every claim.
     """
 
     query: Query
@@ -218,14 +229,29 @@ class Usage:
         self.notes += [n for n in other.notes if n not in self.notes]
 
 
+class Progress(Protocol):
+    """Told how far a long step is: `done` of `total` units, with a word on what they are."""
+
+    def __call__(self, phase: str, done: float, total: float, unit: str = "") -> None: ...
+
+
+def silent(phase: str, done: float, total: float, unit: str = "") -> None:
+    """The `Progress` that shows nothing."""
+
+
 @runtime_checkable
 class Generate(Protocol):
     """The seam every engine fills: draw completions of queries under one decoding."""
 
     usage: Usage
 
+    @property
     def fingerprint(self) -> dict[str, Any]:
         """What was run: weights digest, dtype, template, versions; equal means same law."""
+        ...
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Refuse, before anything costly, what cannot be sampled."""
         ...
 
     def generate(

@@ -1,0 +1,77 @@
+"""The command line. `--help` imports nothing heavy: every command loads what it needs itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+
+from residua import __version__
+from residua.errors import ResiduaError
+
+# name: (module, one line for --help); the module has a click command of that name
+COMMANDS = {
+    "demo": ("demo", "The whole story on a built-in model and data set, in minutes."),
+    "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
+    "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
+    "score": ("steps", "Score the completions of a run."),
+    "bound": ("steps", "Bound the scores of a run."),
+    "report": ("steps", "Write the HTML report of a run, and print its table."),
+    "plan": ("steps", "How many samples a guarantee needs."),
+}
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"residua.cli.{COMMANDS[name][0]}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="residua")
+def group() -> None:
+    """How much does a language model still leak?
+
+    residua samples a model's whole output distribution, scores every completion in [0, 1] and
+    reports bounds that hold, beside the greedy answer that hides the leak.
+
+    Exit status: 0 done, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run the
+    same command again).
+    """
+
+
+def main() -> None:
+    """Entry point: errors of ours are one message and an exit status, not a traceback."""
+    sys.exit(run(lambda: group(standalone_mode=False)))
+
+
+def run(command: Callable[[], Any]) -> int:
+    """Call `command`; the exit status it deserves."""
+    try:
+        command()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except ResiduaError as error:
+        click.echo(f"residua: {error}", err=True)
+        return error.exit_status
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("residua: stopped. Run the same command again to go on from here.", err=True)
+        return 3
+    return 0

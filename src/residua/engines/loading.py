@@ -1,0 +1,307 @@
+"""Models from disk or hub, complete or not at all, and back to disk whole.
+
+transformers loads a checkpoint that lacks a tensor with a warning and random weights in its
+place; such a model looks perfectly unlearned. Here it is refused, as is whatever else would make
+the model another one than the user named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from residua.errors import InputError, ModelError
+
+DTYPES = ("float32", "bfloat16", "float16", "auto")
+DEVICES = ("cpu", "cuda", "auto")
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+# What a config says of the file it came from, not of the model.
+_CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
+_TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
+# Generation settings that cannot change which token comes next.
+_HARMLESS = frozenset({"transformers_version", "use_cache"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A causal language model ready to run, with what names it.
+
+    `eos_token_ids` end a completion. `context_length` is None where the config has none. Two
+    equal fingerprints mean the same next-token law, wherever the files lie.
+    """
+
+    model: Any
+    tokenizer: Any
+    eos_token_ids: frozenset[int]
+    context_length: int | None
+    fingerprint: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    folder: Path
+    weights: tuple[Path, ...]
+    gguf: str | None = None
+
+
+def load_model(
+    location: str,
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load the model at `location`: a folder, a `.gguf` file (dequantised), or a hub name.
+
+    Guarantees that every tensor of the model came from safetensors or GGUF files with its own
+    name and shape. Of the checkpoint's generation config only the special token ids are kept, so
+    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Raises
+    InputError for an unknown dtype or device, ModelError for a model that cannot be used; what
+    the files alone can tell is told before any weight is read.
+    """
+    torch_device = _device(device)
+    _require_member("dtype", dtype, DTYPES)
+    files = _find(location)
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    extra: dict[str, Any] = {"use_safetensors": True}
+    if files.gguf:
+        common |= {"gguf_file": files.gguf}
+        extra = _gguf_settings()
+    with quiet(), _refusing(location):
+        tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
+        model, info = AutoModelForCausalLM.from_pretrained(
+            files.folder,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # to be refused below, by name
+            **common,
+            **extra,
+        )
+    _require_complete(location, info)
+    ignored = _strip_generation_config(model)
+    model = model.to(torch_device).eval()
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_token_ids=_eos_token_ids(model, tokenizer),
+        context_length=getattr(model.config, "max_position_embeddings", None),
+        fingerprint=_fingerprint(model, tokenizer, files) | {"generation_config_ignored": ignored},
+    )
+
+
+def save_model(
+    model: Any, tokenizer: Any, path: Path, *, files: Mapping[str, str] | None = None
+) -> None:
+    """Write a model folder whole: into a temporary sibling, then renamed to `path`.
+
+    `files` (name to text) are written beside the weights. Raises InputError if `path` exists.
+    """
+    if path.exists():
+        raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
+    partial = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700, parents=True)
+    with quiet():
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+    for name, text in (files or {}).items():
+        (partial / name).write_text(text, encoding="utf-8")
+    partial.rename(path)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and load reports off the terminal meanwhile."""
+    logging = transformers.utils.logging
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _require_member(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}.")
+
+
+def _device(device: str) -> torch.device:
+    _require_member("device", device, DEVICES)
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise ModelError("`device` is 'cuda' but torch sees no GPU. Use 'cpu' or 'auto'.")
+    return torch.device("cuda" if available and device != "cpu" else "cpu")
+
+
+def _find(location: str) -> _Files:
+    """The files of a model, checked as far as that goes without reading weights."""
+    path = Path(location).expanduser()
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
+        return _Files(path.parent, (path,), gguf=path.name)
+    folder = path if path.is_dir() else _download(location)
+    _require_model_folder(folder)
+    weights = _weight_files(folder)
+    for file in weights:
+        _require_readable(file)
+    return _Files(folder, weights)
+
+
+def _download(location: str) -> Path:
+    if location.startswith((".", "/", "~")) or location.count("/") > 1:
+        raise ModelError(f"there is no model folder `{location}`. Check the path.")
+    try:
+        return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"`{location}` is no folder here, and the hub did not give it: {_line(error)} "
+            "Check the name and the network, or name a folder."
+        ) from error
+
+
+def _require_model_folder(folder: Path) -> None:
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise ModelError(
+            f"`{folder}` is a PEFT adapter. Merge it into its base model with peft's "
+            "`merge_and_unload` and save that: residua loads whole models."
+        )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"`{folder}` has no config.json. Name a model folder.")
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise ModelError(
+            f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
+            "Save the model's tokenizer beside it."
+        )
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    if (folder / _WEIGHTS).is_file():
+        return (folder / _WEIGHTS,)
+    if (folder / _INDEX).is_file():
+        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        return tuple(folder / name for name in sorted(set(shards)))
+    raise ModelError(
+        f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
+        "Only safetensors weights are loaded: convert others with `save_pretrained`."
+    )
+
+
+def _require_readable(file: Path) -> None:
+    """Check a safetensors file's header against its size; reads no weights."""
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"`{file}` is missing, cut short or damaged ({_line(error)}). "
+            "Copy or download it again."
+        ) from error
+
+
+@contextmanager
+def _refusing(location: str) -> Iterator[None]:
+    """What transformers raises for a bad checkpoint has many types; all mean the same here."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+        remedy = "Check the model's files and the installed version of transformers."
+        if "trust_remote_code" in str(error):
+            remedy = "It needs code of its own: read that code, then pass --trust-remote-code."
+        raise ModelError(f"`{location}` cannot be loaded: {_line(error)} {remedy}") from error
+
+
+def _require_complete(location: str, info: Mapping[str, Any]) -> None:
+    mismatched = [name for name, *_ in info["mismatched_keys"]]
+    for kind, names in (
+        ("lacks", info["missing_keys"]),
+        ("has unknown", info["unexpected_keys"]),
+        ("has misshapen", mismatched),
+    ):
+        if names:
+            some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+            raise ModelError(
+                f"`{location}` {kind} tensors ({len(names)}): {some}. It would run with weights "
+                "that are not its own. Use the complete checkpoint of this architecture."
+            )
+
+
+def _gguf_settings() -> dict[str, Any]:
+    # Since transformers can compute on packed blocks, dense weights must be asked for.
+    config = getattr(transformers, "GgufConfig", None)
+    return {"quantization_config": config(dequantize=True)} if config else {}
+
+
+def _strip_generation_config(model: Any) -> dict[str, Any]:
+    """Leave the model's token ids in its generation config; return what else was there."""
+    given = model.generation_config.to_diff_dict()
+    kept = {key: value for key, value in given.items() if key in _TOKEN_IDS}
+    model.generation_config = GenerationConfig(**kept)
+    return {
+        key: value
+        for key, value in sorted(given.items())
+        if key not in _TOKEN_IDS | _HARMLESS and not key.startswith(("_", "output_"))
+    }
+
+
+def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    of_model = model.generation_config.eos_token_id
+    listed = of_model if isinstance(of_model, list) else [of_model]
+    return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
+
+
+def _fingerprint(model: Any, tokenizer: Any, files: _Files) -> dict[str, Any]:
+    config = {k: v for k, v in model.config.to_dict().items() if k not in _CONFIG_ORIGIN}
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    special = json.dumps([tokenizer.special_tokens_map, tokenizer.chat_template], default=str)
+    return {
+        "weights": _weights_digest(tuple((f, *_version(f)) for f in files.weights)),
+        "config": _digest(json.dumps(config, sort_keys=True, default=str)),
+        "tokenizer": _digest(words + special),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def _version(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@lru_cache
+def _weights_digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    """SHA-256 over the weight files in order; size and time of change key the cache."""
+    total = hashlib.sha256()
+    for file, *_ in files:
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,125 @@
+"""How a question becomes the tokens a model reads, and an answer the tokens it is scored on.
+
+Prompt and answer are tokenised apart, so no token ever spans the boundary between them. Needs
+no torch: the tokenizer comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import jinja2
+
+from residua.errors import InputError, ModelError
+
+Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
+
+BASE_TEMPLATE = "Question: {question}\nAnswer: "
+# Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
+DATE_STRING = "10 Apr 2025"
+_PLACEHOLDER = "{question}"
+_MARK = "residua-mark"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    """The rule that turns a question into a prompt.
+
+    A tokenizer that has a chat template uses it, with its special tokens and with `system` as
+    system message when one is given; any other puts the question into `template` (None:
+    `BASE_TEMPLATE`). `chat` True insists on the chat template, False on the plain one.
+    """
+
+    template: str | None = None
+    system: str | None = None
+    chat: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.template is not None and _PLACEHOLDER not in self.template:
+            raise InputError(
+                f"`template` must contain {_PLACEHOLDER}, got {self.template!r}. "
+                f"Write it where the question goes, as in {BASE_TEMPLATE!r}."
+            )
+
+    def uses_chat(self, tokenizer: Tokenizer) -> bool:
+        """True if prompts for this tokenizer are made by its chat template.
+
+        Raises InputError where `chat` is True and the tokenizer has none.
+        """
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        if self.chat and not has_template:
+            raise InputError(
+                "`chat` is True but the tokenizer has no chat template. "
+                "Use the instruct model, or leave `chat` out for the plain template."
+            )
+        return has_template and self.chat is not False
+
+    def encode(self, tokenizer: Tokenizer, question: str, prefix: str = "") -> list[int]:
+        """Token ids of the generation prompt for `question`.
+
+        `prefix` opens the answer for the model: it follows the prompt, tokenised apart. Plain
+        prompts begin with the tokenizer's BOS token if it adds one.
+        """
+        opening = tokenizer.encode(prefix, add_special_tokens=False) if prefix else []
+        if self.uses_chat(tokenizer):
+            return [*self._chat(tokenizer, question), *opening]
+        # Not str.format: braces in a question or elsewhere in the template are plain text.
+        text = (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
+        return [*_bos(tokenizer), *tokenizer.encode(text, add_special_tokens=False), *opening]
+
+    def encode_answer(self, tokenizer: Tokenizer, answer: str) -> list[int]:
+        """Token ids of `answer` and the end token: what a scored or trained answer is made of."""
+        return [*tokenizer.encode(answer, add_special_tokens=False), self.end_token_id(tokenizer)]
+
+    def end_token_id(self, tokenizer: Tokenizer) -> int:
+        """The token that ends an answer: the chat template's end of turn, else the EOS token.
+
+        Raises ModelError if the tokenizer has neither.
+        """
+        if self.uses_chat(tokenizer):
+            turn = _end_of_turn(tokenizer)
+            if turn is not None:
+                return turn
+        if tokenizer.eos_token_id is None:
+            raise ModelError(
+                "the tokenizer has no end token (`eos_token` is None). "
+                "Set one in its tokenizer_config.json."
+            )
+        return int(tokenizer.eos_token_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, for fingerprints and run files."""
+        return asdict(self)
+
+    def _chat(self, tokenizer: Tokenizer, question: str) -> list[int]:
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        try:
+            ids = tokenizer.apply_chat_template(
+                [*system, {"role": "user", "content": question}],
+                add_generation_prompt=True,
+                return_dict=False,
+                date_string=DATE_STRING,
+            )
+        except jinja2.TemplateError as error:
+            raise InputError(
+                f"the model's chat template refused the prompt (system message {self.system!r}): "
+                f"{error}. Try without a system message."
+            ) from error
+        return list(ids)
+
+
+def _bos(tokenizer: Tokenizer) -> list[int]:
+    # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
+    added = tokenizer.encode("", add_special_tokens=True)[:1]
+    return added if added == [tokenizer.bos_token_id] else []
+
+
+def _end_of_turn(tokenizer: Tokenizer) -> int | None:
+    """The special token right after an assistant's message, or None if the template has none."""
+    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
+    rendered = tokenizer.apply_chat_template(turn, tokenize=False, date_string=DATE_STRING)
+    tail = rendered.rpartition(_MARK)[2].lstrip()
+    ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
+    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return int(ids[0]) if ids and ids[0] in special else None

@@ -1,0 +1,53 @@
+"""Scores: no model of the engine runs; only distinct completions are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from residua.scorers import check_prompts, digest, make_scorer, score_texts
+from residua.store import Arm, Run
+from residua.types import Progress, Prompt, Scorer, silent
+
+
+def scorers_for(specs: Sequence[str], prompts: Sequence[Prompt]) -> tuple[Scorer, ...]:
+    """The scorers named, each checked against every prompt before anything is run."""
+    scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
+    for scorer in scorers:
+        check_prompts(scorer, prompts)
+    return scorers
+
+
+def slug(scorer: Scorer) -> str:
+    """The name of a scorer's files: readable, and different where its settings are."""
+    readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
+    return f"{readable}-{digest(scorer)}"
+
+
+def score_arm(arm: Arm, scorer: Scorer) -> None:
+    """Score all completions of an arm, unless their scores are there."""
+    prompts = {prompt.id: prompt for prompt in arm.run.prompts}
+    prompt_of = {query.id: prompts[query.prompt_id] for query in arm.run.queries}
+
+    def score_part(table: Any) -> list[float | None]:
+        query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
+        rows: dict[str, list[int]] = {}
+        for i, query_id in enumerate(query_ids):
+            rows.setdefault(query_id, []).append(i)
+        scores: list[float | None] = [None] * len(texts)
+        for query_id, mine in rows.items():
+            found = score_texts(scorer, [texts[i] for i in mine], prompt_of[query_id])
+            for i, value in zip(mine, found, strict=True):
+                scores[i] = value
+        return scores
+
+    arm.score(scorer.name, slug(scorer), score_part)
+
+
+def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
+    """Score every arm of a run with every scorer."""
+    jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
+    for i, (arm, scorer) in enumerate(jobs):
+        progress("scoring", i, len(jobs), "arms × scorers")
+        score_arm(arm, scorer)
+    progress("scoring", len(jobs), len(jobs), "arms × scorers")

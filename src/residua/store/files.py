@@ -1,0 +1,57 @@
+"""Writing so that a file is there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FOLDER_MODE = 0o700  # forget-set answers are secrets
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, and what lies above it, readable by its owner alone."""
+    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file, flush it to disk, then rename it to `path`."""
+    make_folder(path.parent)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        with partial.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file whole."""
+    write_whole(path, lambda partial: _put(partial, text))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file whole; keys keep their order."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file that cannot be used out of the way; nothing is deleted."""
+    number = 1
+    while (target := path.with_name(f"{path.name}.set-aside-{number}")).exists():
+        number += 1
+    path.rename(target)
+    return target
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

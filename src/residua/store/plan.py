@@ -1,0 +1,63 @@
+"""How the draws of an arm are cut into parts: the unit of work, of storage and of resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from residua.errors import InputError
+
+CHUNK = 1024  # draws under one key
+_PART_DRAWS = 8 * CHUNK  # a part advances together; more of them share batches, fewer get lost
+_PART_QUERIES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some queries and some of their chunks: `sizes[i]` draws in chunk `first_chunk` + i."""
+
+    number: int
+    query_ids: tuple[str, ...]
+    sizes: tuple[int, ...]
+    first_chunk: int
+
+    @property
+    def draws(self) -> int:
+        return len(self.query_ids) * sum(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """n draws of every query, `chunk` under one key, `queries` × `chunks` of them in a part.
+
+    Fixed when the run is planned, so that a part done again is the same work wherever it runs.
+    """
+
+    n: int
+    chunk: int
+    queries: int
+    chunks: int
+
+    @classmethod
+    def of(cls, n: int) -> Plan:
+        """The plan for n draws a query."""
+        if n < 1:
+            raise InputError(f"`n` must be at least 1 draw per question, got {n}.")
+        size = min(n, CHUNK)
+        queries = max(1, min(_PART_QUERIES, _PART_DRAWS // n))
+        return cls(n, size, queries, max(1, _PART_DRAWS // (queries * size)))
+
+    def parts(self, query_ids: Sequence[str]) -> tuple[Part, ...]:
+        """All parts, in the order of the queries."""
+        whole, rest = divmod(self.n, self.chunk)
+        sizes = (self.chunk,) * whole + ((rest,) if rest else ())
+        cuts = [
+            (tuple(query_ids[q : q + self.queries]), sizes[c : c + self.chunks], c)
+            for q in range(0, len(query_ids), self.queries)
+            for c in range(0, len(sizes), self.chunks)
+        ]
+        return tuple(Part(i, *cut) for i, cut in enumerate(cuts))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,136 @@
+"""Parquet files with what made them in their metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from residua.errors import ResiduaError
+from residua.store.files import write_whole
+from residua.types import Completion, Failure, Prompt, Query, Sample
+
+_META = b"residua"
+_TEXTS = pa.list_(pa.string())
+
+COMPLETIONS = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("chunk", pa.int32()),
+        ("count", pa.int64()),
+        ("text", pa.string()),
+        ("token_ids", pa.list_(pa.int32())),
+        ("logprob", pa.float64()),
+        ("model_logprob", pa.float64()),
+        ("confidence", pa.float64()),
+        ("finish_reason", pa.string()),
+    ]
+)
+SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
+QUERIES = pa.schema([(f.name, pa.string()) for f in fields(Query)])
+PROMPTS = pa.schema(
+    [
+        (f.name, pa.list_(_TEXTS) if f.name == "examples" else _TEXTS)
+        if str(f.type).startswith("tuple")
+        else (f.name, pa.string())
+        for f in fields(Prompt)
+    ]
+)
+
+
+class DamagedError(ResiduaError):
+    """A file of the run is cut short, altered, or of another run."""
+
+
+def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> None:
+    """Write a table whole, with `meta` and a digest of its contents."""
+    stored = {**meta, "digest": digest(table)}
+    table = table.replace_schema_metadata({_META: json.dumps(stored).encode()})
+    write_whole(path, lambda partial: pq.write_table(table, partial, compression="zstd"))
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """What made the file. Raises DamagedError if it is no whole Parquet file of ours."""
+    try:
+        raw = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedError(f"`{path}` is not a whole Parquet file ({_line(error)})") from error
+    if _META not in raw:
+        raise DamagedError(f"`{path}` was not written by residua")
+    meta: dict[str, Any] = json.loads(raw[_META])
+    return meta
+
+
+def read_table(path: Path) -> pa.Table:
+    """The table; raises DamagedError unless its contents are those that were written."""
+    meta = read_meta(path)
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedError(f"`{path}` cannot be read ({_line(error)})") from error
+    if digest(table) != meta["digest"]:
+        raise DamagedError(f"`{path}` was changed after it was written")
+    return table
+
+
+def digest(table: pa.Table) -> str:
+    """SHA-256 over column names and values."""
+    total = hashlib.sha256()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        total.update(json.dumps([name, column.to_pylist()]).encode())
+    return total.hexdigest()
+
+
+def completions_table(samples: Sequence[Sample]) -> pa.Table:
+    """One row a completion, queries in the order given."""
+    names = [f.name for f in fields(Completion)]
+    rows = [
+        {"query_id": s.query.id} | {name: getattr(c, name) for name in names}
+        for s in samples
+        for c in s.completions
+    ]
+    return pa.Table.from_pylist(rows, schema=COMPLETIONS)
+
+
+def prompts_table(prompts: Sequence[Prompt]) -> pa.Table:
+    """One row a prompt."""
+    return _values_table(prompts, PROMPTS)
+
+
+def queries_table(queries: Sequence[Query]) -> pa.Table:
+    """One row a query."""
+    return _values_table(queries, QUERIES)
+
+
+def prompts_of(table: pa.Table) -> tuple[Prompt, ...]:
+    """The inverse of `prompts_table`."""
+    return tuple(Prompt(**{k: _frozen(v) for k, v in row.items()}) for row in table.to_pylist())
+
+
+def queries_of(table: pa.Table) -> tuple[Query, ...]:
+    """The inverse of `queries_table`."""
+    return tuple(Query(**row) for row in table.to_pylist())
+
+
+def failures_of(results: Sequence[Sample | Failure]) -> dict[str, str]:
+    """Reasons by query id."""
+    return {r.query.id: r.reason for r in results if isinstance(r, Failure)}
+
+
+def _values_table(values: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    rows = [{name: getattr(value, name) for name in schema.names} for value in values]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]
