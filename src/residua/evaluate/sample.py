@@ -98,11 +98,12 @@ def import_control(run: Run, source: Path) -> None:
     The completions are copied, so the run stays complete in itself.
     """
     other = Run.open(source)
-    if other.record["benchmark"] != run.record["benchmark"]:
+    theirs, ours = other.record["benchmark"], run.record["benchmark"]
+    if theirs["sha256"] != ours["sha256"]:
         raise MixError(
-            f"the control run `{source}` is about other questions "
-            f"({other.record['benchmark']['spec']}) than `{run.path}` "
-            f"({run.record['benchmark']['spec']}). Evaluate the control on the same benchmark."
+            f"the control run `{source}` is about other questions ({theirs['name']}, "
+            f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
+            "Evaluate the control on the same benchmark."
         )
     renamed = {
         name: CONTROL + name.removeprefix(TARGET) for name in other.arms if name.startswith(TARGET)

@@ -70,10 +70,11 @@ class Run:
         """Open the run at `path` if `record` made it, or begin it.
 
         Raises MixError, naming the difference, where another command made what lies there.
+        Where the same questions came from (`origin`) may differ.
         """
         if (path / "run.json").exists():
             run = cls.open(path)
-            _require_same(path, {k: run.record.get(k) for k in record}, dict(record))
+            _require_same(path, _questions(run.record), _questions(record))
             return run
         if path.exists() and any(_is_foreign(file) for file in path.iterdir()):
             raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
@@ -106,6 +107,19 @@ class Run:
         """The arms planned so far, by name."""
         return {name: Arm(self, name, spec) for name, spec in self.record["arms"].items()}
 
+    def write_estimates(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store the table of estimates, replacing an older one."""
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
+        tables.write_table(self.path / "estimates.parquet", table, {})
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """The stored estimates, one dictionary a row."""
+        file = self.path / "estimates.parquet"
+        if not file.exists():
+            raise InputError(f"`{self.path}` has no estimates. Run `residua bound` first.")
+        rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
+        return rows
+
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
@@ -134,7 +148,7 @@ class Arm:
     @property
     def identity(self) -> str:
         """A digest of all that determines the arm's completions."""
-        made_by = [self.run.record["benchmark"], self.name, _identity(self.spec)]
+        made_by = [self.run.record["benchmark"]["sha256"], self.name, _identity(self.spec)]
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
 
     def missing_parts(self) -> list[Part]:
@@ -262,6 +276,11 @@ class Arm:
 def _is_foreign(file: Path) -> bool:
     """True unless the file may be left over from a run that was killed as it began."""
     return file.name not in _FIRST_FILES and file.suffix != ".partial"
+
+
+def _questions(record: Mapping[str, Any]) -> dict[str, Any]:
+    benchmark = {k: v for k, v in record["benchmark"].items() if k != "origin"}
+    return {"benchmark": benchmark, "inputs": record["inputs"]}
 
 
 def _identity(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,26 @@ COMPLETIONS = pa.schema(
     ]
 )
 SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
+ESTIMATES = pa.schema(
+    [
+        ("arm", pa.string()),
+        ("scorer", pa.string()),
+        ("query_id", pa.string()),
+        ("parameter", pa.float64()),
+        ("estimand", pa.string()),
+        ("target", pa.string()),
+        ("value", pa.float64()),
+        ("lower", pa.float64()),
+        ("upper", pa.float64()),
+        ("confidence", pa.float64()),
+        ("side", pa.string()),
+        ("n", pa.int64()),
+        ("missing", pa.int64()),
+        ("method", pa.string()),
+        ("seed", pa.int64()),
+        ("stopping", pa.string()),
+    ]
+)
 QUERIES = pa.schema([(f.name, pa.string()) for f in fields(Query)])
 PROMPTS = pa.schema(
     [

@@ -1,0 +1,177 @@
+"""The main verb: how much does a model leak? Sample, score, bound; each step resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.engines import Prompting, open_engine
+from residua.errors import IncompleteError, InputError
+from residua.evaluate.bound import Row, bound_run
+from residua.evaluate.sample import (
+    CONTROL,
+    CONTROL_GREEDY,
+    GREEDY,
+    TARGET,
+    arm_names,
+    begin,
+    import_control,
+    plan_arm,
+    sample_arm,
+)
+from residua.evaluate.score import score_run, scorers_for
+from residua.store import Run
+from residua.types import Decoding, Generate, Progress, silent
+
+__all__ = ["ModelSettings", "Row", "bound_run", "evaluate", "sample", "score_run", "scorers_for"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How models are loaded and prompted; None leaves the benchmark's or the model's own way."""
+
+    dtype: str = "float32"
+    device: str = "cpu"
+    trust_remote_code: bool = False
+    template: str | None = None
+    system: str | None = None
+
+    def open(self, model: str, benchmark: Benchmark) -> Generate:
+        """The engine for `model`, prompting as the benchmark says where the user did not."""
+        prompting = Prompting(
+            template=self.template or benchmark.template,
+            system=benchmark.system if self.system is None else self.system,
+            chat=False if self.template else None,
+        )
+        return open_engine(
+            model,
+            prompting,
+            dtype=self.dtype,
+            device=self.device,
+            trust_remote_code=self.trust_remote_code,
+        )
+
+
+def evaluate(
+    model: str | Generate,
+    benchmark: str | Benchmark,
+    *,
+    out: str | Path,
+    n: int = 1024,
+    decoding: Decoding | Sequence[Decoding] | None = None,
+    scorers: Sequence[str] = (),
+    control: str | Path | Generate | None = None,
+    seed: int = 0,
+    confidence: float = 0.99,
+    settings: ModelSettings | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """Sample, score and bound `model` on the evaluated questions of `benchmark`.
+
+    n draws of every question under each decoding (default: T = 1, nothing truncated, the
+    benchmark's length), and the greedy answer beside them. `control`, a model that never saw the
+    forget set or a finished run of one, is drawn alike, and the excess over it bounded. Scores
+    and estimates go into the run directory `out`; the same call goes on where it was stopped.
+
+    Raises InputError before a model is loaded where it can, MixError where `out` holds another
+    run, IncompleteError at the end where some questions could not be sampled.
+    """
+    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+    chosen = scorers_for(scorers or default_scorers(task), task.prompts)
+    stats_confidence(confidence)
+    run = sample(
+        model,
+        task,
+        out=out,
+        n=n,
+        decoding=decoding,
+        control=control,
+        seed=seed,
+        settings=settings,
+        progress=progress,
+    )
+    score_run(run, chosen, progress)
+    bound_run(run, chosen, confidence=confidence, seed=seed, progress=progress)
+    require_complete(run)
+    return run
+
+
+def sample(
+    model: str | Generate,
+    benchmark: str | Benchmark,
+    *,
+    out: str | Path,
+    n: int = 1024,
+    decoding: Decoding | Sequence[Decoding] | None = None,
+    control: str | Path | Generate | None = None,
+    seed: int = 0,
+    settings: ModelSettings | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """The first step of `evaluate`: the completions of every arm, nothing scored."""
+    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+    settings = settings or ModelSettings()
+    decodings = _decodings(decoding, task)
+    run = begin(Path(out), task)
+    from_run = control if _is_run(control) else None
+    if from_run is not None:
+        import_control(run, Path(str(from_run)))
+    models = [(model, TARGET, GREEDY)]
+    if control is not None and from_run is None:
+        models.append(
+            (control if isinstance(control, Generate) else str(control), CONTROL, CONTROL_GREEDY)
+        )
+    for which, base, greedy in models:
+        engine = settings.open(which, task) if isinstance(which, str) else which
+        name = which if isinstance(which, str) else type(which).__name__
+        arms = {greedy: replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0)}
+        planned = [
+            plan_arm(run, arm, how, engine, n=n, seed=seed, model=name)
+            for arm, how in {**arms, **arm_names(decodings, base)}.items()
+        ]
+        for arm in planned:
+            sample_arm(arm, engine, progress)
+    return run
+
+
+def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
+    """The benchmark's own scorers; InputError where it has none."""
+    if not benchmark.scorers:
+        raise InputError(
+            f"benchmark {benchmark.name!r} has no scorer of its own. Name one with --scorer, "
+            "for example `keyword`, `contains` or `refusal`."
+        )
+    return benchmark.scorers
+
+
+def require_complete(run: Run) -> None:
+    """Raise IncompleteError, naming them, where questions have no completions."""
+    failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
+    if failed:
+        arm, query_id, reason = failed[0]
+        raise IncompleteError(
+            f"{len(failed)} of the questions could not be sampled; first: {query_id!r} in arm "
+            f"{arm!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
+            "all questions are left out. Check the model; then run the same command again."
+        )
+
+
+def stats_confidence(confidence: float) -> None:
+    """Refuse a confidence outside (0, 1) before anything is sampled for it."""
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"`confidence` must lie strictly between 0 and 1, got {confidence}. Use 0.99."
+        )
+
+
+def _decodings(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> list[Decoding]:
+    if decoding is None:
+        return [Decoding(max_new_tokens=task.max_new_tokens)]
+    return [decoding] if isinstance(decoding, Decoding) else list(decoding)
+
+
+def _is_run(control: Any) -> bool:
+    return isinstance(control, str | Path) and (Path(control) / "run.json").is_file()

@@ -1,0 +1,198 @@
+"""Estimates: bounds of every quantity, for every question, arm and scorer of a run.
+
+Every estimate holds by itself at the confidence asked for, with half of alpha on each side. The
+bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
+the defaults of `residua.stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua import stats
+from residua.errors import InputError
+from residua.evaluate.sample import CONTROL, TARGET
+from residua.evaluate.score import slug
+from residua.store import Arm, ArmScores, Run
+from residua.types import Progress, Scorer, silent
+
+STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
+CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
+ALL = None  # in place of a query id: a statement about all questions
+
+RHO = 2.0
+GREEDY_SCORE = "greedy score"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the estimates table: whose, of what, and the estimate.
+
+    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k.
+    """
+
+    arm: str
+    scorer: str
+    query_id: str | None
+    parameter: float | None
+    estimate: stats.Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat, as the estimates table holds it."""
+        place = {name: getattr(self, name) for name in ("arm", "scorer", "query_id", "parameter")}
+        return place | self.estimate.to_dict()
+
+
+def bound_run(
+    run: Run,
+    scorers: Sequence[Scorer],
+    *,
+    confidence: float = 0.99,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Bound every arm's scores, store the table in the run, and return it.
+
+    Statements about all questions are made only where every question has completions.
+    """
+    rows: list[Row] = []
+    jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
+    for done, (arm, scorer) in enumerate(jobs):
+        progress("bounding", done, len(jobs), "arms × scorers")
+        if not arm.scores_file(slug(scorer)).exists():
+            raise InputError(
+                f"arm {arm.name!r} of `{run.path}` has no scores of {scorer.name!r}. "
+                "Run `residua score` first."
+            )
+        rows += _arm_rows(arm, scorer, confidence, seed)
+    for scorer in scorers:
+        rows += _excess_rows(run, scorer, confidence, seed)
+    progress("bounding", len(jobs), len(jobs), "arms × scorers")
+    run.write_estimates([row.to_dict() for row in rows])
+    return rows
+
+
+def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+    scores = arm.scores(slug(scorer))
+    if not scores.query_ids:
+        return
+    make = _greedy if arm.decoding.greedy else _sampled
+    for estimate, parameters in make(scores, scorer, confidence, seed):
+        for i, query_id in enumerate(scores.query_ids):
+            for j, parameter in enumerate(parameters or [None]):
+                at = (i,) if parameters is None else (i, j)
+                yield Row(arm.name, scorer.name, query_id, parameter, _entry(estimate, at))
+    if len(scores.query_ids) == len(arm.run.queries) and not arm.decoding.greedy:
+        for estimate in _together(scores, scorer, confidence, seed):
+            yield Row(arm.name, scorer.name, ALL, None, estimate)
+
+
+Made = Iterator[tuple[stats.Estimate, Sequence[float] | None]]
+
+
+def _sampled(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> Made:
+    """Every quantity of every question; with its parameters where it has some."""
+    how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
+    values, counts = scores.scores, scores.counts
+    k = [k for k in STANDARD_K if k <= scores.n.min()]
+    if scorer.binary:
+        leak = stats.proportion_bound(_hits(scores), scores.n, **how)
+        yield leak, None
+        yield stats.leak_at_k_proportion_bound(_hits(scores), scores.n, k, **how), k
+    else:
+        yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
+        yield stats.mean_bound(values, counts, seed=seed, **how), None
+        yield stats.leak_at_k_bound(values, k, counts, **how), k
+    yield stats.std_bound(values, counts, seed=seed, **how), None
+    yield (
+        stats.expectation_deviation_bound(
+            values, counts, rho=RHO, seed=seed, **{**how, "side": "upper"}
+        ),
+        None,
+    )
+
+
+def _greedy(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> Made:
+    """A greedy arm has one completion: its score is exact, or missing."""
+    known = scores.counts.sum(axis=1) > 0
+    value = np.where(known, (scores.scores * scores.counts).sum(axis=1), np.nan)
+    yield (
+        stats.Estimate(
+            estimand=GREEDY_SCORE,
+            value=value,
+            lower=np.where(known, value, 0.0),
+            upper=np.where(known, value, 1.0),
+            confidence=1.0,
+            side="both",
+            n=np.ones(len(value), dtype=np.int64),
+            missing=scores.missing,
+            method="exact",
+        ),
+        None,
+    )
+
+
+def _together(
+    scores: ArmScores, scorer: Scorer, confidence: float, seed: int
+) -> Iterator[stats.Estimate]:
+    """Statements about all questions at once."""
+    how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
+    if scorer.binary:
+        hits = _hits(scores)
+        yield stats.mean_over_questions(hits=hits, n=scores.n, **how)
+        yield stats.worst_question(hits=hits, n=scores.n, **how)
+
+
+def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+    """How much more each sampled target arm leaks than its control, question by question."""
+    arms = run.arms
+    for name, arm in arms.items():
+        control = arms.get(CONTROL + name.removeprefix(TARGET))
+        if not name.startswith(TARGET) or control is None:
+            continue
+        pair = [a.scores(slug(scorer)) for a in (arm, control)]
+        if pair[0].query_ids != pair[1].query_ids or not pair[0].query_ids:
+            continue
+        half = (1 + confidence) / 2
+        made = [leakage_bound(scores, scorer, half, seed) for scores in pair]
+        excess = stats.excess(*made)
+        for i, query_id in enumerate(pair[0].query_ids):
+            yield Row(name, scorer.name, query_id, None, _entry(excess, (i,)))
+
+
+def leakage_bound(
+    scores: ArmScores, scorer: Scorer, confidence: float, seed: int = 0
+) -> stats.Estimate:
+    """The expected leakage of every question, both sides: Pr[leak] for a binary scorer."""
+    how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
+    if scorer.binary:
+        return stats.proportion_bound(_hits(scores), scores.n, **how)
+    return stats.mean_bound(scores.scores, scores.counts, seed=seed, **how)
+
+
+def _hits(scores: ArmScores) -> NDArray[np.int64]:
+    hits: NDArray[np.int64] = np.where(scores.scores > 0, scores.counts, 0).sum(axis=1)
+    return hits
+
+
+def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
+    """The estimate of one question, and of one parameter where there are several."""
+    from dataclasses import replace
+
+    def pick(values: Any, index: tuple[int, ...]) -> Any:
+        array = np.asarray(values)
+        return array[index[: array.ndim]].item() if array.ndim else array.item()
+
+    return replace(
+        estimate,
+        value=pick(estimate.value, at),
+        lower=pick(estimate.lower, at),
+        upper=pick(estimate.upper, at),
+        n=pick(estimate.n, at[:1]),
+        missing=pick(estimate.missing, at[:1]),
+    )
