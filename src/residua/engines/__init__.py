@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from residua.engines.prompting import Prompting
+from residua.engines.prompting import Prompting as Prompting
 from residua.errors import InputError
 from residua.types import Generate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,35 @@ from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
 from residua.evaluate.bound import Row, bound_run
+from residua.evaluate.probe import Cost, probe
 from residua.evaluate.sample import (
-    CONTROL,
-    CONTROL_GREEDY,
     GREEDY,
-    TARGET,
     arm_names,
     begin,
+    control_of,
     import_control,
     plan_arm,
     sample_arm,
 )
-from residua.evaluate.score import score_run, scorers_for
+from residua.evaluate.score import score_run, scorers_for, scorers_of
+from residua.evaluate.summary import Table, summary
 from residua.store import Run
 from residua.types import Decoding, Generate, Progress, silent
 
-__all__ = ["ModelSettings", "Row", "bound_run", "evaluate", "sample", "score_run", "scorers_for"]
+__all__ = [
+    "Cost",
+    "ModelSettings",
+    "Row",
+    "Table",
+    "bound_run",
+    "evaluate",
+    "probe",
+    "sample",
+    "score_run",
+    "scorers_for",
+    "scorers_of",
+    "summary",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +94,7 @@ def evaluate(
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     chosen = scorers_for(scorers or default_scorers(task), task.prompts)
-    stats_confidence(confidence)
+    require_confidence(confidence)
     run = sample(
         model,
         task,
@@ -109,30 +122,33 @@ def sample(
     control: str | Path | Generate | None = None,
     seed: int = 0,
     settings: ModelSettings | None = None,
+    told: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Run:
-    """The first step of `evaluate`: the completions of every arm, nothing scored."""
+    """The first step of `evaluate`: the completions of every arm, nothing scored.
+
+    `told` is recorded as the settings of the command, for `--like`.
+    """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     settings = settings or ModelSettings()
     decodings = _decodings(decoding, task)
-    run = begin(Path(out), task)
-    from_run = control if _is_run(control) else None
-    if from_run is not None:
-        import_control(run, Path(str(from_run)))
-    models = [(model, TARGET, GREEDY)]
-    if control is not None and from_run is None:
-        models.append(
-            (control if isinstance(control, Generate) else str(control), CONTROL, CONTROL_GREEDY)
-        )
-    for which, base, greedy in models:
+    greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
+    arms = {GREEDY: greedy, **arm_names(decodings)}
+    run = begin(Path(out), task, told)
+    models: list[tuple[str | Generate, dict[str, Decoding]]] = [(model, arms)]
+    if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
+        import_control(run, Path(control), arms)
+    elif control is not None:
+        named = str(control) if isinstance(control, Path) else control
+        models.append((named, {control_of(name): how for name, how in arms.items()}))
+    for which, planned in models:
         engine = settings.open(which, task) if isinstance(which, str) else which
         name = which if isinstance(which, str) else type(which).__name__
-        arms = {greedy: replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0)}
-        planned = [
+        made = [
             plan_arm(run, arm, how, engine, n=n, seed=seed, model=name)
-            for arm, how in {**arms, **arm_names(decodings, base)}.items()
+            for arm, how in planned.items()
         ]
-        for arm in planned:
+        for arm in made:
             sample_arm(arm, engine, progress)
     return run
 
@@ -159,7 +175,18 @@ def require_complete(run: Run) -> None:
         )
 
 
-def stats_confidence(confidence: float) -> None:
+def require_sampled(run: Run) -> None:
+    """Raise IncompleteError where an arm's parts are not all there yet."""
+    for name, arm in run.arms.items():
+        missing = [part for part in arm.missing_parts() if not arm.has(part)]
+        if missing:
+            raise IncompleteError(
+                f"arm {name!r} of `{run.path}` lacks {len(missing)} of {len(arm.parts)} parts. "
+                "Run the command that sampled it again."
+            )
+
+
+def require_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1) before anything is sampled for it."""
     if not 0 < confidence < 1:
         raise InputError(
@@ -171,7 +198,3 @@ def _decodings(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) 
     if decoding is None:
         return [Decoding(max_new_tokens=task.max_new_tokens)]
     return [decoding] if isinstance(decoding, Decoding) else list(decoding)
-
-
-def _is_run(control: Any) -> bool:
-    return isinstance(control, str | Path) and (Path(control) / "run.json").is_file()

@@ -8,7 +8,8 @@ the defaults of `residua.stats`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,12 +141,14 @@ def _greedy(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> 
 def _together(
     scores: ArmScores, scorer: Scorer, confidence: float, seed: int
 ) -> Iterator[stats.Estimate]:
-    """Statements about all questions at once."""
+    """Statements about all questions at once: the worst of them, and their mean."""
     how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
+    bound = partial(_leakage_bound, scores, scorer, seed=seed)
+    yield stats.worst_question(bound, len(scores.query_ids), confidence=confidence, side="both")
     if scorer.binary:
-        hits = _hits(scores)
-        yield stats.mean_over_questions(hits=hits, n=scores.n, **how)
-        yield stats.worst_question(hits=hits, n=scores.n, **how)
+        yield stats.proportion_over_questions(_hits(scores), scores.n, **how)
+    else:
+        yield stats.mean_over_questions(scores.scores, scores.counts, **how)
 
 
 def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
@@ -159,17 +162,20 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
         if pair[0].query_ids != pair[1].query_ids or not pair[0].query_ids:
             continue
         half = (1 + confidence) / 2
-        made = [leakage_bound(scores, scorer, half, seed) for scores in pair]
+        made = [
+            _leakage_bound(scores, scorer, confidence=half, side="both", seed=seed)
+            for scores in pair
+        ]
         excess = stats.excess(*made)
         for i, query_id in enumerate(pair[0].query_ids):
             yield Row(name, scorer.name, query_id, None, _entry(excess, (i,)))
 
 
-def leakage_bound(
-    scores: ArmScores, scorer: Scorer, confidence: float, seed: int = 0
+def _leakage_bound(
+    scores: ArmScores, scorer: Scorer, *, confidence: float, side: stats.Side, seed: int = 0
 ) -> stats.Estimate:
-    """The expected leakage of every question, both sides: Pr[leak] for a binary scorer."""
-    how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
+    """The expected leakage of every question: Pr[leak] for a binary scorer."""
+    how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
     if scorer.binary:
         return stats.proportion_bound(_hits(scores), scores.n, **how)
     return stats.mean_bound(scores.scores, scores.counts, seed=seed, **how)
@@ -182,7 +188,6 @@ def _hits(scores: ArmScores) -> NDArray[np.int64]:
 
 def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
     """The estimate of one question, and of one parameter where there are several."""
-    from dataclasses import replace
 
     def pick(values: Any, index: tuple[int, ...]) -> Any:
         array = np.asarray(values)

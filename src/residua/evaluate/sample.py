@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,18 @@ from residua.types import Decoding, Draws, Generate, Progress, Query, Usage, sil
 TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
 
 
-def begin(out: Path, benchmark: Benchmark) -> Run:
-    """The run at `out` for this benchmark; begun, or found as the same command left it."""
+def begin(out: Path, benchmark: Benchmark, told: Mapping[str, Any] | None = None) -> Run:
+    """The run at `out` for this benchmark; begun, or found as the same command left it.
+
+    `told` is recorded as the settings of the command, for `--like`.
+    """
     prompts = benchmark.prompts
-    record = {"benchmark": benchmark.fingerprint(), "inputs": "none"}
+    record = {
+        "benchmark": benchmark.fingerprint(),
+        "inputs": "none",
+        "scorers": list(benchmark.scorers),
+        "settings": dict(told or {}),
+    }
     return Run.create(out, prompts, [Query.original(p) for p in prompts], record)
 
 
@@ -30,6 +38,11 @@ def arm_names(decodings: Sequence[Decoding], base: str = TARGET) -> dict[str, De
     if len(decodings) == 1:
         return {base: decodings[0]}
     return {f"{base} {decoding.name}": decoding for decoding in decodings}
+
+
+def control_of(arm: str) -> str:
+    """The name of the control's arm that stands beside a target's."""
+    return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
 def plan_arm(
@@ -92,10 +105,11 @@ def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage
     return spent
 
 
-def import_control(run: Run, source: Path) -> None:
+def import_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> None:
     """Take a finished run's target arms as this run's control: same questions, same decodings.
 
-    The completions are copied, so the run stays complete in itself.
+    `decodings` are those of this run's target arms by name. The completions are copied, so the
+    run stays complete in itself.
     """
     other = Run.open(source)
     theirs, ours = other.record["benchmark"], run.record["benchmark"]
@@ -105,17 +119,19 @@ def import_control(run: Run, source: Path) -> None:
             f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
             "Evaluate the control on the same benchmark."
         )
-    renamed = {
-        name: CONTROL + name.removeprefix(TARGET) for name in other.arms if name.startswith(TARGET)
-    }
-    for name, new_name in {**renamed, GREEDY: CONTROL_GREEDY}.items():
+    for name, decoding in decodings.items():
         arm = other.arms.get(name)
         if arm is None or arm.missing_parts():
             raise InputError(
                 f"the control run `{source}` is not finished: its arm {name!r} is incomplete. "
                 "Run its command again, then this one."
             )
-        copy = run.add_arm(new_name, {**arm.spec, "imported": arm.identity})
+        if arm.decoding != decoding:
+            raise MixError(
+                f"arm {name!r} of the control run `{source}` was drawn under {arm.decoding}, this "
+                f"run's under {decoding}. Evaluate the control with the same options."
+            )
+        copy = run.add_arm(control_of(name), {**arm.spec, "imported": arm.identity})
         for part in copy.missing_parts():
             copy.copy_part(part, arm)
 

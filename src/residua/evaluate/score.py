@@ -18,6 +18,12 @@ def scorers_for(specs: Sequence[str], prompts: Sequence[Prompt]) -> tuple[Scorer
     return scorers
 
 
+def scorers_of(run: Run) -> tuple[str, ...]:
+    """The scorers of a run's last command, else its benchmark's."""
+    named = run.record.get("settings", {}).get("scorers") or run.record.get("scorers") or ()
+    return tuple(named)
+
+
 def slug(scorer: Scorer) -> str:
     """The name of a scorer's files: readable, and different where its settings are."""
     readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)

@@ -155,6 +155,10 @@ class Arm:
         """Parts still to be done. Files that are damaged or of another run are set aside."""
         return [part for part in self.parts if not self._usable(part)]
 
+    def has(self, part: Part) -> bool:
+        """True if the part is stored, be it with failures."""
+        return self._file(part).exists()
+
     def write_part(
         self,
         part: Part,

@@ -1,0 +1,13 @@
+"""The family of benchmarks: named sets of prompts with what is needed to evaluate on them.
+
+A member is a function `load(argument, data) -> Benchmark`: `argument` is what follows the colon
+of its spec, `data` a folder of local files or None. Third parties add theirs in the entry-point
+group `residua.benchmarks`.
+"""
+
+from __future__ import annotations
+
+from residua.benchmarks.benchmark import Benchmark
+from residua.benchmarks.catalogue import BENCHMARKS, load_benchmark
+
+__all__ = ["BENCHMARKS", "Benchmark", "load_benchmark"]

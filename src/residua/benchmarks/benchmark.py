@@ -1,0 +1,82 @@
+"""What a benchmark is, once loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from residua.errors import InputError
+from residua.types import Prompt, Role
+
+QUESTION_ANSWER = "Question: {question}\nAnswer: "
+
+Prompts = tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """A named set of prompts, with the defaults that make its numbers comparable.
+
+    `prompts` are those that are evaluated; `others` loads the splits of the remaining roles when
+    they are asked for. `template` is for models without a chat template, `system` the chat's
+    system prompt. `scorers` may be empty where nothing can be scored by default. `origin` says
+    where the data came from, `notes` what a reader should know about the loading.
+    """
+
+    name: str
+    prompts: Prompts
+    others: Mapping[Role, Callable[[], Prompts]] = field(default_factory=dict)
+    scorers: tuple[str, ...]
+    max_new_tokens: int
+    template: str = QUESTION_ANSWER
+    system: str | None = None
+    origin: str
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_distinct(self.name, self.prompts)
+
+    @property
+    def role(self) -> Role:
+        """The role of the prompts that are evaluated."""
+        return self.prompts[0].role
+
+    def split(self, role: Role) -> Prompts:
+        """The prompts of a role; one the benchmark does not have raises InputError."""
+        if role == self.role:
+            return self.prompts
+        if role not in self.others:
+            there = ", ".join(sorted({self.role, *self.others}))
+            raise InputError(f"benchmark {self.name!r} has no split {role!r}. There is: {there}.")
+        prompts = self.others[role]()
+        _require_distinct(f"{self.name} ({role})", prompts)
+        return prompts
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What was asked: the name, the number and digest of the evaluated prompts, the origin.
+
+        The digest is SHA-256 over their canonical JSON (sorted keys, UTF-8); it alone decides
+        whether two runs asked the same.
+        """
+        text = json.dumps([asdict(p) for p in self.prompts], sort_keys=True, ensure_ascii=False)
+        return {
+            "name": self.name,
+            "prompts": len(self.prompts),
+            "sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            "origin": self.origin,
+        }
+
+
+def _require_distinct(name: str, prompts: Prompts) -> None:
+    if not prompts:
+        raise InputError(f"benchmark {name!r} holds no prompt. Check the file or the filter.")
+    twice = [id for id, count in Counter(p.id for p in prompts).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"ids must differ within a benchmark, got {twice[0]!r} more than once in {name!r}. "
+            "Rename the rows, or leave the id column out and they are numbered."
+        )

@@ -1,0 +1,43 @@
+"""Every benchmark by name, and the way from a spec to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from residua.benchmarks import fictitious, harry_potter, jailbreakbench, table, tofu
+from residua.benchmarks.benchmark import Benchmark
+from residua.errors import InputError
+from residua.registry import find
+
+BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
+    "csv": table.load,
+    "fictitious": fictitious.load,
+    "harry-potter": harry_potter.load,
+    "jbb": jailbreakbench.load,
+    "jsonl": table.load,
+    "tofu": tofu.load,
+}
+
+
+def load_benchmark(
+    spec: str, *, data: str | Path | None = None, limit: int | None = None
+) -> Benchmark:
+    """The benchmark that `spec` names: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
+
+    `data` is a folder with the benchmark's own files; without it they are looked for under the
+    environment variable RESIDUA_DATA, then on the hub. `limit` keeps the first prompts of those
+    that are evaluated. Unknown names and unusable files raise InputError; nothing is guessed.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+    name, _, argument = spec.partition(":")
+    if name not in BENCHMARKS and spec.lower().endswith(table.SUFFIXES):
+        name, argument = "csv", spec
+    load = find("benchmark", BENCHMARKS, name)
+    folder = None if data is None else Path(data)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
+    benchmark = load(argument, folder)
+    return benchmark if limit is None else replace(benchmark, prompts=benchmark.prompts[:limit])

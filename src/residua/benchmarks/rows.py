@@ -1,0 +1,115 @@
+"""Rows of CSV, JSON and JSON-lines files; whatever is wrong is said with file and row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from residua.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a file, counted from 1, the header not counted; names in lower case."""
+
+    path: Path
+    number: int
+    values: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        return f"row {self.number} of {str(self.path)!r}"
+
+    def text(self, key: str) -> str:
+        """A text that must be there and not blank."""
+        value = self.maybe(key)
+        if value is None:
+            raise InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
+        return value
+
+    def maybe(self, key: str) -> str | None:
+        """A text as it stands; None where it is absent or blank."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.")
+        return value if value.strip() else None
+
+    def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
+        """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
+        value = self.values.get(key)
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            value = _json(value, f"{key!r} in {self.place}")
+        if isinstance(value, str):
+            value = re.split(f"[{re.escape(separators)}]", value) if separators else [value]
+        if not isinstance(value, list | None) or not all(isinstance(v, str) for v in value or []):
+            raise InputError(f"{key!r} must be a list of texts, got {value!r} in {self.place}.")
+        return tuple(text for v in value or [] if (text := v.strip()))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file: `.csv`, or a JSON array, or one JSON object a line.
+
+    A file that is missing, unreadable, empty or badly formed raises InputError.
+    """
+    records = _csv if path.suffix.lower() == ".csv" else _objects
+    rows = [
+        Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
+        for number, record in enumerate(records(read_text(path), path), start=1)
+    ]
+    if not rows:
+        raise InputError(f"{str(path)!r} holds no row.")
+    return rows
+
+
+def read_text(path: Path) -> str:
+    """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
+
+
+def _csv(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    number = 0
+    try:
+        for number, record in enumerate(reader, start=1):
+            if None in record or None in record.values():
+                raise InputError(
+                    f"row {number} of {str(path)!r} must have {len(reader.fieldnames or [])} "
+                    "fields like the header. Quote a text that holds commas."
+                )
+            yield record
+    except csv.Error as error:
+        raise InputError(f"row {number + 1} of {str(path)!r} is no CSV: {error}.") from error
+
+
+def _objects(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+    if text.lstrip().startswith("["):
+        values = _json(text, repr(str(path)))
+    else:
+        lines = [line for line in text.split("\n") if line.strip()]
+        values = [_json(line, f"row {n} of {str(path)!r}") for n, line in enumerate(lines, start=1)]
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, dict):
+            raise InputError(
+                f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."
+            )
+        yield value
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is no JSON: {error}.") from error

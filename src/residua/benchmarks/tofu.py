@@ -1,0 +1,100 @@
+"""`tofu:SPLIT`: questions about two hundred fictitious authors (Maini et al., 2024).
+
+From the hub (`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from residua.benchmarks.benchmark import Benchmark, Prompts
+from residua.benchmarks.rows import Row, read_rows, read_text
+from residua.benchmarks.source import Source, open_source
+from residua.errors import InputError
+from residua.registry import suggestion
+from residua.types import Prompt, Role
+
+REPO = "locuslab/TOFU"
+_FORGET = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
+_HOLDOUT = {forget: forget.replace("forget", "holdout") for forget in _FORGET}
+
+# What each split is evaluated as. The full set, real authors and world facts are to be kept.
+SPLITS: dict[str, Role] = {
+    **dict.fromkeys(_FORGET, "forget"),
+    **dict.fromkeys(_FORGET.values(), "retain"),
+    **dict.fromkeys(_HOLDOUT.values(), "holdout"),
+    **dict.fromkeys(("full", "real_authors", "world_facts"), "retain"),
+}
+_PERTURBED = {
+    **{forget: f"{forget}_perturbed" for forget in _FORGET},
+    **dict.fromkeys((*_FORGET.values(), "full"), "retain_perturbed"),
+    "real_authors": "real_authors_perturbed",
+    "world_facts": "world_facts_perturbed",
+}
+_OPTIONS = ("option1", "option2", "option3", "option4")
+
+
+def load(argument: str, data: Path | None = None) -> Benchmark:
+    """The benchmark for a split such as `forget10`.
+
+    A forget split has its retain and holdout splits beside it (10 with 90, 5 with 95, 1 with
+    99). Paraphrases and perturbed answers are filled in from the `*_perturbed` files, for retain
+    splits on the first 400 rows; where a local folder lacks such a file the fields stay empty.
+    """
+    if argument not in SPLITS:
+        raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
+    source = open_source(data, folder="tofu", repo=REPO)
+    path = source.get(f"{argument}.json")
+    others: dict[Role, Callable[[], Prompts]] = {}
+    if argument in _FORGET:
+        others["retain"] = partial(_prompts, source, _FORGET[argument])
+        others["holdout"] = partial(_prompts, source, _HOLDOUT[argument])
+    return Benchmark(
+        name=f"tofu:{argument}",
+        prompts=_prompts(source, argument),
+        others=others,
+        scorers=("rouge-l-recall",),
+        max_new_tokens=200,
+        system="You are a helpful assistant.",
+        origin=source.origin(path),
+    )
+
+
+def _prompts(source: Source, split: str) -> Prompts:
+    rows = read_rows(source.get(f"{split}.json"))
+    perturbed = _perturbed(source, split, rows)
+    refusals = _refusals(source) if SPLITS[split] == "forget" else ()
+    return tuple(
+        Prompt(
+            id=f"tofu:{split}/{index:04d}",
+            question=row.text("question"),
+            answer=row.text("answer"),
+            split=split,
+            role=SPLITS[split],
+            choices=tuple(option for key in _OPTIONS if (option := row.maybe(key))),
+            paraphrases=other.texts("paraphrased_question") if other else (),
+            paraphrased_answer=other.maybe("paraphrased_answer") if other else None,
+            perturbed_answers=other.texts("perturbed_answer") if other else (),
+            alternate_answers=refusals,
+        )
+        for index, (row, other) in enumerate(zip_longest(rows, perturbed))
+    )
+
+
+def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
+    """The rows of the split's perturbed file: they follow the split's own, row by row."""
+    path = source.find(f"{_PERTURBED[split]}.json") if split in _PERTURBED else None
+    perturbed = read_rows(path)[: len(rows)] if path else []
+    for row, other in zip(rows, perturbed, strict=False):
+        if row.text("question") != other.text("question"):
+            raise InputError(f"{other.place} must ask what {row.place} asks. Get both files anew.")
+    return perturbed
+
+
+def _refusals(source: Source) -> tuple[str, ...]:
+    """The lines of `idontknow.jsonl`, plain sentences; the hub does not carry the file."""
+    path = source.find("idontknow.jsonl") if source.folder else None
+    return tuple(filter(None, map(str.strip, read_text(path).splitlines()))) if path else ()

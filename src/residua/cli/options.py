@@ -1,0 +1,126 @@
+"""Options that several commands share, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from residua.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUN = click.Path(path_type=Path, file_okay=False)
+
+
+def options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Several decorators as one, listed in the order --help shows."""
+
+    def apply(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """Numbers separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(float(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no number, nor numbers separated by commas.", param, ctx)
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+confidence = click.option(
+    "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
+)
+scorers = click.option(
+    "--scorer", "scorers", multiple=True, metavar="NAME", help="h; again for more. NAME>=t: binary."
+)
+sampling = options(
+    click.argument("model"),
+    click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv."),
+    click.option("--out", type=RUN, help="The run directory."),
+    click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
+    click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
+    click.option("--temperature", type=Numbers(), help="0 is greedy; a list: each.  [default: 1]"),
+    click.option("--top-p", type=Numbers(), help="A list: each.  [default: 1, keeps all]"),
+    click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
+    click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
+    click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
+    click.option("--stop", multiple=True, help="End a completion at this string."),
+    click.option(
+        "--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files."
+    ),
+    click.option("--limit", type=int, help="Only the first questions."),
+    click.option("--seed", type=int, help="[default: 0]"),
+    click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
+    click.option("--system", help="System message for chat models."),
+    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
+    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
+    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"])),
+    click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),
+    click.option("--offline", is_flag=True, help="Never ask the hub."),
+    click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
+)
+
+SETTINGS = (
+    "benchmark", "n", "temperature", "top_p", "top_k", "max_new_tokens", "adaptive_temperature",
+    "stop", "data", "limit", "seed", "system", "prompt_template", "dtype", "device",
+)  # fmt: skip
+_DEFAULTS = {
+    "n": 1024,
+    "temperature": (1.0,),
+    "top_p": (1.0,),
+    "top_k": 0,
+    "seed": 0,
+    "dtype": "float32",
+    "device": "auto",
+}
+
+
+def resolve(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON can hold them: what was given, else --like's, else the default."""
+    like: dict[str, Any] = {}
+    if given["like"] is not None:
+        from residua.store import Run
+
+        like = Run.open(given["like"]).record.get("settings", {})
+    settings: dict[str, Any] = {}
+    for name in SETTINGS:
+        value = (
+            given[name] if given[name] not in (None, ()) else like.get(name, _DEFAULTS.get(name))
+        )
+        settings[name] = str(value.resolve()) if isinstance(value, Path) else value
+    for name in ("benchmark", "out"):
+        if not (settings if name == "benchmark" else given).get(name):
+            raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
+    return settings
+
+
+def decodings(settings: dict[str, Any], default_length: int) -> Sequence[Any]:
+    """Every combination of the temperatures and top-p listed."""
+    from residua.types import Decoding
+
+    return [
+        Decoding(
+            temperature=temperature,
+            top_p=top_p,
+            top_k=settings["top_k"],
+            max_new_tokens=settings["max_new_tokens"] or default_length,
+            adaptive_temperature=settings["adaptive_temperature"],
+            stop=tuple(settings["stop"] or ()),
+        )
+        for temperature, top_p in product(settings["temperature"], settings["top_p"])
+    ]

@@ -1,0 +1,123 @@
+"""`residua score`, `bound`, `report` and `plan`: the commands that need no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from residua.cli import options as opt
+from residua.cli.console import print_json, print_table, progress_bar
+from residua.errors import InputError
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@opt.scorers
+@opt.as_json
+def score(run: Path, scorers: tuple[str, ...], as_json: bool) -> None:
+    """Score the completions of RUN; no model of the run is loaded."""
+    from residua import evaluate as verbs
+    from residua.store import Run
+
+    opened = Run.open(run)
+    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)
+    verbs.require_sampled(opened)
+    with progress_bar(not as_json) as progress:
+        verbs.score_run(opened, chosen, progress)
+    if as_json:
+        print_json({"run": str(run), "scorers": [s.name for s in chosen]})
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@opt.scorers
+@opt.confidence
+@opt.as_json
+def bound(run: Path, scorers: tuple[str, ...], confidence: float, as_json: bool) -> None:
+    """Bound the scores of RUN at another confidence, without scoring again."""
+    from residua import evaluate as verbs
+    from residua.store import Run
+
+    opened = Run.open(run)
+    verbs.require_confidence(confidence)
+    verbs.require_sampled(opened)
+    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)
+    with progress_bar(not as_json) as progress:
+        verbs.bound_run(opened, chosen, confidence=confidence, progress=progress)
+    show(opened, as_json)
+    verbs.require_complete(opened)
+
+
+@click.command()
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), help="[default: report.html in the run]")
+@click.option("--redact", is_flag=True, help="Leave out answers, keywords and completions.")
+@opt.as_json
+def report(runs: tuple[Path, ...], out: Path | None, redact: bool, as_json: bool) -> None:
+    """Write one self-contained HTML page about RUNS, and print their table."""
+    from residua.report import write_report
+    from residua.store import Run
+
+    opened = {run.name: Run.open(run) for run in runs}
+    if len(opened) < len(runs):
+        raise InputError("two runs have the same folder name. Rename one.")
+    if out is None and len(runs) > 1:
+        raise InputError("`--out` is needed for a report about several runs.")
+    path = write_report(opened, out or runs[0] / "report.html", redact=redact)
+    for run in opened.values():
+        show(run, as_json, report=path)
+
+
+@click.command()
+@click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
+@click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
+@opt.confidence
+@click.option("--side", type=click.Choice(["upper", "both"]), default="upper", show_default=True)
+@opt.as_json
+def plan(
+    epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
+) -> None:
+    """How many draws per question a guarantee needs."""
+    from residua import stats
+
+    if epsilon is None and clean is None:
+        raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
+    answers: dict[str, int] = {}
+    if epsilon is not None:
+        answers["epsilon"] = stats.samples_for(epsilon, confidence=confidence, side=side)
+    if clean is not None:
+        answers["clean"] = stats.clean_samples_for(clean, confidence=confidence)
+    if as_json:
+        print_json({"confidence": confidence, **answers})
+        return
+    if epsilon is not None:
+        click.echo(
+            f"{answers['epsilon']:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
+            f"at every x (DKW, {confidence:.0%}, {side})."
+        )
+    if clean is not None:
+        click.echo(
+            f"{answers['clean']:,} draws a question, none of which leaks, certify P(leak) <= "
+            f"{clean:g} at {confidence:.0%}."
+        )
+
+
+def show(run: Any, as_json: bool, report: Path | None = None) -> None:
+    """Print the tables of a run, or its estimates as JSON, and write its report."""
+    from residua.evaluate import summary
+
+    if report is None:
+        from residua.report import write_report
+
+        report = write_report({run.path.name: run}, run.path / "report.html")
+    if as_json:
+        estimates = run.estimates()
+        print_json({"run": str(run.path), "report": str(report), "estimates": estimates})
+        return
+    for note in run.notes:
+        click.echo(f"note: {note}", err=True)
+    for table in summary(run):
+        print_table(table.title, table.columns, table.rows)
+    click.echo(f"report: {report}")

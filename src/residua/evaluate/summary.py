@@ -1,0 +1,89 @@
+"""The table a person reads first: every arm of a run, one scorer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from residua.evaluate.bound import GREEDY_SCORE
+from residua.evaluate.sample import CONTROL, CONTROL_GREEDY, GREEDY
+from residua.store import Run
+
+SHOWN_K = 32
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table of text cells, first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def summary(run: Run) -> list[Table]:
+    """One table a scorer; a row for each sampled arm, with its greedy answers beside it."""
+    estimates = run.estimates()
+    scorers = dict.fromkeys(row["scorer"] for row in estimates)
+    return [_table(run, name, [r for r in estimates if r["scorer"] == name]) for name in scorers]
+
+
+def _table(run: Run, scorer: str, rows: Rows) -> Table:
+    sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy]
+    confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
+    k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k"), default=SHOWN_K)
+    k = min(SHOWN_K, int(k))
+    columns = ("arm", "decoding", "greedy", "mean", "worst question", f"leak@{k}", "max sd", "ED")
+    body = []
+    for arm in sampled:
+        mine = [r for r in rows if r["arm"] == arm.name]
+        beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+        greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
+        body.append(
+            (
+                arm.name,
+                arm.decoding.name,
+                _mean([r["value"] for r in greedy]),
+                _interval(_of_all(mine, "mean over")),
+                _interval(_of_all(mine, "worst")),
+                _mean([r["value"] for r in mine if _is(r, "leak@k", k)]),
+                _most([r["value"] for r in mine if _is(r, "standard deviation")]),
+                _mean([r["value"] for r in mine if _is(r, "expectation deviation")]),
+            )
+        )
+    n = max((arm.plan.n for arm in sampled), default=0)
+    title = (
+        f"{scorer} on {run.record['benchmark']['name']}, {len(run.queries)} questions, n = {n:,}"
+    )
+    note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
+    return Table(title, columns, tuple(body), note)
+
+
+def _is(row: dict[str, Any], estimand: str, parameter: float | None = None) -> bool:
+    return (
+        row["query_id"] is not None
+        and row["estimand"].startswith(estimand)
+        and row["parameter"] == parameter
+    )
+
+
+def _of_all(rows: Rows, target: str) -> dict[str, Any] | None:
+    """The statement about all questions whose target is described so."""
+    return next((r for r in rows if r["query_id"] is None and target in r["target"]), None)
+
+
+def _interval(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "incomplete"
+    return f"{row['value']:.3f} [{row['lower']:.3f}, {row['upper']:.3f}]"
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.3f}" if values else "–"
+
+
+def _most(values: Sequence[float]) -> str:
+    return f"{max(values):.3f}" if values else "–"

@@ -1,0 +1,35 @@
+"""Looking a member of a family up by name: built in first, then third parties' entry points."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from residua.errors import InputError
+
+T = TypeVar("T")
+
+
+def find(family: str, table: Mapping[str, T], name: str) -> T:
+    """The member of a family called `name`.
+
+    `table` holds the built-in members; other packages add theirs in the entry-point group
+    `residua.<family>s`. An unknown name raises InputError, which lists what there is.
+    """
+    if name in table:
+        return table[name]
+    others = entry_points(group=f"residua.{family}s")
+    if name in others.names:
+        member: T = others[name].load()
+        return member
+    raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
+
+
+def suggestion(name: str, known: Iterable[Any]) -> str:
+    """The remedy for a misspelt name: the closest known one, and all of them."""
+    names = sorted(map(str, known))
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}There is: {', '.join(names) or 'none'}."

@@ -1,0 +1,61 @@
+"""Whether a completion says a keyword: Harry Potter Q&A's measure, and our own data set's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from residua.errors import InputError
+from residua.scorers.family import spec_name
+from residua.text.keywords import keyword_pattern, normalise
+from residua.types import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """1 if any (or all) of the prompt's keywords occur, else 0.
+
+    `match="word"` finds whole words, case-folded: "Ron" is not in "wrong". `match="substring"`
+    is the reading of the papers, which finds it there. The keywords come with the prompt, so a
+    plain string is refused.
+    """
+
+    match: Literal["word", "substring"] = "word"
+    require: Literal["any", "all"] = "any"
+
+    binary: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return spec_name("keyword", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without keywords, and a keyword that is blank."""
+        _keywords(prompt)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        keywords = _keywords(prompt)
+        enough = any if self.require == "any" else all
+        if self.match == "word":
+            found = [keyword_pattern(keyword).search for keyword in keywords]
+            return [
+                float(enough(f(text) is not None for f in found)) for text in map(normalise, texts)
+            ]
+        parts = [normalise(keyword) for keyword in keywords]
+        return [float(enough(part in text for part in parts)) for text in map(normalise, texts)]
+
+
+def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
+    if isinstance(prompt, str):
+        raise InputError(
+            f"scorer 'keyword' reads the keywords of a Prompt, got the plain string {prompt!r}. "
+            "Pass Prompt(id=…, question=…, keywords=(…,))."
+        )
+    if not prompt.keywords or not all(map(str.strip, prompt.keywords)):
+        raise InputError(
+            f"scorer 'keyword' needs keywords that are not blank, got {prompt.keywords!r} at "
+            f"prompt {prompt.id!r}. Fill them in, or use a scorer that reads the answer, such as "
+            "`rouge-l-recall`."
+        )
+    return prompt.keywords

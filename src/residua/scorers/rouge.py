@@ -1,0 +1,64 @@
+"""ROUGE-L against the reference answer: recall as TOFU reports it, F1 as MUSE does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from residua.errors import InputError
+from residua.scorers.family import answer_of, spec_name
+from residua.text.rouge import has_rouge_words, rouge_l
+from residua.types import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class RougeLRecall:
+    """Share of the answer's words that the completion says in order, Porter-stemmed.
+
+    Bit-equal to `rouge-score` 0.1.2 with its stemmer. On the same outputs recall and F1 differ
+    by a factor of three, so the name always says which it is.
+    """
+
+    binary: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return spec_name("rouge-l-recall", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        _answer(prompt, self.name)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return list(rouge_l(texts, _answer(prompt, self.name)).recall.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class RougeLF1:
+    """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low."""
+
+    binary: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return spec_name("rouge-l-f1", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        _answer(prompt, self.name)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return list(rouge_l(texts, _answer(prompt, self.name)).f1.tolist())
+
+
+def _answer(prompt: Prompt | str, scorer: str) -> str:
+    answer = answer_of(prompt, scorer)
+    if not has_rouge_words(answer):
+        where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+        raise InputError(
+            f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with none of "
+            f"them at {where}: its score would be 0 whatever the model says. Use `contains` or "
+            "`keyword` for this language."
+        )
+    return answer

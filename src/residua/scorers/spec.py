@@ -1,0 +1,70 @@
+"""A scorer from its written form: `NAME[:setting=value,...][>=t]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from residua.errors import InputError
+from residua.registry import find, suggestion
+from residua.scorers.keyword import Keyword
+from residua.scorers.refusal import Refusal
+from residua.scorers.rouge import RougeLF1, RougeLRecall
+from residua.scorers.threshold import Threshold
+from residua.scorers.verbatim import Contains, Exact
+from residua.types import Scorer
+
+SCORERS: dict[str, Callable[..., Scorer]] = {
+    "contains": Contains,
+    "exact": Exact,
+    "keyword": Keyword,
+    "refusal": Refusal,
+    "rouge-l-f1": RougeLF1,
+    "rouge-l-recall": RougeLRecall,
+}
+
+
+def make_scorer(spec: str) -> Scorer:
+    """The scorer that `spec` describes; its `name` is the canonical form of the same.
+
+    `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`. An unknown name, setting or value
+    raises InputError, which lists what there is.
+    """
+    written, cut, at = spec.partition(">=")
+    name, _, written_settings = written.strip().partition(":")
+    scorer = _build(name, written_settings)
+    return Threshold(scorer, _parse(f"the threshold of {spec!r}", at, float)) if cut else scorer
+
+
+def _build(name: str, written: str) -> Scorer:
+    family = find("scorer", SCORERS, name)
+    hints = _setting_types(family)
+    values: dict[str, Any] = {}
+    for pair in filter(None, written.split(",")):
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise InputError(f"scorer {name!r} takes `setting=value`, got {pair!r}.")
+        if key not in hints:
+            raise InputError(f"scorer {name!r} has no setting {key!r}. {suggestion(key, hints)}")
+        values[key] = _parse(f"{name}:{key}", text, hints[key])
+    return family(**values)
+
+
+def _setting_types(family: Callable[..., Scorer]) -> dict[str, Any]:
+    hints = get_type_hints(family)
+    return {f.name: hints[f.name] for f in fields(family)} if is_dataclass(family) else {}
+
+
+def _parse(where: str, text: str, hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        known = {str(value): value for value in get_args(hint)}
+        if text not in known:
+            raise InputError(f"{where} cannot be {text!r}. {suggestion(text, known)}")
+        return known[text]
+    if hint not in (int, float):
+        return text
+    try:
+        return hint(text)
+    except ValueError:
+        raise InputError(f"{where} must be a number, got {text!r}.") from None

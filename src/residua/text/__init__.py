@@ -1,0 +1,1 @@
+"""Text measures that know nothing of prompts or models: ROUGE-L and keywords."""

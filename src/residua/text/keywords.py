@@ -1,0 +1,55 @@
+"""Finding keywords in a text, and the words of an answer that make it an answer."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+# English words that carry no fact: without them, what an answer says beyond its question is left.
+STOPWORDS = frozenset(
+    """
+    a about after all also an and any are as at be been before being both but by can could did do
+    does each every for from had has have he her hers him his how i if in into is it its just may
+    might more most must my no nor not of on once only or other our out over own shall she should
+    since so some such than that the their them then there these they this those through to too
+    under until up upon very was we were what when where whether which while who whom whose why
+    will with would yet you your
+    """.split()  # noqa: SIM905
+)
+
+_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+
+
+def normalise(text: str) -> str:
+    """Compatibility-composed (NFKC), case-folded, straight apostrophes, single blanks, stripped."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    return " ".join(folded.split())
+
+
+@lru_cache(maxsize=4096)
+def keyword_pattern(keyword: str) -> re.Pattern[str]:
+    """A pattern that finds the keyword as whole words in a text that `normalise` has been over.
+
+    A keyword may begin or end with a sign that is no letter ("J.K."): there, no word boundary is
+    asked for.
+    """
+    word = normalise(keyword)
+    before = r"(?<!\w)" if re.match(r"\w", word) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", word) else ""
+    return re.compile(before + re.escape(word) + after)
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """The distinct words of an English text that are no stopwords, in order, case-folded.
+
+    A possessive "'s" is cut off.
+    """
+    words = (word.removesuffix("'s") for word in _WORD.findall(normalise(text)))
+    return tuple(dict.fromkeys(word for word in words if word not in STOPWORDS))
+
+
+def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
+    """The content words of the answer that the question does not hold already."""
+    asked = set(content_words(question))
+    return tuple(word for word in content_words(answer) if word not in asked)

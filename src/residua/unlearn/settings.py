@@ -1,0 +1,55 @@
+"""How training runs, whatever the objective."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from residua.errors import InputError
+
+Schedule = Literal["cosine", "linear", "constant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """AdamW's settings; the defaults are those of Scholten et al. (2025).
+
+    `batch_size` counts rows of the leading split in one forward pass, `accumulation` the passes
+    in one step. `warmup_ratio` is the share of all steps over which the learning rate rises.
+    `max_length` limits prompt and answer together, in tokens (None: the model's context).
+    """
+
+    epochs: int = 10
+    learning_rate: float = 1e-5
+    batch_size: int = 32
+    accumulation: int = 1
+    schedule: Schedule = "cosine"
+    warmup_ratio: float = 0.1
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    max_length: int | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulation"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("learning_rate", "max_grad_norm"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value > 0, name, value, "a positive number")
+        _require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
+        _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        known = get_args(Schedule)
+        _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as recipe files hold it."""
+        return asdict(self)
+
+
+def _require(condition: bool, name: str, value: object, want: str) -> None:
+    if not condition:
+        raise InputError(f"`{name}` must be {want}, got {value!r}.")
