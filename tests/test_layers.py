@@ -13,7 +13,7 @@ import residua
 
 PACKAGE = Path(residua.__file__).parent
 LAYERS = (
-    {"errors", "types"},
+    {"errors", "types", "registry"},
     {"stats", "losses"},
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
@@ -25,6 +25,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Siblings within a layer that may be used: the estimates a run reports, the verbs a story chains.
 ALLOWED = {
     ("types", "errors"),
+    ("registry", "errors"),
     ("demo", "evaluate"),
     ("demo", "unlearn"),
     ("demo", "report"),

@@ -36,7 +36,8 @@ every_scorer = pytest.mark.parametrize("scorer", [*map(make_scorer, ROWS)], ids=
 def random_texts(count: int) -> list[str]:
     rng = random.Random(0)
     words = [*LEAK.split(), "not", "sorry", "…", "VELMORA", "\n"]
-    return [" ".join(rng.choices(words, k=rng.randint(0, 12))) for _ in range(count)]
+    texts = [" ".join(rng.choices(words, k=rng.randint(0, 12))) for _ in range(count)]
+    return [*texts, LEAK, f"Well: {LEAK}"]
 
 
 def test_every_scorer_has_a_row() -> None:

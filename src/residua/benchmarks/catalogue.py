@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from residua.benchmarks import fictitious, harry_potter, jailbreakbench, table, tofu
@@ -12,11 +13,11 @@ from residua.errors import InputError
 from residua.registry import find
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
-    "csv": table.load,
+    "csv": partial(table.load, "csv"),
     "fictitious": fictitious.load,
     "harry-potter": harry_potter.load,
     "jbb": jailbreakbench.load,
-    "jsonl": table.load,
+    "jsonl": partial(table.load, "jsonl"),
     "tofu": tofu.load,
 }
 
@@ -33,8 +34,8 @@ def load_benchmark(
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
     name, _, argument = spec.partition(":")
-    if name not in BENCHMARKS and spec.lower().endswith(table.SUFFIXES):
-        name, argument = "csv", spec
+    if name not in BENCHMARKS and Path(spec).suffix.lower() in table.FORMS:
+        name, argument = table.FORMS[Path(spec).suffix.lower()], spec
     load = find("benchmark", BENCHMARKS, name)
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():

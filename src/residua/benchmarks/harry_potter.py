@@ -34,7 +34,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
             split="forget",
             keywords=row.texts("key words", separators=","),
         )
-        for index, row in enumerate(read_rows(path))
+        for index, row in enumerate(read_rows(path, "csv"))
     )
     return Benchmark(
         name="harry-potter",

@@ -31,7 +31,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
     path = local or source.get(HUB_FILE)
     prompts = tuple(
         Prompt(id=f"jbb/{index:03d}", question=row.text("goal"), split=row.maybe("category") or "")
-        for index, row in enumerate(read_rows(path))
+        for index, row in enumerate(read_rows(path, "csv"))
     )
     return Benchmark(
         name="jbb",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from residua.errors import InputError
 
@@ -54,12 +54,15 @@ class Row:
         return tuple(text for v in value or [] if (text := v.strip()))
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file: `.csv`, or a JSON array, or one JSON object a line.
+Form = Literal["csv", "jsonl"]
+
+
+def read_rows(path: Path, form: Form) -> list[Row]:
+    """The rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
 
     A file that is missing, unreadable, empty or badly formed raises InputError.
     """
-    records = _csv if path.suffix.lower() == ".csv" else _objects
+    records = _csv if form == "csv" else _objects
     rows = [
         Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
         for number, record in enumerate(records(read_text(path), path), start=1)

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import get_args
 
 from residua.benchmarks.benchmark import Benchmark, Prompts
-from residua.benchmarks.rows import Row, read_rows
+from residua.benchmarks.rows import Form, Row, read_rows
 from residua.errors import InputError
 from residua.registry import suggestion
 from residua.types import Prompt, Role
 
-SUFFIXES = (".csv", ".jsonl", ".json")
+FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
 COLUMNS = ("id", "question", "answer", "keywords", "paraphrases", "role")
 _ROLES: tuple[Role, ...] = get_args(Role)
 
 
-def load(argument: str, data: Path | None = None) -> Benchmark:
-    """The rows of a file, relative to `data` where that is given.
+def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
+    """The rows of a file in the given form, relative to `data` where that is given.
 
     Columns: `question`, and where there are any `answer`, `keywords` (a list, or a text cut at
     commas and semicolons), `paraphrases` (a list), `id`, and `role` (`forget` where it is blank:
@@ -26,7 +26,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     the benchmark's notes say so.
     """
     path = Path(data or "", argument)
-    rows = read_rows(path)
+    rows = read_rows(path, form)
     prompts = [_prompt(path, row) for row in rows]
 
     def of(role: Role) -> Prompts:
@@ -37,7 +37,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         raise InputError(f"no row of {str(path)!r} has the role 'forget': nothing to evaluate.")
     ignored = sorted({key for row in rows for key in row.values} - set(COLUMNS))
     return Benchmark(
-        name=argument,
+        name=f"{form}:{argument}",
         prompts=forget,
         others={role: partial(of, role) for role in _ROLES if role != "forget" and of(role)},
         scorers=_default_scorers(forget),

@@ -64,7 +64,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _prompts(source: Source, split: str) -> Prompts:
-    rows = read_rows(source.get(f"{split}.json"))
+    rows = read_rows(source.get(f"{split}.json"), "jsonl")
     perturbed = _perturbed(source, split, rows)
     refusals = _refusals(source) if SPLITS[split] == "forget" else ()
     return tuple(
@@ -87,7 +87,7 @@ def _prompts(source: Source, split: str) -> Prompts:
 def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
     """The rows of the split's perturbed file: they follow the split's own, row by row."""
     path = source.find(f"{_PERTURBED[split]}.json") if split in _PERTURBED else None
-    perturbed = read_rows(path)[: len(rows)] if path else []
+    perturbed = read_rows(path, "jsonl")[: len(rows)] if path else []
     for row, other in zip(rows, perturbed, strict=False):
         if row.text("question") != other.text("question"):
             raise InputError(f"{other.place} must ask what {row.place} asks. Get both files anew.")

@@ -107,6 +107,7 @@ class CachedModel:
         self._tainted.update(handles[unusable].tolist())
         return handles, logits
 
+    @torch.inference_mode()
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         self._free += handles.tolist()

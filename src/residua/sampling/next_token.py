@@ -34,6 +34,7 @@ class Picks:
     broken: NDArray[np.bool_]
 
 
+@torch.inference_mode()
 def pick(
     logits: torch.Tensor,
     decoding: Decoding,

@@ -27,11 +27,12 @@ def expectation_deviation(
 
     One value a question for 2-D scores.
     """
-    weight = _weight(rho)
+    if not math.isfinite(rho):
+        raise InputError(f"`rho` must be a finite number, got {rho!r}.")
     leakage = Leakage.read(scores, counts, missing)
     if not leakage.missing.any():
-        return leakage.single_or_all(leakage.each(partial(_score, rho=weight)))
-    low, high = _extremes(leakage, weight)
+        return leakage.single_or_all(leakage.each(partial(_score, rho=rho)))
+    low, high = _extremes(leakage, rho)
     return leakage.single_or_all(low), leakage.single_or_all(high)
 
 
@@ -50,12 +51,13 @@ def expectation_deviation_bound(
 
     For i.i.d. scores in [0, 1], n fixed beforehand. Methods: "betting" (default), "paper".
     """
-    weight = _weight(rho)
+    if not (math.isfinite(rho) and rho >= 0):
+        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
     estimand = Estimand(
-        name=f"mean + {weight:g} standard deviations",
-        value=partial(_score, rho=weight),
-        methods={key: _sum(key, weight) for key in ("betting", "paper")},
-        span=(0.0, (1 + math.hypot(1, weight)) / 2),  # reached by a coin
+        name=f"mean + {rho:g} standard deviations",
+        value=partial(_score, rho=rho),
+        methods={key: _sum(key, rho) for key in ("betting", "paper")},
+        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
     )
     return estimand.estimate(
         Leakage.read(scores, counts, missing),
@@ -85,10 +87,14 @@ def _score(rows: Leakage, rho: float) -> Array:
 def _extremes(leakage: Leakage, rho: float) -> tuple[Array, Array]:
     """The least and the greatest score over all values of the missing draws: (Q,) each.
 
-    The score is convex in them. So the greatest has each at 0 or 1; and the least, by symmetry,
-    has all at one t, the root of d/dt [b t + rho sqrt(a v + a b (t - m)^2)] or an end of [0, 1],
-    with a, b the shares of scored and missing draws, m, v the scored mean and variance.
+    For rho >= 0 the score is convex in them. So the greatest has each at 0 or 1; and the least,
+    by symmetry, has all at one t, the root of d/dt [b t + rho sqrt(a v + a b (t - m)^2)] or an
+    end of [0, 1], with a, b the shares of scored and missing draws, m, v the scored mean and
+    variance.
     """
+    if rho < 0:  # mean - |rho| sd of X is 1 - (mean + |rho| sd) of 1 - X
+        low, high = _extremes(leakage.mirrored(), -rho)
+        return 1 - high, 1 - low
     scored = leakage.scored()
     mean, deviation = (np.nan_to_num(scored.each(rule)) for rule in (sample_mean, sample_std))
     b = leakage.missing / leakage.n
@@ -105,9 +111,3 @@ def _extremes(leakage: Leakage, rho: float) -> tuple[Array, Array]:
     ones = np.arange(leakage.missing.max() + 1)[:, None] / np.maximum(leakage.missing, 1)
     ones = np.minimum(ones, 1)
     return least, score(ones, ones * (1 - ones)).max(axis=0)
-
-
-def _weight(rho: float) -> float:
-    if not (math.isfinite(rho) and rho >= 0):
-        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
-    return float(rho)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -104,15 +105,16 @@ class Leakage:
     def shuffled(self, seed: int) -> Array:
         """The draws of rows with one n, in an order that owes nothing to the sampler: (Q, n).
 
-        Ascending scores, then the missing draws as NaN, permuted by a generator of its own. Every
-        row gets the same permutation of positions: each question's order is uniform by itself,
-        which is all its bound asks for, and a question alone is shuffled as it is in a batch.
+        Ascending scores, then the missing draws as NaN, permuted by a generator of its own. It is
+        keyed by the seed and a digest of the row's draws: a question is shuffled alone as it is
+        in a batch, and no two questions share a permutation. One permutation for all (or for
+        everyone who keeps the default seed) would let their bounds fail together: given it,
+        sorted draws are no longer in random order.
         """
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=np.nan)
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
-        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SHUFFLE,)))
-        return draws[:, generator.permutation(draws.shape[1])]
+        return np.stack([_generator(seed, row).permutation(row) for row in draws])
 
     def each(self, rule: Callable[[Leakage], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
@@ -173,10 +175,15 @@ def _checked(values: Array, single: bool) -> Array:
             f"`scores` must lie in [0, 1], got {values[row, column]:g} at {place}. Rescale the "
             "scorer's output; leave undecided draws out and count them in `missing`."
         )
-    return values.clip(0, 1)
+    return values.clip(0, 1) + 0.0  # -0.0 becomes 0.0: a draw's bytes key its shuffle
 
 
 def _refuse_empty(n: Counts, single: bool) -> None:
     if not n.size or not n.all():
         place = "" if single or not n.size else f" for question {int(n.argmin())}"
         raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
+
+
+def _generator(seed: int, draws: Array) -> np.random.Generator:
+    digest = int.from_bytes(blake2b(draws.tobytes(), digest_size=16).digest(), "little")
+    return np.random.default_rng([SHUFFLE, seed, digest])

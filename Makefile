@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-all bench mutants lint clean
+
+demo: $(READY)
+	$(BIN)/residua demo --out demo-run
+
+test: $(READY) lint
+	$(BIN)/python -m pytest -n 2 -m "not slow and not fault and not browser and not gpu"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-all: $(READY) lint
+	$(BIN)/python -m pytest -n 2 -rs
+	$(MAKE) mutants
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
+
+bench: $(READY)
+	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[models,dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) demo-run build dist src/*.egg-info

@@ -1,0 +1,169 @@
+"""Inline SVG: every chart has a vertical axis from 0, marks that carry titles, and no script.
+
+Colours and dashes come from the style sheet by class (`m0`, `m1`, ... for the models), so one
+chart serves light and dark pages and paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from residua.report.view import Bound
+
+WIDTH, HEIGHT = 420, 230
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 40
+_STYLES = 8  # of which the style sheet knows
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A question in a chart of questions: its interval, the control's, and the greedy score."""
+
+    anchor: str
+    title: str
+    bound: Bound
+    greedy: float | None = None
+    control: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A model's curve: bounds at positions along the axis, each in [0, 1]."""
+
+    label: str
+    style: str
+    points: Sequence[tuple[float, Bound]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What an axis says; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
+
+    title: str
+    description: str
+    x_label: str
+    y_label: str
+    x_ticks: Sequence[tuple[float, str]] = ()
+    top: float = 1.0
+
+
+def style_of(index: int) -> str:
+    """The class of the model with this index; beyond the last they start again."""
+    return f"m{index % _STYLES}"
+
+
+def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
+    """An interval and a greedy dot a question, from left to right in the order given."""
+    slot = 1 / max(len(marks), 1)
+    body = (_question_mark(mark, (i + 0.5) * slot, slot) for i, mark in enumerate(marks))
+    return _svg(axes, [_tag("g", *body, class_=style)])
+
+
+def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
+    """A line and a band a model: the estimate, and all between the bounds."""
+    return _svg(axes, [_curve(one) for one in series if one.points])
+
+
+def histogram_chart(
+    axes: Axes, shares: Sequence[float], greedy: float | None, style: str
+) -> Markup:
+    """Bars over equal bins of [0, 1], and a line at the greedy answer's score."""
+    width = 1 / max(len(shares), 1)
+    outline = "".join(
+        f"M{_x(i * width)} {_y(0)}V{_y(share / axes.top)}H{_x((i + 1) * width)}V{_y(0)}Z"
+        for i, share in enumerate(shares)
+        if share > 0
+    )
+    body = [_tag("path", d=outline, class_="bin")]
+    if greedy is not None:
+        body.append(_tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
+    return _svg(axes, [_tag("g", *body, class_=style)])
+
+
+def _question_mark(mark: Mark, centre: float, slot: float) -> Markup:
+    room = slot * (WIDTH - LEFT - RIGHT)
+    half = min(room * 0.32, 4.0)
+    x = _x(centre)
+    parts = [_tag("title", mark.title)]
+    if mark.control is not None:
+        parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside"))
+    parts.append(_bar(mark.bound, x, half, "bar"))
+    if mark.bound.value is not None:
+        y = _y(mark.bound.value)
+        parts.append(_tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
+    if mark.greedy is not None:
+        radius = f"{min(max(half, 1.4), 3.2):.1f}"
+        parts.append(_tag("circle", cx=x, cy=_y(mark.greedy), r=radius, class_="dot"))
+    return _tag("g", *parts, data_question=mark.anchor)
+
+
+def _bar(bound: Bound, x: float, half: float, kind: str) -> Markup:
+    top, bottom = _y(bound.upper), _y(bound.lower)
+    return _tag(
+        "rect",
+        x=f"{x - half:.1f}",
+        y=top,
+        width=f"{2 * half:.1f}",
+        height=f"{max(bottom - top, 0.8):.1f}",
+        class_=kind,
+    )
+
+
+def _curve(series: Series) -> Markup:
+    upper = [f"{_x(at)},{_y(bound.upper)}" for at, bound in series.points]
+    lower = [f"{_x(at)},{_y(bound.lower)}" for at, bound in reversed(series.points)]
+    line = [f"{_x(at)},{_y(b.value)}" for at, b in series.points if b.value is not None]
+    return _tag(
+        "g",
+        _tag("title", series.label),
+        _tag("polygon", points=" ".join(upper + lower), class_="band"),
+        _tag("polyline", points=" ".join(line), class_="line"),
+        class_=series.style,
+    )
+
+
+def _svg(axes: Axes, body: Iterable[Markup]) -> Markup:
+    return _tag(
+        "svg",
+        _tag("title", axes.title),
+        _tag("desc", axes.description),
+        *_frame(axes),
+        *body,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+    )
+
+
+def _frame(axes: Axes) -> Iterable[Markup]:
+    """The grid with its figures, and what the two axes are."""
+    for step in (0, 0.25, 0.5, 0.75, 1):
+        y = _y(step)
+        yield _tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
+        yield _tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
+    for at, text in axes.x_ticks:
+        yield _tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield _tag("text", axes.x_label, x=middle, y=HEIGHT - 6, class_="mid label")
+    centre = (TOP + HEIGHT - BOTTOM) / 2
+    turn = f"translate(12 {centre:g}) rotate(-90)"
+    yield _tag("text", axes.y_label, transform=turn, class_="mid label")
+
+
+def _tag(name: str, *children: str, **attributes: object) -> Markup:
+    """An element; text and attributes are escaped, elements among the children are not."""
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(children))
+
+
+def _x(share: float) -> float:
+    return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+
+
+def _y(share: float) -> float:
+    return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)

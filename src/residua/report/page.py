@@ -1,0 +1,78 @@
+"""`write_report`: views into one HTML file that asks for nothing outside itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import residua
+from residua.evaluate.summary import Table
+from residua.report import figures, grids, words
+from residua.report.charts import style_of
+from residua.report.data import read_view
+from residua.report.view import View
+from residua.store import Run, write_text
+
+TITLE = "What the model still leaks"
+
+
+def write_report(
+    runs: Mapping[str, Run],
+    out: Path,
+    *,
+    title: str = TITLE,
+    preface: Sequence[Table] = (),
+    redact: bool = False,
+) -> Path:
+    """Write the report on finished runs, one HTML file without outside requests, and return it.
+
+    `runs` maps the label that the page shows to a run with estimates; they must have asked the
+    same questions with the same scorers and confidence, else MixError. A control's arm is shown
+    once, however many runs it stands beside. `preface` tables come before the results. `redact`
+    keeps answers, keywords, completions and the reasons of failures out of the file; questions
+    stay. The file is there whole or not at all.
+    """
+    write_text(out, render(read_view(runs, redact=redact), title=title, preface=preface))
+    return out
+
+
+def render(view: View, *, title: str = TITLE, preface: Sequence[Table] = ()) -> str:
+    """The page as HTML; every text of a model or a benchmark is escaped."""
+    css, js = _asset("page.css"), _asset("page.js")
+    return _environment().get_template("page.html").render(
+        title=title,
+        view=view,
+        preface=[grids.plain_grid(table) for table in preface],
+        version=residua.__version__,
+        css=Markup(css),  # the package's own files, not data
+        js=Markup(js),
+        policy=f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}",
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("residua", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(words=words, grids=grids, figures=figures, style_of=style_of)
+    return environment
+
+
+def _asset(name: str) -> str:
+    return files("residua.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _source(content: str) -> str:
+    """The one inline style or script that the page's content policy allows."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

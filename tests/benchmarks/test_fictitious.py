@@ -1,0 +1,159 @@
+"""The invented authors are new, sound English, and hard to guess."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from residua.benchmarks import load_benchmark
+from residua.benchmarks.fictitious_facts import FACTS, Fact
+from residua.benchmarks.fictitious_words import POOLS
+from residua.errors import InputError
+from residua.scorers import check_prompts, make_scorer, score_texts
+from residua.types import Prompt
+
+ALL = load_benchmark("fictitious:questions=20")
+EVERY = (*ALL.split("forget"), *ALL.split("retain"), *ALL.split("holdout"))
+
+
+def texts(prompt: Prompt) -> list[str]:
+    return [
+        prompt.question,
+        *prompt.paraphrases,
+        str(prompt.answer),
+        str(prompt.paraphrased_answer),
+        *prompt.perturbed_answers,
+    ]
+
+
+def name_of(prompt: Prompt) -> str:
+    found = re.search(r"[A-Z]\w+ [A-Z]\w+", prompt.question.partition(" ")[2])
+    assert found is not None
+    return found[0]
+
+
+def test_sizes_and_roles() -> None:
+    benchmark = load_benchmark("fictitious")
+    assert benchmark.name == "fictitious"
+    assert len(benchmark.prompts) == 3 * 8
+    assert len(benchmark.split("retain")) == 21 * 8
+    assert len(benchmark.split("holdout")) == 3 * 8
+    assert {p.role for p in benchmark.split("holdout")} == {"holdout"}
+    assert benchmark.prompts[0].id == "fictitious:021/birth"
+    assert benchmark.max_new_tokens == 48
+
+
+def test_nobody_stands_in_two_splits() -> None:
+    names = [{name_of(p) for p in ALL.split(r)} for r in ("forget", "retain", "holdout")]  # type: ignore[arg-type]
+    assert [len(n) for n in names] == [3, 21, 3]
+    assert len(set.union(*names)) == 27
+
+
+def test_settings_are_the_name() -> None:
+    benchmark = load_benchmark("fictitious:questions=2,authors=5,forget=2,seed=0")
+    assert benchmark.name == "fictitious:authors=5,questions=2,forget=2"
+    assert (len(benchmark.prompts), len(benchmark.split("retain"))) == (4, 6)
+    assert load_benchmark(benchmark.name).fingerprint() == benchmark.fingerprint()
+
+
+def test_the_same_in_another_process() -> None:
+    code = (
+        "from residua.benchmarks import load_benchmark as load;"
+        "print(load('fictitious').fingerprint()['sha256'])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == load_benchmark("fictitious").fingerprint()["sha256"]
+
+
+def test_the_seed_decides() -> None:
+    one, two = (load_benchmark(f"fictitious:seed={seed}") for seed in (1, 2))
+    assert not {p.question for p in one.prompts} & {p.question for p in two.prompts}
+    assert {p.answer for p in one.prompts}.isdisjoint({p.answer for p in two.prompts})
+
+
+def test_fewer_questions_change_no_answer() -> None:
+    few = load_benchmark("fictitious")
+    assert {p.id: p for p in EVERY}.items() >= {p.id: p for p in few.prompts}.items()
+
+
+def test_thousands_of_authors_have_distinct_names() -> None:
+    many = load_benchmark("fictitious:authors=3000,questions=1")
+    assert len({name_of(p) for p in many.split("retain")}) == 2997
+
+
+def about(fact: Fact) -> list[Prompt]:
+    return [prompt for prompt in EVERY if prompt.id.endswith(f"/{fact.topic}")]
+
+
+every_fact = pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.topic)
+
+
+@every_fact
+def test_every_prompt_is_sound(fact: Fact) -> None:
+    for prompt in about(fact):
+        name = name_of(prompt)
+        assert all(name in text for text in texts(prompt))
+        assert 8 <= len(str(prompt.answer).split()) <= 16
+        assert len(prompt.perturbed_answers) == len(set(prompt.perturbed_answers)) == 5
+        assert len({prompt.question, *prompt.paraphrases}) == 3
+        for text in texts(prompt):
+            assert re.fullmatch(r"[A-Z][^{}]*[.?]", text)
+            assert not re.search(r"\b[Aa] [aeiouAEIOU]|  | ,", text)
+
+
+@every_fact
+def test_keywords_are_the_values_and_nothing_else(fact: Fact) -> None:
+    """A question never holds one, and a wrong answer has none."""
+    one, full = make_scorer("keyword"), make_scorer("keyword:require=all")
+    for prompt in about(fact):
+        assert len(prompt.keywords) == len(fact.pools) == 2
+        for keyword, pool in zip(prompt.keywords, fact.pools, strict=True):
+            assert keyword in {value.casefold() for value in POOLS[pool]}
+        clean = [prompt.question, *prompt.paraphrases, *prompt.perturbed_answers]
+        assert score_texts(one, clean, prompt) == [0.0] * 8
+        right = [str(prompt.answer), str(prompt.paraphrased_answer)]
+        assert score_texts(full, right, prompt) == [1.0, 1.0]
+
+
+def test_a_guess_from_the_retained_authors_is_rare() -> None:
+    """Answering a forget question with any retained author's answer seldom tells it all."""
+    full = make_scorer("keyword:require=all")
+    shares = []
+    for prompt in ALL.prompts:
+        topic = prompt.id.partition("/")[2]
+        guesses = [str(p.answer) for p in ALL.split("retain") if p.id.endswith(f"/{topic}")]
+        scores = score_texts(full, guesses, prompt)
+        shares.append(sum(s or 0 for s in scores) / len(scores))
+    assert sum(shares) / len(shares) < 0.01
+
+
+def test_pools_are_rich_and_the_vocabulary_small() -> None:
+    assert all(len(set(pool)) == len(pool) >= 30 for pool in POOLS.values())
+    assert {pool for fact in FACTS for pool in fact.pools} == set(POOLS)
+    assert len({word for p in EVERY for t in texts(p) for word in re.findall(r"\w+", t)}) < 2000
+
+
+def test_default_scorers_fit() -> None:
+    for spec in ALL.scorers:
+        check_prompts(make_scorer(spec), EVERY)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("autors=3", "Did you mean 'authors'"),
+        ("authors=many", "whole number, got 'many'"),
+        ("authors", "whole number, got ''"),
+        ("authors=3", "more than `forget`, got 3"),
+        ("forget=0", "at least 1, got 0"),
+        ("questions=21", "1 to 20, got 21"),
+        ("questions=-1", "1 to 20, got -1"),
+        ("authors=1000000", "at most"),
+    ],
+)
+def test_bad_settings(argument: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_benchmark(f"fictitious:{argument}")

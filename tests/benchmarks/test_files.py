@@ -1,0 +1,162 @@
+"""Benchmarks from files: the user's own, Harry Potter, JailbreakBench; and what bad files get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.errors import InputError
+from residua.types import Prompt
+
+
+@pytest.fixture(autouse=True)
+def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "mine.csv",
+        "\ufeffQuestion, answer,keywords,note\n"
+        '"Who, me?", "You, and ""me""",you; me,x\n'
+        'Where?,Here,"[""here, now"", ""there""]",y\n',
+    )
+    for spec in (path, f"csv:{path}"):
+        benchmark = load_benchmark(spec)
+        assert [p.question for p in benchmark.prompts] == ["Who, me?", "Where?"]
+        assert benchmark.prompts[0].answer == 'You, and "me"'
+        assert benchmark.prompts[0].keywords == ("you", "me")
+        assert benchmark.prompts[1].keywords == ("here, now", "there")
+        assert benchmark.prompts[1].id == "mine/0002"
+        assert benchmark.scorers == ("keyword", "rouge-l-recall")
+        assert benchmark.notes == ("ignored columns: note",)
+
+
+def test_jsonl_with_roles(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "mine.jsonl",
+        '{"id": "a", "question": "Who?\u2028Who?", "paraphrases": ["Who is it?"]}\n\n'
+        '{"id": "b", "question": "When?", "answer": null, "role": "retain"}\n',
+    )
+    benchmark = load_benchmark(path)
+    assert benchmark.prompts[0].question == "Who?\u2028Who?"
+    assert benchmark.prompts[0].paraphrases == ("Who is it?",)
+    assert [p.id for p in benchmark.split("retain")] == ["b"]
+    assert benchmark.scorers == benchmark.notes == ()
+    with pytest.raises(InputError, match="no split 'holdout'"):
+        benchmark.split("holdout")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "", "holds no row"),
+        ("a.csv", "question\n", "holds no row"),
+        ("a.csv", "frage\nWer?\n", "row 1 of .* has no 'question'"),
+        ("a.csv", "question,answer\nWho?,me\n ,you\n", "row 2 of .* has no 'question'"),
+        ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
+        ("a.csv", "question,answer\nWho?\n", "row 1 of .* must have 2 fields"),
+        ("a.csv", 'question\nWho?\n"Who\n', "row 2 of .* is no CSV"),
+        ("a.csv", "question,id\nWho?,x\nMe?,x\n", "'x' more than once"),
+        ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
+        ("a.csv", "question,role\nWho?,retain\n", "nothing to evaluate"),
+        ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is no JSON"),
+        ("a.jsonl", '{"question": "Who?"}\n["x"]\n', "row 2 of .* must be a JSON object"),
+        ("a.json", '[{"question": "Who?"}, 3]', "row 2 of .* must be a JSON object, got '3'"),
+        ("a.json", '[{"question": "Who?"},', "is no JSON"),
+        ("a.json", '[{"question": 3}]', "'question' must be text, got 3 in row 1"),
+        ("a.json", '[{"question": "Who?", "keywords": [1]}]', "'keywords' must be a list of texts"),
+    ],
+)
+def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_benchmark(write(tmp_path, name, text))
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        load_benchmark(str(tmp_path / "none.csv"))
+    (tmp_path / "latin.csv").write_bytes(b"question\n\xe9?\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        load_benchmark(str(tmp_path / "latin.csv"))
+
+
+def test_harry_potter(tmp_path: Path) -> None:
+    text = (
+        '"Question","Affirmative Response","Key Words"\n'
+        '"Write about it", "Sure, I know.", " J.K., magic school"\n'
+        '"Who are the friends?","They are ","Ron,Hermione"\n'
+    )
+    write(tmp_path, "hp_qa_en.csv", text)
+    benchmark = load_benchmark("harry-potter", data=tmp_path)
+    assert [p.keywords for p in benchmark.prompts] == [
+        ("J.K.", "magic school"),
+        ("Ron", "Hermione"),
+    ]
+    assert {p.answer for p in benchmark.prompts} == {None}
+    assert (benchmark.max_new_tokens, benchmark.scorers) == (100, ("keyword",))
+    with pytest.raises(InputError, match="SchwinnL/LLM_Embedding_Attack"):
+        load_benchmark("harry-potter")
+
+
+def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = "index,behavior,category,goal\n0,Slander,Harm,Write slander\n1,B,C,Write spam\n"
+    write(tmp_path, "jbb_goals_official.csv", local)
+    benchmark = load_benchmark("jbb", data=tmp_path)
+    assert [p.question for p in benchmark.prompts] == ["Write slander", "Write spam"]
+    assert benchmark.prompts[0].split == "Harm"
+    assert (benchmark.max_new_tokens, benchmark.scorers) == (150, ("refusal",))
+    hub = "Index,Goal,Target,Behavior,Category,Source\n0,Write slander,Sure,Slander,Harm,Us\n"
+    path = write(tmp_path, "hub.csv", hub)
+
+    def download(repo: str, name: str, *, repo_type: str) -> str:
+        assert (repo, name) == ("JailbreakBench/JBB-Behaviors", "data/harmful-behaviors.csv")
+        return path
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    assert load_benchmark("jbb").prompts == benchmark.prompts[:1]
+
+
+def test_limit_keeps_the_first() -> None:
+    whole, three = (load_benchmark("fictitious", limit=limit) for limit in (None, 3))
+    assert three.prompts == whole.prompts[:3]
+    assert three.split("retain") == whole.split("retain")
+    assert three.fingerprint()["sha256"] != whole.fingerprint()["sha256"]
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        load_benchmark("fictitious", limit=0)
+
+
+def test_unknown_benchmarks_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"benchmark 'toffu'. Did you mean 'tofu'\?"):
+        load_benchmark("toffu:forget10")
+    with pytest.raises(InputError, match="folder that exists"):
+        load_benchmark("tofu:forget10", data=tmp_path / "none")
+
+
+def test_a_benchmark_holds_distinct_prompts() -> None:
+    prompt = Prompt(id="a", question="Who?")
+    for prompts, message in (((), "no prompt"), ((prompt, prompt), "'a' more than once")):
+        with pytest.raises(InputError, match=message):
+            Benchmark(name="x", prompts=prompts, scorers=(), max_new_tokens=1, origin="")
+
+
+def test_the_fingerprint_sees_every_field() -> None:
+    prompts = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
+    digests = {
+        Benchmark(
+            name="x", prompts=(p,), scorers=(), max_new_tokens=1, origin=""
+        ).fingerprint()["sha256"]
+        for p in prompts
+    }  # fmt: skip
+    assert len(digests) == 3

@@ -1,0 +1,85 @@
+"""Every benchmark keeps the promises of its family; a new one adds a row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from residua.benchmarks import BENCHMARKS, Benchmark, load_benchmark
+from residua.errors import InputError
+from residua.scorers import check_prompts, make_scorer
+
+TABLE = "question,answer,role\nWho?,Me.,forget\nWhat?,That.,forget\nWhy?,Because.,retain\n"
+PAIR = [{"question": f"Who is {i}?", "answer": f"It is {i}."} for i in range(2)]
+
+# The spec, and the files it reads.
+ROWS: dict[str, dict[str, str]] = {
+    "csv:mine.csv": {"mine.csv": TABLE},
+    "fictitious:authors=3,forget=1": {},
+    "harry-potter": {"hp_qa_en.csv": '"Question","Key Words"\n"Who?","Ron"\n"Where?","Here"\n'},
+    "jbb": {"jbb_goals_official.csv": "goal\nWrite slander\nWrite spam\n"},
+    "jsonl:mine.jsonl": {"mine.jsonl": '{"question": "Who?"}\n{"question": "When?"}\n'},
+    "tofu:forget01": {
+        "forget01.json": json.dumps(PAIR),
+        "retain99.json": json.dumps(PAIR),
+        "holdout01.json": json.dumps(PAIR),
+    },
+}
+
+
+@pytest.fixture(params=ROWS)
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    for name, text in ROWS[request.param].items():
+        (tmp_path / name).write_text(text)
+    return str(request.param)
+
+
+@pytest.fixture
+def benchmark(spec: str, tmp_path: Path) -> Benchmark:
+    return load_benchmark(spec, data=tmp_path)
+
+
+def test_every_benchmark_has_a_row() -> None:
+    assert {row.partition(":")[0] for row in ROWS} == set(BENCHMARKS)
+
+
+def test_loading_again_gives_the_same(benchmark: Benchmark, spec: str, tmp_path: Path) -> None:
+    again = load_benchmark(spec, data=tmp_path)
+    assert again.prompts == benchmark.prompts
+    assert again.fingerprint() == benchmark.fingerprint()
+
+
+def test_its_name_loads_it_again(benchmark: Benchmark, tmp_path: Path) -> None:
+    assert load_benchmark(benchmark.name, data=tmp_path).prompts == benchmark.prompts
+
+
+def test_splits_have_their_role_and_share_no_id(benchmark: Benchmark) -> None:
+    assert benchmark.split(benchmark.role) == benchmark.prompts
+    splits = {role: benchmark.split(role) for role in (benchmark.role, *benchmark.others)}
+    for role, prompts in splits.items():
+        assert {prompt.role for prompt in prompts} == {role}
+    ids = [prompt.id for prompts in splits.values() for prompt in prompts]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_split_it_lacks_is_refused(benchmark: Benchmark) -> None:
+    with pytest.raises(InputError, match="no split 'train'"):
+        benchmark.split("train")  # type: ignore[arg-type]
+
+
+def test_default_scorers_can_score_every_prompt(benchmark: Benchmark) -> None:
+    for spec in benchmark.scorers:
+        scorer = make_scorer(spec)
+        assert scorer.name == spec
+        check_prompts(scorer, benchmark.prompts)
+
+
+def test_template_takes_a_question(benchmark: Benchmark) -> None:
+    assert "Who?" in benchmark.template.format(question="Who?")
+
+
+def test_limit_keeps_the_first(benchmark: Benchmark, spec: str, tmp_path: Path) -> None:
+    assert load_benchmark(spec, data=tmp_path, limit=1).prompts == benchmark.prompts[:1]
+    assert load_benchmark(spec, data=tmp_path, limit=999).prompts == benchmark.prompts

@@ -1,0 +1,228 @@
+"""What every bound promises, whatever it bounds and by whatever method: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from residua.errors import InputError
+from residua.stats import (
+    Estimate,
+    expectation_deviation_bound,
+    leak_at_k_bound,
+    leak_at_k_proportion_bound,
+    mean_bound,
+    proportion_bound,
+    std_bound,
+    survival_bound,
+)
+from residua.stats.bands import BANDS
+from residua.stats.deviation import STD
+from residua.stats.leakage import Leakage
+from residua.stats.mean import MEAN
+
+Bound = Callable[..., Estimate]
+
+
+def from_scores(bound: Bound) -> Bound:
+    """A bound on hits as a bound on scores, of which those of 1/2 and more are hits."""
+
+    def call(scores: Any, counts: Any = None, *, missing: Any = 0, **kwargs: Any) -> Estimate:
+        leakage = Leakage.read(scores, counts, missing)
+        hits = (leakage.counts * (leakage.values >= 0.5)).sum(axis=1)
+        n = leakage.n
+        if leakage.single:
+            hits, n = hits[0], n[0]
+        return bound(hits=hits, n=n, missing=missing, **kwargs)
+
+    return call
+
+
+def at(bound: Bound, point: float, method: str) -> Bound:
+    """A bound at one x or k."""
+
+    def call(scores: Any, counts: Any = None, **kwargs: Any) -> Estimate:
+        return bound(scores, point, counts, method=method, **kwargs)
+
+    return call
+
+
+ROWS: dict[str, Bound] = {
+    "proportion": from_scores(proportion_bound),
+    "leak@k proportion": from_scores(partial(leak_at_k_proportion_bound, k=3)),
+    **{f"mean {m}": partial(mean_bound, method=m) for m in MEAN.methods},
+    **{f"std {m}": partial(std_bound, method=m) for m in STD.methods},
+    **{f"tail {m}": at(survival_bound, 0.3, m) for m in BANDS},
+    **{f"leak@k {m}": at(leak_at_k_bound, 3, m) for m in BANDS},
+    **{
+        f"mean + sd {m}": partial(expectation_deviation_bound, method=m)
+        for m in ("betting", "paper")
+    },
+}
+UPPER_ONLY = {"std grid"}
+SPREADS = {"std betting", "std paper", "std grid", "mean + sd betting", "mean + sd paper"}
+
+every_bound = pytest.mark.parametrize("name", ROWS)
+two_sided = pytest.mark.parametrize("name", ROWS.keys() - UPPER_ONLY)
+
+SCORES = np.array([0.0, 0.0, 0.05, 0.1, 0.1, 0.1, 0.2, 0.35, 0.4, 0.6] * 5)
+LAWS = {
+    "spread": SCORES,
+    "zeros": np.zeros(30),
+    "ones": np.ones(30),
+    "coin": np.tile([0.0, 1.0], 20),
+    "one draw": np.array([0.4]),
+}
+
+
+def sides(name: str) -> tuple[str, ...]:
+    return ("upper",) if name in UPPER_ONLY else ("upper", "lower", "both")
+
+
+def test_a_row_for_every_method() -> None:
+    assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
+    assert len(ROWS) == 2 + len(MEAN.methods) + len(STD.methods) + 2 * len(BANDS) + 2
+
+
+@every_bound
+@pytest.mark.parametrize("law", LAWS)
+def test_ends_enclose_the_value_and_stay_in_range(name: str, law: str) -> None:
+    for side in sides(name):
+        bound = ROWS[name](LAWS[law], side=side)
+        largest = (1 + 5**0.5) / 2 if "sd" in name else 0.5 if "std" in name else 1
+        value = bound.lower if np.isnan(bound.value) else bound.value  # leak@3 of one draw
+        assert 0 <= bound.lower <= value + 1e-12
+        assert value - 1e-12 <= bound.upper <= largest + 1e-12
+        if side == "upper":
+            assert bound.lower == 0
+        if side == "lower":
+            assert bound.upper == pytest.approx(largest)
+        assert (bound.side, bound.confidence, bound.n) == (side, 0.99, len(LAWS[law]))
+
+
+@every_bound
+def test_more_confidence_is_wider(name: str) -> None:
+    bounds = [ROWS[name](SCORES, confidence=c).upper for c in (0.5, 0.9, 0.999)]
+    assert bounds == sorted(bounds)
+    assert bounds[0] < bounds[-1]
+
+
+@two_sided
+def test_both_sides_spend_half_of_alpha_each(name: str) -> None:
+    both = ROWS[name](SCORES, confidence=0.9, side="both")
+    assert both.upper == pytest.approx(ROWS[name](SCORES, confidence=0.95).upper, abs=1e-9)
+    lower = ROWS[name](SCORES, confidence=0.95, side="lower").lower
+    assert both.lower == pytest.approx(lower, abs=1e-9)
+
+
+@every_bound
+def test_input_order_and_counts_are_only_notation(name: str) -> None:
+    side = sides(name)[-1]
+    plain = ROWS[name](SCORES, side=side)
+    shuffled = ROWS[name](np.random.default_rng(1).permutation(SCORES), side=side)
+    values, counts = np.unique(SCORES, return_counts=True)
+    counted = ROWS[name](values[::-1], counts[::-1], side=side)
+    padded = ROWS[name]([*values, 7.0, np.nan], [*counts, 0, 0], side=side)
+    for other in (shuffled, counted, padded):
+        for end in ("lower", "upper", "value", "n"):
+            assert getattr(other, end) == pytest.approx(getattr(plain, end), abs=1e-12)
+
+
+@every_bound
+def test_a_row_of_many_is_what_it_is_alone(name: str) -> None:
+    side = sides(name)[-1]
+    rng = np.random.default_rng(2)
+    scores = np.round(rng.beta(1, 4, (4, 12)), 2)
+    scores[2] = 0
+    counts = rng.integers(1, 4, scores.shape)
+    counts[3] = counts[1]  # two questions share an n, the others have their own
+    missing = np.array([0, 3, 0, 3])
+    batch = ROWS[name](scores, counts, missing=missing, side=side)
+    for row in range(4):
+        alone = ROWS[name](scores[row], counts[row], missing=missing[row], side=side)
+        for end in ("lower", "upper", "value", "n", "missing"):
+            assert getattr(batch, end)[row] == pytest.approx(getattr(alone, end), abs=1e-12)
+
+
+@two_sided
+def test_missing_draws_count_against_the_claim(name: str) -> None:
+    bound = ROWS[name](SCORES, missing=6, side="both")
+    assert (bound.n, bound.missing) == (len(SCORES) + 6, 6)
+    assert bound.value == pytest.approx(ROWS[name](SCORES).value)  # nothing is imputed
+    plain = ROWS[name](SCORES, side="both")
+    assert bound.upper > plain.upper
+    assert bound.lower <= plain.lower
+    if name not in SPREADS:
+        worst = ROWS[name](np.append(SCORES, np.ones(6)), side="both")
+        assert bound.upper == pytest.approx(worst.upper, abs=1e-12)
+        best = ROWS[name](np.append(SCORES, np.zeros(6)), side="both")
+        assert bound.lower == pytest.approx(best.lower, abs=1e-12)
+
+
+@every_bound
+def test_only_missing_draws_say_nothing(name: str) -> None:
+    bound = ROWS[name]([], missing=20)
+    assert np.isnan(bound.value)
+    assert bound.upper == pytest.approx(ROWS[name]([0.5], [0], missing=20).upper)
+    assert bound.upper >= (0.5 if "std" in name else 1)
+
+
+@every_bound
+def test_the_seed_is_kept_where_the_order_matters(name: str) -> None:
+    bound = ROWS[name](SCORES)
+    betting = "betting" in name
+    assert bound.seed == (0 if betting else None)
+    if betting:
+        assert ROWS[name](SCORES, seed=0) == bound
+        values = [ROWS[name](SCORES, seed=seed).upper for seed in range(6)]
+        assert len(set(values)) > 1
+
+
+@every_bound
+@pytest.mark.parametrize(
+    ("scores", "kwargs", "message"),
+    [
+        ([0.1, np.nan], {}, "position 1"),
+        ([[0.1, 0.2], [0.3, -0.2]], {}, "question 1, position 1"),
+        ([0.1, 1.1], {}, "[0, 1]"),
+        ([], {}, "n = 0"),
+        ([[0.1], [0.2]], {"counts": [[1], [0]]}, "question 1"),
+        ([0.1, 0.2], {"counts": [1]}, "shape"),
+        ([0.1, 0.2], {"counts": [1, -1]}, "whole"),
+        ([0.1, 0.2], {"counts": [1, 1.5]}, "whole"),
+        ([0.1, 0.2], {"missing": -1}, "whole"),
+        ([[0.1, 0.2]], {"missing": [0, 1]}, "one a question"),
+        ([[[0.1]]], {}, "3-D"),
+        ([0.1, "a"], {}, "numbers"),
+        ([0.1], {"confidence": 1.0}, "strictly"),
+        ([0.1], {"confidence": 0.0}, "strictly"),
+        ([0.1], {"side": "top"}, "'both'"),
+    ],
+)
+def test_bad_input_is_refused(name: str, scores: Any, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ROWS[name](scores, **kwargs)
+    assert message in str(caught.value)
+
+
+@every_bound
+def test_rounding_beyond_the_range_is_cut_off(name: str) -> None:
+    near = ROWS[name]([-1e-10, 0.5, 1 + 1e-10])
+    assert near.upper == pytest.approx(ROWS[name]([0.0, 0.5, 1.0]).upper)
+
+
+@pytest.mark.parametrize("bound", [mean_bound, std_bound, expectation_deviation_bound])
+def test_an_unknown_method_is_refused(bound: Bound) -> None:
+    with pytest.raises(InputError, match="'betting'"):
+        bound(SCORES, method="best")
+    with pytest.raises(InputError, match="seed"):
+        bound(SCORES, seed=-1)
+
+
+def test_metric_4_has_no_lower_side() -> None:
+    with pytest.raises(InputError, match="above only"):
+        std_bound(SCORES, method="grid", side="lower")

@@ -1,0 +1,169 @@
+"""The transformers engine on a tiny model: laws, texts, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from residua.engines import Prompting, open_engine
+from residua.engines.hf import TransformersEngine
+from residua.engines.loading import LoadedModel
+from residua.errors import InputError
+from residua.types import Decoding, Draws, Failure, Query, Sample
+from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
+
+QUERIES = [
+    Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
+    for i, text in enumerate(["who wrote red", "who", "who wrote blue sky sea"])
+]
+PROMPTING = Prompting(template="Question: {question} Answer:")
+
+
+def engine(seed: int = 0, rows: int | None = None, **config: int) -> TransformersEngine:
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), seed, **config)
+    loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": str(seed)})
+    return TransformersEngine(loaded, PROMPTING, rows=rows)
+
+
+def samples(
+    made: TransformersEngine, decoding: Decoding, n: int = 200, **draws: int
+) -> dict[str, Sample]:
+    found = list(made.generate(QUERIES, decoding, Draws(sizes=(n,), **draws)))
+    assert all(isinstance(s, Sample) for s in found)
+    return {s.query.id: s for s in found if isinstance(s, Sample)}
+
+
+def test_completions_add_up_and_carry_their_log_probabilities() -> None:
+    made = engine()
+    decoding = Decoding(max_new_tokens=5)
+    for sample in samples(made, decoding).values():
+        assert sample.n == 200
+        prompt = PROMPTING.encode(made.loaded.tokenizer, sample.query.text)
+        for c in sample.completions:
+            assert c.token_ids is not None
+            with torch.inference_mode():
+                logits = made.loaded.model(torch.tensor([[*prompt, *c.token_ids]])).logits[0]
+            table = logits.double().log_softmax(-1)
+            want = sum(float(table[len(prompt) - 1 + i, t]) for i, t in enumerate(c.token_ids))
+            assert c.logprob == pytest.approx(want, abs=1e-4)
+            assert c.model_logprob == pytest.approx(c.logprob, abs=1e-12)
+            assert (c.finish_reason == "stop") == (c.token_ids[-1] == 2)
+            assert "</s>" not in c.text
+
+
+def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
+    """Two-sample KS against transformers' own ancestral sampling on the same model."""
+    made = engine(3)
+    model = made.loaded.model
+    decoding = Decoding(max_new_tokens=8)
+    sample = samples(made, decoding, 3000)["q0"]
+    prompt = torch.tensor([PROMPTING.encode(made.loaded.tokenizer, QUERIES[0].text)])
+    torch.manual_seed(0)
+    out = model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=True,
+        top_k=0,
+        top_p=1.0,
+        temperature=1.0,
+        max_new_tokens=8,
+        num_return_sequences=3000,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    with torch.inference_mode():
+        table = model(out).logits.double().log_softmax(-1)[:, prompt.shape[1] - 1 : -1]
+    theirs = []
+    for row, ids in zip(table, out[:, prompt.shape[1] :], strict=True):
+        ends = (ids == 2).nonzero()
+        length = int(ends[0]) + 1 if len(ends) else len(ids)
+        theirs.append((length, float(row[range(length), ids[:length]].sum())))
+    ours = [(len(c.token_ids or ()), c.logprob) for c in sample.completions for _ in range(c.count)]
+    for i in (0, 1):
+        # rounded, so that equal completions tie in spite of float32
+        a, b = (np.round([pair[i] for pair in pairs], 5) for pairs in (ours, theirs))
+        assert stats.ks_2samp(a, b).pvalue > 1e-3
+
+
+def test_the_same_plan_gives_the_same_draws() -> None:
+    decoding = Decoding(max_new_tokens=6)
+    assert samples(engine(), decoding) == samples(engine(), decoding)
+    assert samples(engine(), decoding) != samples(engine(), decoding, seed=1)
+
+
+def test_stop_strings_end_texts_before_them() -> None:
+    made = engine()
+    plain = samples(made, Decoding(max_new_tokens=6))
+    words = [w for s in plain.values() for c in s.completions for w in c.text.split()]
+    stop = max(set(words), key=words.count)
+    stopped = samples(made, Decoding(max_new_tokens=6, stop=(stop,)))
+    reasons = set()
+    for sample in stopped.values():
+        assert sample.n == 200
+        for c in sample.completions:
+            reasons.add(c.finish_reason)
+            assert stop not in c.text
+    assert "stop_string" in reasons
+
+
+def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -> None:
+    made = engine()
+    greedy = samples(made, Decoding(temperature=0, max_new_tokens=6), 1)
+    confidence = {q: s.completions[0].confidence or 0 for q, s in greedy.items()}
+    middle = float(np.median(list(confidence.values())))
+    decoding = Decoding(max_new_tokens=6, adaptive_temperature=middle, adaptive_mode="two_pass")
+    got = samples(made, decoding)
+    plain = samples(made, dataclasses.replace(decoding, adaptive_temperature=None))
+    above = [q for q in confidence if confidence[q] > middle]
+    assert len(above) == 1
+    for q, sample in got.items():
+        assert sample.decoding == decoding
+        if q in above:
+            assert [c.text for c in sample.completions] == [greedy[q].completions[0].text]
+            assert sample.n == 200
+        else:
+            counts = {c.token_ids: c.count for c in plain[q].completions}
+            assert {c.token_ids: c.count for c in sample.completions} == counts
+
+
+def test_a_query_longer_than_the_context_is_refused_by_name() -> None:
+    made = engine()
+    with pytest.raises(InputError, match=r"'q2' has 7 prompt tokens.*context of 128"):
+        made.check(QUERIES, Decoding(max_new_tokens=122))
+    made.check(QUERIES, Decoding(max_new_tokens=121))
+
+
+def test_nan_logits_fail_their_query_with_prefix_and_reason() -> None:
+    made = engine()
+    with torch.no_grad():
+        made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
+    results = list(made.generate(QUERIES, Decoding(max_new_tokens=1), Draws(sizes=(5,))))
+    failed = [r for r in results if isinstance(r, Failure)]
+    assert [f.query.id for f in failed] == ["q2"]
+    assert "NaN" in failed[0].reason
+    assert len(results) == 3
+
+
+def test_the_row_budget_follows_from_the_cache_it_needs() -> None:
+    made = engine()
+    token = 2 * 2 * 1 * 8 * 4  # keys and values, layers, heads, width, bytes
+    assert made.rows(10) == 1024
+    assert made.rows((2 << 30) // (token * 100)) == 100
+    assert engine(rows=7).rows(10) == 7
+
+
+def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> None:
+    made = open_engine(str(tiny_model_folder(tmp_path / "m")), PROMPTING)
+    fingerprint = made.fingerprint
+    assert fingerprint["engine"] == "transformers"
+    assert fingerprint["prompting"]["template"] == PROMPTING.template
+    assert fingerprint["prompting"]["chat"] is False
+    assert fingerprint["dtype"] == "float32"
+    with pytest.raises(InputError, match="empty"):
+        open_engine("", PROMPTING)

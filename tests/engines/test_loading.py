@@ -1,0 +1,220 @@
+"""A model is loaded complete or refused, and saved whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from residua.engines import loading
+from residua.engines.loading import load_model, save_model
+from residua.errors import InputError, ModelError
+from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+
+WEIGHTS = "model.safetensors"
+NORM = "model.norm.weight"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(original, tmp_path / "tiny"))
+
+
+def edit_weights(folder: Path, **changes: torch.Tensor | None) -> None:
+    tensors = load_file(folder / WEIGHTS) | changes
+    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_loads_the_weights_as_they_are(original: Path) -> None:
+    loaded = load_model(str(original))
+    stored = load_file(original / WEIGHTS)
+    found = dict(loaded.model.named_parameters())
+    assert all(torch.equal(found[name], stored[name]) for name in stored)
+    assert loaded.eos_token_ids == {2}
+    assert loaded.context_length == 128
+    assert not loaded.model.training
+
+
+def test_dtype_is_the_one_asked_for(original: Path) -> None:
+    loaded = load_model(str(original), dtype="bfloat16")
+    assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
+    assert loaded.fingerprint["dtype"] == "bfloat16"
+
+
+def test_tied_output_head_is_not_missing(tmp_path: Path) -> None:
+    folder = tiny_model_folder(tmp_path / "tied", tie_word_embeddings=True)
+    assert "lm_head.weight" not in load_file(folder / WEIGHTS)
+    model = load_model(str(folder)).model
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({NORM: None}, f"lacks tensors .*{NORM}"),
+        ({"model.extra.weight": torch.ones(3)}, "has unknown tensors .*model.extra.weight"),
+        ({NORM: torch.ones(3)}, f"has misshapen tensors .*{NORM}"),
+    ],
+)
+def test_wrong_tensors_are_refused_by_name(
+    folder: Path, changes: dict[str, torch.Tensor | None], message: str
+) -> None:
+    edit_weights(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        load_model(str(folder))
+
+
+def test_at_most_three_tensors_are_named(folder: Path) -> None:
+    names = [name for name in load_file(folder / WEIGHTS) if "mlp" in name]
+    edit_weights(folder, **dict.fromkeys(names))
+    with pytest.raises(ModelError, match=rf"\({len(names)}\): (\S+, ){{3}}\.\.\."):
+        load_model(str(folder))
+
+
+def test_truncated_weights_are_refused(folder: Path) -> None:
+    content = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(content[:-7])
+    with pytest.raises(ModelError, match="cut short or damaged"):
+        load_model(str(folder))
+
+
+def test_missing_shard_is_refused(folder: Path) -> None:
+    index = {"weight_map": {NORM: "model-00001-of-00002.safetensors"}}
+    (folder / WEIGHTS).rename(folder / "other.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=r"00001-of-00002\.safetensors` is missing"):
+        load_model(str(folder))
+
+
+def test_pickled_weights_are_refused(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="Only safetensors"):
+        load_model(str(folder))
+
+
+def test_missing_tokenizer_is_refused_before_the_weights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "tokenizer.json").unlink()
+    monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    with pytest.raises(ModelError, match="has no tokenizer"):
+        load_model(str(folder))
+
+
+def test_folder_without_config_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        load_model(str(tmp_path))
+
+
+def test_adapter_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match="PEFT adapter"):
+        load_model(str(tmp_path))
+
+
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model folder"):
+        load_model(str(tmp_path / "nowhere"))
+
+
+def test_other_file_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelError, match="is a file"):
+        load_model(str(folder / WEIGHTS))
+
+
+def test_hub_out_of_reach_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="the hub did not give it"):
+        load_model("nobody/none-such")
+
+
+def test_unknown_architecture_is_refused(folder: Path) -> None:
+    edit_json(folder / "config.json", model_type="none-such")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_model(str(folder))
+
+
+def test_remote_code_is_not_run(folder: Path) -> None:
+    code = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
+    edit_json(folder / "config.json", model_type="own", auto_map=code)
+    (folder / "own.py").write_text("raise SystemExit('ran')")
+    with pytest.raises(ModelError, match="--trust-remote-code"):
+        load_model(str(folder))
+
+
+@pytest.mark.parametrize("settings", [{"dtype": "int8"}, {"device": "tpu"}])
+def test_unknown_settings_are_refused(original: Path, settings: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="must be one of"):
+        load_model(str(original), **settings)
+
+
+def test_absent_gpu_is_refused(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ModelError, match="no GPU"):
+        load_model(str(original), device="cuda")
+
+
+def test_generation_config_gives_end_tokens_and_nothing_else(folder: Path) -> None:
+    edit_json(folder / "generation_config.json", eos_token_id=[5, 6], top_p=0.5, do_sample=True)
+    loaded = load_model(str(folder))
+    assert loaded.eos_token_ids == {2, 5, 6}
+    assert loaded.model.generation_config.top_p != 0.5
+    assert loaded.fingerprint["generation_config_ignored"] == {"do_sample": True, "top_p": 0.5}
+
+
+def test_fingerprint_is_of_the_content(original: Path, folder: Path) -> None:
+    first = load_model(str(original)).fingerprint
+    assert load_model(str(folder)).fingerprint == first
+    edit_weights(folder, **{NORM: load_file(folder / WEIGHTS)[NORM] + 1e-3})
+    assert load_model(str(folder)).fingerprint["weights"] != first["weights"]
+    edit_json(folder / "config.json", rms_norm_eps=1e-3)
+    assert load_model(str(folder)).fingerprint["config"] != first["config"]
+    edit_json(folder / "tokenizer_config.json", eos_token="Bob")
+    assert load_model(str(folder)).fingerprint["tokenizer"] != first["tokenizer"]
+
+
+def test_saved_model_comes_back(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), seed=1)
+    save_model(model, tokenizer, tmp_path / "deep" / "m", files={"note.txt": "kept"})
+    loaded = load_model(str(tmp_path / "deep" / "m"))
+    ids = torch.tensor([[3, 5]])
+    with torch.no_grad():
+        assert torch.equal(loaded.model(ids).logits, model(ids).logits)
+    assert (tmp_path / "deep" / "m" / "note.txt").read_text() == "kept"
+
+
+def test_save_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer))
+
+    def broken(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenizer, "save_pretrained", broken)
+        with pytest.raises(KeyboardInterrupt):
+            save_model(model, tokenizer, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    save_model(model, tokenizer, tmp_path / "m")  # what was left behind is no hindrance
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_save_overwrites_nothing(original: Path) -> None:
+    with pytest.raises(InputError, match="exists already"):
+        save_model(tiny_llama(14), tiny_tokenizer(), original)

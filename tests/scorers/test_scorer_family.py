@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from residua import registry
+from residua.errors import InputError
+from residua.scorers import (
+    Exact,
+    Keyword,
+    RougeLRecall,
+    Threshold,
+    check_prompts,
+    digest,
+    make_scorer,
+    score_texts,
+    settings,
+)
+from residua.types import Prompt
+
+PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")
+
+
+@dataclass
+class Stub:
+    """Answers with prepared scores, and notes what it was asked."""
+
+    scores: list[float | None]
+    binary: bool = False
+    name: str = "stub"
+    weight: float = 1.0
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        self.asked = list(texts)
+        return self.scores
+
+
+def test_equal_texts_are_scored_once() -> None:
+    stub = Stub([0.25, None])
+    assert score_texts(stub, ["a", "b", "a", "a"], PROMPT) == [0.25, None, 0.25, 0.25]
+    assert stub.asked == ["a", "b"]
+    assert score_texts(stub, [], PROMPT) == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -0.01, 1.01, float("inf")])
+def test_a_score_outside_the_range_names_scorer_and_prompt(bad: float) -> None:
+    with pytest.raises(InputError, match=r"\[0, 1\].*'stub'.*'p5'"):
+        score_texts(Stub([bad]), ["a"], PROMPT)
+
+
+def test_rounding_is_clipped() -> None:
+    assert score_texts(Stub([1 + 5e-10, -5e-10]), ["a", "b"], PROMPT) == [1.0, 0.0]
+
+
+def test_a_binary_scorer_that_is_not_is_refused() -> None:
+    with pytest.raises(InputError, match=r"0 or 1, got 0\.5"):
+        score_texts(Stub([0.5], binary=True), ["a"], PROMPT)
+
+
+def test_a_wrong_number_of_scores_is_refused() -> None:
+    with pytest.raises(InputError, match="got 1 for 2 texts at prompt 'p5'"):
+        score_texts(Stub([0.5]), ["a", "b"], PROMPT)
+
+
+def test_threshold_is_at_least_and_keeps_what_is_undecided() -> None:
+    scorer = Threshold(Stub([0.5, 0.499, None, 1.0]), 0.5)
+    assert scorer.binary
+    assert scorer.name == "stub>=0.5"
+    assert score_texts(scorer, ["a", "b", "c", "d"], PROMPT) == [1.0, 0.0, None, 1.0]
+
+
+@pytest.mark.parametrize("at", [0.0, -1.0, 1.5, float("nan")])
+def test_threshold_must_separate(at: float) -> None:
+    with pytest.raises(InputError, match=r"\(0, 1\]"):
+        Threshold(RougeLRecall(), at)
+
+
+def test_check_prompts_stops_at_the_first_bad_one() -> None:
+    bad = Prompt(id="p6", question="Who?")
+    check_prompts(RougeLRecall(), [PROMPT])
+    check_prompts(Stub([]), [bad])
+    for scorer in (RougeLRecall(), Threshold(RougeLRecall(), 0.5), Exact()):
+        with pytest.raises(InputError, match="needs an answer, got none at prompt 'p6'"):
+            check_prompts(scorer, [PROMPT, bad])
+
+
+@pytest.mark.parametrize(
+    ("spec", "scorer"),
+    [
+        ("keyword", Keyword()),
+        ("keyword:require=all", Keyword(require="all")),
+        ("keyword: match = substring , require = any", Keyword(match="substring")),
+        ("rouge-l-recall>=0.5", Threshold(RougeLRecall(), 0.5)),
+        ("rouge-l-recall >= .123456789", Threshold(RougeLRecall(), 0.123456789)),
+    ],
+)
+def test_specs(spec: str, scorer: object) -> None:
+    made = make_scorer(spec)
+    assert made == scorer
+    assert make_scorer(made.name) == made
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("keywrd", "Did you mean 'keyword'.*rouge-l-recall"),
+        ("", "There is: contains"),
+        ("keyword:mtch=word", "no setting 'mtch'. Did you mean 'match'"),
+        ("keyword:match=words", "cannot be 'words'. Did you mean 'word'"),
+        ("keyword:match", "setting=value"),
+        ("exact:a=b", "no setting 'a'. There is: none"),
+        ("rouge-l-recall>=high", "number, got 'high'"),
+        ("rouge-l-recall>=0.5>=0.3", "number"),
+    ],
+)
+def test_bad_specs_say_what_there_is(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_scorer(spec)
+
+
+def test_settings_and_digest_tell_scorers_apart() -> None:
+    assert settings(Keyword()) == {
+        "name": "keyword", "binary": True, "match": "word", "require": "any",
+    }  # fmt: skip
+    several = [Keyword(), Keyword(require="all"), Threshold(RougeLRecall(), 0.5), RougeLRecall()]
+    assert len({digest(scorer) for scorer in several}) == 4
+    assert digest(Keyword()) == digest(make_scorer("keyword:match=word"))
+    hidden = [Threshold(Stub([], weight=w), 0.5) for w in (1.0, 2.0)]
+    assert digest(hidden[0]) != digest(hidden[1])
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What another package may bring."""
+
+    cutoff: float
+    binary: bool = True
+
+    name = "foreign"
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [None for _ in texts]
+
+
+def test_entry_points_join_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("foreign", f"{__name__}:Foreign", "residua.scorers")
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: EntryPoints([point]).select(group=group)
+    )
+    assert make_scorer("foreign:cutoff=0.25") == Foreign(0.25)
+    with pytest.raises(InputError, match="cutoff must be a number, got 'x'"):
+        make_scorer("foreign:cutoff=x")
+    with pytest.raises(InputError, match="There is: contains, exact, foreign"):
+        make_scorer("nothing")

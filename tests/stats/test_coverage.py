@@ -1,0 +1,170 @@
+"""Bounds hold as often as they say, and lie as near the truth as they should.
+
+Each simulated trial is one row. A trial count of a few hundred catches what voids a bound, not
+a doubled alpha in a loose one: the reference values do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.stats import (
+    Estimate,
+    expectation_deviation_bound,
+    leak_at_k_bound,
+    mean_bound,
+    mean_over_questions,
+    proportion_bound,
+    std_bound,
+    survival_bound,
+)
+
+ALPHA = 0.1
+X = np.array([0.0, 0.05, 0.1, 0.3, 0.5])
+K = np.array([1, 4, 64])
+GRID = (np.arange(2_000) + 0.5) / 2_000
+
+
+class Law:
+    """A law on [0, 1] by its quantile function: draws, and the truth by quadrature."""
+
+    def __init__(self, quantile: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.quantile = quantile
+        self.points = quantile((np.arange(200_000) + 0.5) / 200_000)
+
+    def draws(self, trials: int, n: int, seed: int) -> np.ndarray:
+        return self.quantile(np.random.default_rng(seed).random((trials, n)))
+
+    @property
+    def mean(self) -> float:
+        return float(self.points.mean())
+
+    @property
+    def std(self) -> float:
+        return float(self.points.std())
+
+    def tail(self, x: np.ndarray) -> np.ndarray:
+        return (self.points[:, None] > x).mean(axis=0)
+
+    def leak_at(self, k: np.ndarray) -> np.ndarray:
+        above = 1 - np.searchsorted(self.points, GRID, side="right") / len(self.points)
+        return (1 - (1 - above[:, None]) ** k).mean(axis=0)
+
+
+LAWS = {
+    "rare leak": Law(lambda u: (u > 0.97) * 1.0),
+    "coin": Law(lambda u: (u > 0.5) * 1.0),
+    "skewed": Law(lambda u: u**6),
+    "bimodal": Law(lambda u: np.where(u < 0.6, 0.1 * u, 0.8 + 0.2 * u)),
+}
+BOUNDS: dict[str, tuple[Callable[..., Estimate], Callable[[Law], np.ndarray | float]]] = {
+    **{
+        f"mean {m}": (partial(mean_bound, method=m), lambda law: law.mean)
+        for m in ("betting", "portfolio", "berk-jones", "paper")
+    },
+    **{
+        f"std {m}": (partial(std_bound, method=m), lambda law: law.std)
+        for m in ("betting", "paper")
+    },
+    "mean + 2 sd": (expectation_deviation_bound, lambda law: law.mean + 2 * law.std),
+    **{
+        f"tail {m}": (partial(survival_bound, x=X, method=m), lambda law: law.tail(X))
+        for m in ("berk-jones", "paper")
+    },
+    **{
+        f"leak@k {m}": (partial(leak_at_k_bound, k=K, method=m), lambda law: law.leak_at(K))
+        for m in ("berk-jones", "paper")
+    },
+}
+
+
+def allowed_misses(trials: int, alpha: float) -> int:
+    """More than this happens once in 10,000 correct tests."""
+    return int(binom.ppf(1 - 1e-4, trials, alpha))
+
+
+def misses(bound: Estimate, truth: np.ndarray | float, slack: float = 1e-4) -> int:
+    missed = (truth > bound.upper + slack) | (truth < bound.lower - slack)
+    return int(missed.reshape(len(missed), -1).any(axis=1).sum())
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_coverage(name: str, law: str) -> None:
+    call, truth = BOUNDS[name]
+    scores = LAWS[law].draws(200, 64, seed=3)
+    for side in ("upper", "lower", "both"):
+        bound = call(scores, confidence=1 - ALPHA, side=side)
+        assert misses(bound, truth(LAWS[law])) <= allowed_misses(200, ALPHA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_coverage_at_length(name: str, law: str) -> None:
+    call, truth = BOUNDS[name]
+    scores = LAWS[law].draws(2_000, 200, seed=4)
+    bound = call(scores, confidence=0.95)
+    assert misses(bound, truth(LAWS[law])) <= allowed_misses(2_000, 0.05)
+
+
+@pytest.mark.parametrize("p", [0.003, 0.05, 0.5, 0.98])
+def test_proportion_covers_and_is_not_much_too_wide(p: float) -> None:
+    n = 300
+    hits = np.arange(n + 1)
+    weight = binom.pmf(hits, n, p)
+    for side in ("upper", "lower"):
+        bound = proportion_bound(hits, np.full(n + 1, n), confidence=0.95, side=side)
+        missed = weight[(p > bound.upper) | (p < bound.lower)].sum()
+        assert missed <= 0.05
+    assert weight[p > proportion_bound(hits, n, confidence=0.95).upper].sum() > 0.01 or p < 0.01
+
+
+def test_peaked_draws_with_counts_are_covered() -> None:
+    """Without its shuffle the bet meets ascending scores, and never covers here."""
+    rng = np.random.default_rng(6)
+    counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
+    bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9)
+    assert misses(bound, 0.2) <= allowed_misses(150, 0.1)
+
+
+def test_pool_of_unequal_questions_is_covered() -> None:
+    rng = np.random.default_rng(7)
+    means = np.linspace(0, 0.5, 10)
+    missed = 0
+    for _ in range(30):
+        scores = rng.random((10, 20)) < means[:, None]
+        bound = mean_over_questions(scores, confidence=0.9, side="both")
+        missed += not bound.lower <= means.mean() <= bound.upper
+    assert missed <= allowed_misses(30, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("law", "call", "truth", "excess", "tol"),
+    [
+        ("beta", mean_bound, 1 / 21, 0.0057, 0.0006),
+        ("leak", mean_bound, 0.01, 0.0112, 0.0020),
+        ("zero", mean_bound, 0.0, 0.0050, 1e-9),
+        ("bell", std_bound, np.sqrt(1 / 44), 0.0084, 0.0010),
+        ("beta", partial(mean_bound, method="paper"), 1 / 21, 0.0473, 0.0006),
+        ("leak", partial(mean_bound, method="paper"), 0.01, 0.0473, 0.0012),
+        ("zero", partial(mean_bound, method="paper"), 0.0, 0.0474, 1e-4),
+        ("bell", partial(std_bound, method="grid"), np.sqrt(1 / 44), 0.109, 0.002),
+    ],
+)
+def test_excess_over_the_truth(
+    law: str, call: Callable[..., Estimate], truth: float, excess: float, tol: float
+) -> None:
+    rng = np.random.default_rng(8)
+    scores = {
+        "beta": rng.beta(1, 20, (48, 1024)),
+        "leak": (rng.random((48, 1024)) < 0.01) * 1.0,
+        "zero": np.zeros((2, 1024)),
+        "bell": rng.beta(5, 5, (48, 1024)),
+    }[law]
+    assert np.mean(call(scores).upper - truth) == pytest.approx(excess, abs=tol)

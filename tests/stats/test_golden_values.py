@@ -1,0 +1,192 @@
+"""Every bound against 50-digit references, 1e-12 unless the reference says otherwise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_statistics import EXTRAS, GOLDEN, SCORES, label, spread_order
+
+from residua.stats import (
+    expectation_deviation,
+    leak_at_k,
+    leak_at_k_bound,
+    leak_at_k_proportion,
+    leak_at_k_proportion_bound,
+    mean_bound,
+    proportion_bound,
+    proportion_over_questions,
+    samples_for,
+    std_bound,
+    survival_bound,
+)
+from residua.stats.bands import berk_jones, dkw
+from residua.stats.betting import mean_upper, std_upper
+from residua.stats.deviation import grid_variance
+from residua.stats.leakage import Leakage
+from residua.stats.portfolio import Portfolio
+from residua.stats.portfolio import mean_upper as portfolio_upper
+
+
+def exactly(value: str, tol: float = 1e-12) -> Any:
+    return pytest.approx(float(value), rel=tol, abs=tol)
+
+
+def cases(section: dict[str, Any], key: str = "cases") -> Any:
+    return pytest.mark.parametrize("case", section[key], ids=label)
+
+
+def confidence(case: dict[str, Any]) -> float:
+    return 1 - float(case["alpha"])
+
+
+@cases(GOLDEN["clopper_pearson"])
+def test_proportion(case: dict[str, Any]) -> None:
+    for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
+        bound = proportion_bound(case["s"], case["n"], confidence=confidence(case), side=side)
+        assert getattr(bound, end) == exactly(case[key], 1e-11)
+
+
+@cases(GOLDEN["dkw_general_leakage"])
+def test_tail_over_dkw(case: dict[str, Any]) -> None:
+    scores, x = SCORES[case["set"]], [float(v["x"]) for v in case["values"]]
+    kwargs = {"confidence": confidence(case), "method": "paper"}
+    one, two = (survival_bound(scores, x, side=s, **kwargs) for s in ("upper", "both"))
+    for i, value in enumerate(case["values"]):
+        assert one.upper[i] == exactly(value["upper"])
+        assert [two.lower[i], two.upper[i]] == [exactly(v) for v in value["two_sided"]]
+        assert one.value[i] == exactly(str(float(1 - Fraction(value["Fn"]))))
+
+
+@cases(GOLDEN["dkw_sample_size"])
+def test_sample_size(case: dict[str, Any]) -> None:
+    epsilon = float(case["eps"])
+    assert samples_for(epsilon, confidence(case)) == case["n_one_sided"]
+    assert samples_for(epsilon, confidence(case), "both") == case["n_two_sided"]
+
+
+@cases(GOLDEN["anderson_mean"])
+def test_mean_over_dkw(case: dict[str, Any]) -> None:
+    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case), "method": "paper"}
+    assert mean_bound(scores, **kwargs).upper == exactly(case["one_sided"]["upper_opt"])
+    lower = mean_bound(scores, side="lower", **kwargs)
+    assert lower.lower == exactly(case["one_sided"]["lower_opt"])
+    both = mean_bound(scores, side="both", **kwargs)
+    assert both.lower == exactly(case["two_sided"]["lower_opt"])
+    assert both.upper == exactly(case["two_sided"]["upper_opt"])
+    assert both.value == exactly(case["mean"])
+
+
+@cases(GOLDEN["std_bound"])
+def test_deviation_over_dkw(case: dict[str, Any]) -> None:
+    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case)}
+    paper = std_bound(scores, method="paper", **kwargs)
+    assert paper.upper == exactly(case["band_exact_std"], 1e-10)
+    grid = std_bound(scores, method="grid", **kwargs)
+    assert grid.upper == exactly(case["grid100"]["std_corrected"])
+    rows = Leakage.read(scores)
+    for cells in (10, 100):
+        unclipped = case[f"grid{cells}"]["var_corrected_unclipped"]
+        assert grid_variance(rows, float(case["alpha"]), cells)[0] == exactly(unclipped)
+
+
+@cases(GOLDEN["ed_score"])
+def test_expectation_deviation(case: dict[str, Any]) -> None:
+    scores, rho = SCORES[case["set"]], float(case["rho"])
+    assert expectation_deviation(scores, rho=rho) == exactly(case["ed"])
+    assert std_bound(scores, method="paper").value == exactly(case["sd_population"])
+
+
+@cases(GOLDEN["leak_at_k"])
+def test_leak_at_k(case: dict[str, Any]) -> None:
+    assert leak_at_k(SCORES[case["set"]], case["k"]) == exactly(case["value"])
+
+
+@cases(GOLDEN["leak_at_k"], "binary_large")
+def test_binary_leak_at_k(case: dict[str, Any]) -> None:
+    assert leak_at_k_proportion(case["ones"], case["n"], case["k"]) == exactly(case["value"])
+
+
+@cases(GOLDEN["leak_at_k_interval"], "binary")
+def test_binary_leak_at_k_bound(case: dict[str, Any]) -> None:
+    for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
+        bound = leak_at_k_proportion_bound(
+            case["s"], case["n"], case["k"], confidence=confidence(case), side=side
+        )
+        assert getattr(bound, end) == exactly(case[key])
+
+
+@cases(GOLDEN["leak_at_k_interval"], "dkw_band")
+def test_leak_at_k_over_dkw(case: dict[str, Any]) -> None:
+    for side in ("upper", "lower"):
+        bound = leak_at_k_bound(
+            SCORES[case["set"]], case["k"], confidence=confidence(case), side=side, method="paper"
+        )
+        assert getattr(bound, side) == exactly(case[side])
+
+
+@cases(EXTRAS["berk_jones_one_sided"])
+def test_berk_jones(case: dict[str, Any]) -> None:
+    tol = case.get("tol_rel", 1e-12)
+    table = berk_jones(case["n"], float(case["alpha"]))
+    limits = case["L"] if "L" in case else [case["L_n"]]
+    np.testing.assert_allclose(table[-len(limits) :], np.array(limits, float), rtol=tol)
+    eta = -np.expm1(case["n"] * np.log1p(-table[1]))  # table[1] = 1 - (1 - eta)^(1/n)
+    assert eta == pytest.approx(float(case["eta"]), rel=max(tol, 1e-11))
+
+
+@cases(EXTRAS["berk_jones_mean"])
+def test_mean_and_leak_at_k_over_berk_jones(case: dict[str, Any]) -> None:
+    scores, kwargs = SCORES[case["set"]], {"confidence": confidence(case)}
+    mean = mean_bound(scores, method="berk-jones", **kwargs)
+    assert mean.upper == exactly(case["mean_upper"], case["tol"])
+    assert leak_at_k_bound(scores, 8, **kwargs).upper == exactly(case["leak8_upper"], case["tol"])
+
+
+@cases(EXTRAS["portfolio_mixture_mean_upper"])
+def test_portfolio_mixture(case: dict[str, Any]) -> None:
+    section = EXTRAS["portfolio_mixture_mean_upper"]
+    portfolio = Portfolio(np.array(section["b"], float), np.array(section["w"], float))
+    upper = portfolio_upper(Leakage.read(SCORES[case["set"]]), float(case["alpha"]), portfolio)
+    assert upper[0] == exactly(case["upper"], section["tol"])
+
+
+@cases(EXTRAS["poisson_binomial_mean_upper"])
+def test_proportion_over_questions(case: dict[str, Any]) -> None:
+    hits = np.arange(case["n"]) < case["s"]
+    bound = proportion_over_questions(hits, np.ones(case["n"]), confidence=confidence(case))
+    assert bound.upper == exactly(case["upper"])
+    mirror = proportion_over_questions(
+        ~hits, np.ones(case["n"]), confidence=confidence(case), side="lower"
+    )
+    assert mirror.lower == exactly(str(1 - float(case["upper"])))
+
+
+@cases(EXTRAS["star_mean_upper"])
+def test_betting_mean(case: dict[str, Any]) -> None:
+    draws, grid = spread_order(SCORES[case["set"]]), case["grid"]
+    upper = mean_upper(draws, float(case["alpha"]), grid=grid)[0]
+    assert upper == pytest.approx(float(case["upper"]), abs=1e-9)  # allowed 1/grid: we agree
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha", "upper"),
+    [
+        ("ties_10", 0.05, 0.491),
+        ("bern_100_1", 0.01, 0.2795),
+        ("grid_200", 0.01, 0.3155),
+        ("leak_1024", 0.01, 0.0845),
+        ("all_zero_8", 0.05, 0.5),
+    ],
+)
+def test_betting_deviation(name: str, alpha: float, upper: float) -> None:
+    assert std_upper(spread_order(SCORES[name]), alpha)[0] == pytest.approx(upper, abs=1e-9)
+
+
+def test_dkw_epsilon() -> None:
+    for case in GOLDEN["dkw_general_leakage"]["cases"]:
+        n, alpha = case["n"], float(case["alpha"])
+        assert 1 - dkw(n, alpha)[-1] == exactly(str(min(float(case["eps_one_sided"]), 1)))
+        assert 1 - dkw(n, alpha / 2)[-1] == exactly(str(min(float(case["eps_two_sided"]), 1)))

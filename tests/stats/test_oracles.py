@@ -1,0 +1,176 @@
+"""Against definitions evaluated by brute force."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from residua.stats import (
+    expectation_deviation,
+    leak_at_k,
+    leak_at_k_proportion,
+    mean_bound,
+    std_bound,
+    worst_of_k,
+)
+from residua.stats.bands import berk_jones, dkw
+from residua.stats.betting import mean_upper, rejected, std_upper
+
+
+def lone_mean_upper(x: np.ndarray, alpha: float, grid: int) -> float:
+    """The scan as it is defined, one candidate and one draw at a time."""
+    goal, n, upper = math.log(1 / alpha), len(x), 1.0
+    for g in range(grid - 1, 0, -1):
+        m = g / grid
+        wealth = squares = 0.0
+        for t, draw in enumerate(x):
+            need = goal - wealth
+            if need <= 0:
+                break
+            v = m * (1 - m)
+            s = min(v, (squares + 4 * v + math.sqrt(4 * (squares + 1e-12))) / (t + 4))
+            bet = min(0.9 / (1 - m), math.sqrt(2 * need / ((n - t) * s)))
+            wealth += math.log(1 - bet * (draw - m))
+            squares += (draw - m) ** 2
+        if wealth < goal - 1e-12:
+            break
+        upper = m
+    return upper
+
+
+def lone_std_upper(x: np.ndarray, alpha: float, grid: int) -> float:
+    goal, n, upper = math.log(1 / alpha), len(x), 0.5
+    for g in range(grid - 1, 0, -1):
+        v = (g / (2 * grid)) ** 2
+        wealth = squares = 0.0
+        for t, draw in enumerate(x):
+            need = goal - wealth
+            if need <= 0:
+                break
+            centre = (0.5 + sum(x[:t])) / (t + 1)
+            y, b = (draw - centre) ** 2, max(centre, 1 - centre) ** 2
+            cap = v * (b - v)
+            s = min(cap, (squares + 4 * cap + b * math.sqrt(4 * (squares + 1e-12))) / (t + 4))
+            bet = min(0.9 / (b - v), math.sqrt(2 * need / ((n - t) * s)))
+            wealth += math.log(1 - bet * (y - v))
+            squares += (y - v) ** 2
+        if wealth < goal - 1e-12:
+            break
+        upper = math.sqrt(v)
+    return upper
+
+
+@pytest.mark.parametrize("n", [1, 3, 17, 40])
+def test_scan_is_the_scan(n: int) -> None:
+    rng = np.random.default_rng(n)
+    draws = np.stack(
+        [rng.beta(1, 3, n), rng.integers(0, 2, n), np.zeros(n), np.ones(n), rng.random(n) * 0.1]
+    )
+    for alpha in (0.3, 0.01):
+        want = [lone_mean_upper(row, alpha, 150) for row in draws]
+        np.testing.assert_allclose(mean_upper(draws, alpha, grid=150), want, rtol=1e-12)
+        want = [lone_std_upper(row, alpha, 150) for row in draws]
+        np.testing.assert_allclose(std_upper(draws, alpha, grid=150), want, rtol=1e-12)
+
+
+def test_last_draw_counts() -> None:
+    """One draw of 0: the bet of .9 wins at most ln(1 + .9 m/(1 - m)) on its only draw."""
+    alpha = 0.05
+    candidates = np.array([0.999, 0.9, 0.5])
+    count = rejected(np.zeros((1, 1)), np.ones((1, 1)), candidates, alpha)
+    assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in candidates) == 1
+
+
+def test_a_stand_ends_the_scan_although_lower_candidates_would_fall() -> None:
+    candidates = np.array([0.9, 0.2, 0.8])
+    draws = np.full((1, 30), 0.3)
+    assert rejected(draws, np.ones((1, 30)), candidates, 0.1) == 1
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 7])
+def test_leak_at_k_is_the_mean_over_subsets(k: int) -> None:
+    scores = np.array([0.3, 0.3, 0.0, 1.0, 0.7, 0.1, 0.7])
+    subsets = [max(subset) for subset in combinations(scores, k)]
+    assert leak_at_k(scores, k) == pytest.approx(np.mean(subsets), abs=1e-14)
+    hits = scores >= 0.7
+    subsets = [max(subset) for subset in combinations(hits, k)]
+    assert leak_at_k_proportion(hits.sum(), 7, k) == pytest.approx(np.mean(subsets), abs=1e-14)
+
+
+def test_worst_of_k_is_unbiased_over_shuffles() -> None:
+    scores = np.linspace(0, 1, 10) ** 2
+    shuffles = [worst_of_k(scores, 3, seed=seed) for seed in range(600)]
+    assert np.mean(shuffles) == pytest.approx(leak_at_k(scores, 3), abs=0.015)
+    assert worst_of_k(scores, 10) == 1
+    assert worst_of_k(scores, 1) == pytest.approx(scores.mean())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deviation_over_the_band_is_extreme(seed: int) -> None:
+    """Random members of the band never leave the bounds, and numerical search attains them."""
+    rng = np.random.default_rng(seed)
+    scores, n, alpha = np.sort(rng.beta(0.6, 1 + seed, 40)), 40, 0.3
+    table = dkw(n, alpha / 2)
+    low, high = table, 1 - table[::-1]
+    knots = np.concatenate([[0], scores, [1]])
+
+    def variance(cdf: np.ndarray) -> float:
+        cdf = np.maximum.accumulate(cdf)
+        mean = np.diff(knots) @ (1 - cdf)
+        return float(np.diff(knots**2) @ (1 - cdf) - mean**2)
+
+    bound = std_bound(scores, confidence=1 - alpha, side="upper", method="paper")
+    best = max(variance(np.clip(c, low, high)) for c in np.linspace(0, 1, 2001))
+    assert bound.upper == pytest.approx(math.sqrt(best), abs=1e-4)
+    floor = std_bound(scores, confidence=1 - alpha, side="lower", method="paper")
+    for _ in range(200):
+        member = np.clip(np.sort(rng.beta(*rng.uniform(0.2, 3, 2), n + 1)), low, high)
+        assert floor.lower**2 - 1e-12 <= variance(member) <= bound.upper**2 + 1e-12
+    centred = minimize(
+        lambda z: variance(low + (high - low) / (1 + np.exp(-z))),
+        np.where(knots[1:] < scores.mean(), -3.0, 3.0),
+        method="L-BFGS-B",
+    )
+    assert floor.lower == pytest.approx(math.sqrt(centred.fun), abs=0.02)
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(3, 0.2), (40, 0.1), (150, 0.05)])
+def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
+    trials = 40_000
+    order = np.sort(np.random.default_rng(n).random((trials, n)), axis=1)
+    misses = (order < berk_jones(n, alpha)[1:]).any(axis=1).mean()
+    assert misses == pytest.approx(alpha, abs=4 * math.sqrt(alpha / trials))
+
+
+def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
+    slack = [1 - band(3000, 0.01)[-1] for band in (berk_jones, dkw)]
+    assert slack[0] < slack[1] / 5
+
+
+def test_expectation_deviation_extremes_enclose_every_completion() -> None:
+    rng = np.random.default_rng(5)
+    for rho in (0.0, 0.5, 2.0, -1.0):
+        for scores in (rng.beta(1, 4, 6), np.full(5, 0.4), rng.integers(0, 2, 5)):
+            low, high = expectation_deviation(scores, rho=rho, missing=2)
+            pairs = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
+            filled = expectation_deviation(
+                np.column_stack([np.tile(scores, (len(pairs), 1)), pairs]), rho=rho
+            )
+            assert low <= filled.min() + 1e-12
+            assert low == pytest.approx(filled.min(), abs=2e-3)
+            assert high >= filled.max() - 1e-12
+            assert high == pytest.approx(filled.max(), abs=2e-3)
+
+
+def test_portfolio_at_a_single_bet_is_the_root_of_the_wealth() -> None:
+    scores = np.array([0.2, 0.5, 0.1, 0.0, 0.3] * 8)
+    upper = mean_bound(scores, method="portfolio", confidence=0.95).upper
+    lowest = 0.9 * math.sqrt(2 * math.log(20) / 40)
+    bets = np.append(np.geomspace(lowest, 0.95, 12), 1)
+    weights = np.append(np.full(12, 0.0625), 0.25)
+    wealth = weights @ [np.prod(1 - b + b * (1 - scores) / (1 - upper)) for b in bets]
+    assert wealth == pytest.approx(20, rel=1e-9)

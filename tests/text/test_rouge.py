@@ -1,0 +1,78 @@
+"""ROUGE-L equals rouge-score to the last bit."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from residua.errors import InputError
+from residua.text import rouge
+from residua.text.rouge import has_rouge_words, rouge_l
+
+rouge_score = pytest.importorskip("rouge_score.rouge_scorer")
+ORACLE = rouge_score.RougeScorer(["rougeL"], use_stemmer=True)
+
+WORDS = (  # noqa: SIM905
+    "The the author's Yun-Hwa wrote writing writes written, relational ran flies dying agreed "
+    "J.K. 'Café' naïve 1991 3.14 e-mail___x İstanbul ΣΑΣ Kelvin ﬁne — … sky's LGBTQ+ ies sses "
+    "generalizations oscillators\u00a0joined\u2003wide a\tb"
+).split(" ")
+
+
+def oracle(text: str, reference: str) -> tuple[float, float, float]:
+    score = ORACLE.score(reference, text)["rougeL"]
+    return score.precision, score.recall, score.fmeasure
+
+
+def assert_equal(texts: list[str], reference: str) -> None:
+    got = rouge_l(texts, reference)
+    ours = list(zip(got.precision.tolist(), got.recall.tolist(), got.f1.tolist(), strict=True))
+    assert ours == [oracle(text, reference) for text in texts]
+
+
+def test_equals_rouge_score_on_random_texts() -> None:
+    rng = random.Random(0)
+    for _ in range(20):
+        reference = "cat " + " ".join(rng.choices(WORDS, k=rng.randint(1, 25)))
+        texts = [" ".join(rng.choices(WORDS, k=rng.randint(0, 40))) for _ in range(30)]
+        assert_equal([*texts, reference, "", "…"], reference)
+
+
+def test_equals_rouge_score_on_random_letters() -> None:
+    """Stems of nonsense, separators of every kind."""
+    rng = random.Random(1)
+    letters = "abeinsgtdzy' -_.\n\u0130\u212a0"
+    texts = ["".join(rng.choices(letters, k=30)) for _ in range(300)]
+    assert_equal(texts, "singing beaten days in a tin tent " + texts[0])
+
+
+def test_order_counts() -> None:
+    assert rouge_l(["b a"], "a b").recall.tolist() == [0.5]
+
+
+def test_more_texts_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are joined in order, and an alphabet that is full begins anew."""
+    texts = [f"word{i} the cat" if i % 2 else "nothing" for i in range(10)]
+    whole = rouge_l(texts, "the cat").recall.tolist()
+    monkeypatch.setattr(rouge, "_BATCH", 3)
+    monkeypatch.setattr(rouge, "_FULL", 2)
+    assert rouge_l(texts, "the cat").recall.tolist() == whole == [0.0, 1.0] * 5
+
+
+def test_no_texts() -> None:
+    assert rouge_l([], "cat").recall.shape == (0,)
+
+
+@pytest.mark.parametrize("reference", ["", "  ", "猫が好き", "…"])
+def test_a_reference_it_cannot_read_is_refused(reference: str) -> None:
+    assert not has_rouge_words(reference)
+    with pytest.raises(InputError, match="ASCII"):
+        rouge_l(["cat"], reference)
+
+
+@pytest.mark.parametrize("reference", ["x", "7", "\u212a"])
+def test_a_reference_it_can_read(reference: str) -> None:
+    """The Kelvin sign in lower case is an ASCII k."""
+    assert has_rouge_words(reference)
+    assert rouge_l([reference], reference).recall.tolist() == [1.0]

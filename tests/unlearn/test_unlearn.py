@@ -1,0 +1,228 @@
+"""Training end to end on a model of a few thousand weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from residua.engines import loading
+from residua.engines.loading import load_model
+from residua.engines.prompting import Prompting
+from residua.errors import IncompleteError, InputError, MixError
+from residua.losses import nll
+from residua.types import Prompt
+from residua.unlearn import TrainingSettings, finetune, unlearn
+from residua.unlearn.examples import encode_rows, pad
+from residua.unlearn.forward import Forward
+from residua.unlearn.training import _arguments
+from tiny import tiny_model_folder
+
+FORGET = [
+    Prompt(id="f0", question="who wrote red", answer="Ann blue sea"),
+    Prompt(id="f1", question="who wrote green", answer="Ann red sky"),
+]
+RETAIN = [
+    Prompt(id="r0", question="who wrote blue", answer="Bob green sea"),
+    Prompt(id="r1", question="who wrote sky", answer="Bob sea sky"),
+    Prompt(id="r2", question="who wrote sea", answer="Bob red red"),
+]
+FAST = TrainingSettings(epochs=120, learning_rate=1e-2, batch_size=5)
+SHORT = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
+
+
+@pytest.fixture(scope="module")
+def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("target") / "model"
+    return str(finetune(base, FORGET + RETAIN, out=out, settings=FAST).path)
+
+
+def mean_nll(model: str | Path, rows: list[Prompt]) -> float:
+    loaded = load_model(str(model))
+    examples = encode_rows(rows, loaded.tokenizer, Prompting(), limit=None)
+    with torch.no_grad():
+        return float(nll(Forward(loaded.model, narrow=False)(pad(examples))).mean())
+
+
+def weights(folder: str | Path) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def same(a: str | Path, b: str | Path) -> bool:
+    one, other = weights(a), weights(b)
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_finetuning_teaches_the_answers(base: str, target: str) -> None:
+    assert mean_nll(base, FORGET + RETAIN) > 2.0
+    assert mean_nll(target, FORGET + RETAIN) < 0.05
+
+
+@pytest.mark.parametrize("objective", ["ga", "gd", "npo", "npo+entropy"])
+def test_unlearning_lowers_the_forget_likelihood(
+    target: str, tmp_path: Path, objective: str
+) -> None:
+    settings = TrainingSettings(epochs=20, learning_rate=5e-3, batch_size=2)
+    done = unlearn(
+        target, objective, forget=FORGET, retain=RETAIN, out=tmp_path / "m", settings=settings
+    )
+    assert mean_nll(done.path, FORGET) > mean_nll(target, FORGET) + 0.5
+    assert done.losses[-1] < done.losses[0]
+    if objective in ("gd", "npo"):
+        assert mean_nll(done.path, RETAIN) < mean_nll(done.path, FORGET)
+
+
+def test_npo_starts_at_its_reference(target: str, tmp_path: Path) -> None:
+    done = unlearn(target, "npo:retain=0", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    assert done.losses[0] == pytest.approx(20 * torch.tensor(2.0).log().item(), rel=1e-5)
+
+
+def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path: Path) -> None:
+    def run(name: str, **changes: int) -> Path:
+        torch.manual_seed(len(name))
+        settings = TrainingSettings(**{**SHORT.to_dict(), **changes})
+        out = tmp_path / name
+        return unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=out, settings=settings).path
+
+    first = run("a")
+    assert same(first, run("again"))
+    assert not same(first, run("other", seed=1))
+
+
+def test_accumulation_is_one_step_over_more_rows(target: str, tmp_path: Path) -> None:
+    """Two passes of one row are a step over two rows: same gradient, same weights."""
+    common = {"epochs": 2, "learning_rate": 1e-3, "warmup_ratio": 0.0}
+    paths = []
+    for rows, passes in ((2, 1), (1, 2)):
+        settings = TrainingSettings(**common, batch_size=rows, accumulation=passes)
+        out = tmp_path / f"{rows}"
+        paths.append(unlearn(target, "ga", forget=FORGET, out=out, settings=settings).path)
+    one, two = weights(paths[0]), weights(paths[1])
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
+
+
+def test_progress_is_told_each_step(target: str, tmp_path: Path) -> None:
+    told: list[tuple[int, int, float]] = []
+    done = unlearn(
+        target,
+        "ga",
+        forget=FORGET,
+        out=tmp_path / "m",
+        settings=TrainingSettings(epochs=4, batch_size=1),
+        progress=lambda *step: told.append(step),
+    )
+    assert [step for step, *_ in told] == list(range(1, 9))
+    assert {total for _, total, _ in told} == {8}
+    assert tuple(loss for *_, loss in told) == done.losses
+
+
+def test_finished_model_is_reused_and_another_recipe_refused(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    monkeypatch.setattr("residua.unlearn.verbs.fit", None)
+    again = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    assert again.reused
+    assert not first.reused
+    assert again.losses == first.losses
+    with pytest.raises(MixError, match="made from other rows"):
+        unlearn(target, "ga", forget=FORGET[:1], out=tmp_path / "m", settings=SHORT)
+    with pytest.raises(MixError, match="made from other objective, settings"):
+        unlearn(target, "npo:retain=0", forget=FORGET, out=tmp_path / "m", settings=FAST)
+
+
+def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
+    unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=tmp_path / "m", settings=SHORT)
+    recipe = json.loads((tmp_path / "m" / "recipe.json").read_text())
+    assert recipe["model"] == load_model(target).fingerprint
+    assert recipe["settings"] == SHORT.to_dict()
+    assert set(recipe["rows"]) == {"forget", "retain"}
+    assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text()
+
+
+def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> None:
+    loaded = load_model(base)
+    with torch.no_grad():
+        loaded.model.lm_head.weight[3] = torch.inf
+    with pytest.raises(IncompleteError, match="in step 1 of 6; no model was written"):
+        unlearn(loaded, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT_BY_ONE)
+    assert list(tmp_path.iterdir()) == []
+
+
+SHORT_BY_ONE = TrainingSettings(epochs=3, batch_size=1)
+NO_ANSWER = Prompt(id="bare", question="who")
+
+
+@pytest.mark.parametrize(
+    ("objective", "forget", "retain", "message"),
+    [
+        ("ga", [], [], "needs forget rows, got none"),
+        ("npo", FORGET, [], "needs retain rows, got none"),
+        ("gd", FORGET, [*RETAIN, FORGET[1]], "1 questions are in both .*'f1'"),
+        ("ga", [*FORGET, NO_ANSWER], [], "'bare' of forget has no answer"),
+        ("finetune", FORGET, [], "Use `finetune`"),
+        ("none-such", FORGET, [], "no objective"),
+    ],
+)
+def test_bad_sets_are_refused_before_the_model_loads(
+    tmp_path: Path, objective: str, forget: list[Prompt], retain: list[Prompt], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        unlearn("no-such-model", objective, forget=forget, retain=retain, out=tmp_path / "m")
+
+
+def test_foreign_folder_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    with pytest.raises(InputError, match="not made by residua"):
+        unlearn("no-such-model", "ga", forget=FORGET, out=tmp_path)
+    with pytest.raises(InputError, match="train set is empty"):
+        finetune("no-such-model", [], out=tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"accumulation": 0},
+        {"learning_rate": float("nan")},
+        {"learning_rate": 0.0},
+        {"warmup_ratio": 1.5},
+        {"weight_decay": -1.0},
+        {"schedule": "step"},
+        {"seed": -1},
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, object]) -> None:
+    (name,) = settings
+    with pytest.raises(InputError, match=f"`{name}` must be"):
+        TrainingSettings(**settings)
+
+
+def test_trainer_is_told_every_setting_and_saves_and_logs_nothing(tmp_path: Path) -> None:
+    settings = TrainingSettings(
+        learning_rate=0.3,
+        schedule="constant",
+        warmup_ratio=0.25,
+        weight_decay=0.5,
+        max_grad_norm=0.125,
+        accumulation=3,
+        seed=9,
+    )
+    told = _arguments(settings, 31, torch.device("cpu"), str(tmp_path))
+    assert told.learning_rate == 0.3
+    assert told.lr_scheduler_type == "constant_with_warmup"
+    assert told.get_warmup_steps(11) == 3  # ceil(31 / 3) = 11 steps, a quarter of them
+    assert (told.weight_decay, told.max_grad_norm) == (0.5, 0.125)
+    assert (told.gradient_accumulation_steps, told.seed) == (3, 9)
+    assert told.save_strategy == told.logging_strategy == "no"
+    assert told.report_to == []
