@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import time
 from collections.abc import Callable
 
+import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 
 from residua.benchmarks import load_benchmark
@@ -83,7 +83,7 @@ def main() -> None:
             raise SystemExit("the values differ")
         seconds["residua"].append(fast)
         seconds["rouge-score"].append(slow)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    medians = {name: float(np.median(times)) for name, times in seconds.items()}
     words = sum(len(text.split()) for texts in work.values() for text in texts) / pairs
     print(f"{pairs} pairs, {words:.0f} words a text, all values equal, {options.rounds} rounds\n")
     print("| implementation | seconds (median) | µs a pair |\n|---|---|---|")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from residua.errors import InputError
@@ -20,6 +18,8 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     """
     if name in table:
         return table[name]
+    from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
+
     others = entry_points(group=f"residua.{family}s")
     if name in others.names:
         member: T = others[name].load()
@@ -29,6 +29,8 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
 
 def suggestion(name: str, known: Iterable[Any]) -> str:
     """The remedy for a misspelt name: the closest known one, and all of them."""
+    import difflib
+
     names = sorted(map(str, known))
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""

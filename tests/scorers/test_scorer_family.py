@@ -6,7 +6,6 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from residua import registry
 from residua.errors import InputError
 from residua.scorers import (
     Exact,
@@ -147,9 +146,8 @@ class Foreign:
 
 def test_entry_points_join_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("foreign", f"{__name__}:Foreign", "residua.scorers")
-    monkeypatch.setattr(
-        registry, "entry_points", lambda group: EntryPoints([point]).select(group=group)
-    )
+    points = EntryPoints([point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.select(group=group))
     assert make_scorer("foreign:cutoff=0.25") == Foreign(0.25)
     with pytest.raises(InputError, match="cutoff must be a number, got 'x'"):
         make_scorer("foreign:cutoff=x")

@@ -14,6 +14,7 @@ from residua.stats import (
     Estimate,
     clean_samples_for,
     excess,
+    expectation_deviation_bound,
     leak_at_k,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
@@ -22,6 +23,7 @@ from residua.stats import (
     proportion_bound,
     proportion_over_questions,
     samples_for,
+    std_bound,
     survival_bound,
     worst_question,
 )
@@ -174,3 +176,19 @@ def test_an_estimate_goes_into_json() -> None:
     assert plain["upper"][1][0] == bound.upper[1, 0]
     assert plain["n"] == [80, 80]
     assert set(plain) == set(Estimate.__dataclass_fields__)
+
+
+def test_mean_and_deviation_share_alpha() -> None:
+    parts = [
+        bound(SCORES, confidence=0.95, method="paper", side=side)
+        for bound in (mean_bound, std_bound)
+        for side in ("upper", "lower")
+    ]
+    upper = expectation_deviation_bound(SCORES, confidence=0.9, method="paper", rho=1.5)
+    np.testing.assert_allclose(upper.upper, parts[0].upper + 1.5 * parts[2].upper)
+    lower = expectation_deviation_bound(
+        SCORES, confidence=0.9, method="paper", rho=1.5, side="lower"
+    )
+    np.testing.assert_allclose(lower.lower, parts[1].lower + 1.5 * parts[3].lower)
+    with pytest.raises(InputError, match="rho"):
+        expectation_deviation_bound(SCORES, rho=-1)

@@ -60,6 +60,16 @@ def test_more_texts_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rouge_l(texts, "the cat").recall.tolist() == whole == [0.0, 1.0] * 5
 
 
+def test_characters_are_distinct_and_fit_utf8() -> None:
+    characters = [rouge._character(i) for i in range(0xD7F0, 0xE010)]
+    assert len(set(characters)) == len(characters)
+    assert "".join(characters).encode().decode() == "".join(characters)
+
+
+def test_a_lone_surrogate_is_no_word() -> None:
+    assert rouge_l(["cat \ud800 cat\ud800s"], "cat").precision.tolist() == [1 / 3]
+
+
 def test_no_texts() -> None:
     assert rouge_l([], "cat").recall.shape == (0,)
 

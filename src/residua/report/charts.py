@@ -14,7 +14,7 @@ from markupsafe import Markup
 from residua.report.view import Bound
 
 WIDTH, HEIGHT = 420, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 40
 _STYLES = 8  # of which the style sheet knows
 
 
@@ -85,7 +85,7 @@ def histogram_chart(
 
 def _question_mark(mark: Mark, centre: float, slot: float) -> Markup:
     room = slot * (WIDTH - LEFT - RIGHT)
-    half = min(room * 0.32, 4.0)
+    half = min(room * 0.32, 7.0)
     x = _x(centre)
     parts = [_tag("title", mark.title)]
     if mark.control is not None:
@@ -95,7 +95,7 @@ def _question_mark(mark: Mark, centre: float, slot: float) -> Markup:
         y = _y(mark.bound.value)
         parts.append(_tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
-        radius = f"{min(max(half, 1.4), 3.2):.1f}"
+        radius = f"{min(max(half, 1.4), 3.6):.1f}"
         parts.append(_tag("circle", cx=x, cy=_y(mark.greedy), r=radius, class_="dot"))
     return _tag("g", *parts, data_question=mark.anchor)
 

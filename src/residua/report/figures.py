@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from residua.evaluate.bound import STANDARD_K
 from residua.report.charts import (
     Axes,
     Mark,
@@ -43,9 +44,10 @@ def greedy_figures(view: View, scorer: ScorerView) -> list[Figure]:
                 Axes(
                     title=f"{model.label}: greedy score against the distribution, {scorer.name}",
                     description=(
-                        f"For each of {len(view.questions)} questions, sorted by {quantity(scorer)}, "
-                        f"a bar between the {percent(view.confidence)} bounds and a dot at the greedy "
-                        "answer's score. The table of every question holds the same figures."
+                        f"For each of {len(view.questions)} questions, sorted by "
+                        f"{quantity(scorer)}, a bar between the {percent(view.confidence)} bounds "
+                        "and a dot at the greedy answer's score. The table of every question "
+                        "holds the same figures."
                     ),
                     x_label=f"questions, sorted by {quantity(scorer)}",
                     y_label=quantity(scorer),
@@ -68,7 +70,7 @@ def repeated_figure(view: View, scorer: ScorerView) -> Figure:
         bounds = {k: Bound(value, value, value) for k, value in means.items() if value is not None}
         series.append(Series(model.label, style_of(i), _over_k(bounds)))
     caption = f"leak@k, mean over the questions ({scorer.name})"
-    return Figure(caption, curves_chart(_k_axes(caption, _all_k(view)), series))
+    return Figure(caption, curves_chart(_k_axes(caption), series))
 
 
 def worst_tail_figure(view: View, scorer: ScorerView) -> Figure:
@@ -97,7 +99,7 @@ def question_figures(view: View, number_: int) -> list[Figure]:
             continue
         caption = f"leak@k ({scorer.name})"
         repeated = _series(view, cells, lambda cell: _over_k(cell.leak_at_k))
-        found.append(Figure(caption, curves_chart(_k_axes(caption, _all_k(view)), repeated)))
+        found.append(Figure(caption, curves_chart(_k_axes(caption), repeated)))
         if not scorer.binary:
             caption = f"Pr[X > x] ({scorer.name})"
             tails = _series(view, cells, lambda cell: sorted(cell.tail.items()))
@@ -109,9 +111,7 @@ def question_figures(view: View, number_: int) -> list[Figure]:
     return found
 
 
-def _marks(
-    view: View, model: Model, scorer: ScorerView, control: Model | None
-) -> list[Mark]:
+def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) -> list[Mark]:
     marks = []
     for number_, question in enumerate(view.questions, 1):
         key = (scorer.name, question.id)
@@ -143,8 +143,8 @@ def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Fi
     axes = Axes(
         title=caption,
         description=(
-            f"Share of {drawn:,} scored draws in {BINS} bins of the score; the greedy answer scores "
-            f"{number(cell.greedy)}."
+            f"Share of {drawn:,} scored draws in {BINS} bins of the score; the greedy answer "
+            f"scores {number(cell.greedy)}."
         ),
         x_label="score",
         y_label="share of draws",
@@ -159,9 +159,7 @@ def _series(
     cells: Mapping[int, Measured],
     points: Callable[[Measured], list[tuple[float, Bound]]],
 ) -> list[Series]:
-    return [
-        Series(view.models[i].label, style_of(i), points(cell)) for i, cell in cells.items()
-    ]
+    return [Series(view.models[i].label, style_of(i), points(cell)) for i, cell in cells.items()]
 
 
 def _over_k(bounds: Mapping[int, Bound]) -> list[tuple[float, Bound]]:
@@ -169,12 +167,7 @@ def _over_k(bounds: Mapping[int, Bound]) -> list[tuple[float, Bound]]:
 
 
 def _place(k: int) -> float:
-    return math.log2(k) / 7  # k = 128 at the right end
-
-
-def _all_k(view: View) -> list[int]:
-    found = {k for model in view.models for cell in model.measured.values() for k in cell.leak_at_k}
-    return sorted(found)
+    return math.log2(k) / math.log2(STANDARD_K[-1])
 
 
 def _common_k(cells: Iterable[Measured]) -> list[int]:
@@ -182,13 +175,13 @@ def _common_k(cells: Iterable[Measured]) -> list[int]:
     return sorted(set.intersection(*sets)) if sets else []
 
 
-def _k_axes(title: str, sizes: list[int]) -> Axes:
+def _k_axes(title: str) -> Axes:
     return Axes(
         title=title,
         description="The expected largest score of k draws, k on a logarithmic scale.",
         x_label="k draws",
         y_label="leak@k",
-        x_ticks=[(_place(k), str(k)) for k in sizes],
+        x_ticks=[(_place(k), str(k)) for k in STANDARD_K],
     )
 
 

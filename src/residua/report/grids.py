@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from residua.evaluate.sample import CONTROL
 from residua.evaluate.summary import Table
 from residua.report.view import Bound, Measured, Model, ScorerView, View
 from residua.report.words import DASH, above, cells_of, interval, mean, number, quantity
@@ -95,10 +96,10 @@ def _question_cells(measured: Measured | None) -> list[Cell]:
 def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:
     cells = cells_of(view, model, scorer)
     overall, usage = model.overall[scorer.name], model.usage
-    label = f"{model.label} (control)" if model.is_control else model.label
+    named = model.is_control and model.label != CONTROL
     saving = usage.sampled_tokens / usage.forwards if usage.forwards else None
     return (
-        Cell(label if model.label != "control" else model.label),
+        Cell(f"{model.label} (control)" if named else model.label),
         _greedy_cell(cells, scorer),
         _bound_cell(overall.mean),
         _bound_cell(overall.worst),

@@ -45,14 +45,18 @@ def write_report(
 def render(view: View, *, title: str = TITLE, preface: Sequence[Table] = ()) -> str:
     """The page as HTML; every text of a model or a benchmark is escaped."""
     css, js = _asset("page.css"), _asset("page.js")
-    return _environment().get_template("page.html").render(
-        title=title,
-        view=view,
-        preface=[grids.plain_grid(table) for table in preface],
-        version=residua.__version__,
-        css=Markup(css),  # the package's own files, not data
-        js=Markup(js),
-        policy=f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}",
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            view=view,
+            preface=[grids.plain_grid(table) for table in preface],
+            version=residua.__version__,
+            css=Markup(css),  # the package's own files, not data
+            js=Markup(js),
+            policy=f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}",
+        )
     )
 
 

@@ -36,10 +36,10 @@ def above(value: float) -> str:
 
 
 def interval(bound: Bound | None) -> str:
-    """The estimate with its ends, rounded outward."""
+    """The estimate with its ends, rounded outward; a line may break before the ends."""
     if bound is None:
         return DASH
-    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"
+    return f"{number(bound.value)} [{below(bound.lower)},\N{NO-BREAK SPACE}{above(bound.upper)}]"
 
 
 def percent(confidence: float) -> str:
@@ -87,7 +87,9 @@ def _greedy(view: View, model: Model, scorer: ScorerView) -> str:
     if scorer.binary:
         leaks = sum(score == 1 for score in scores)
         return f"the greedy answers leak on {leaks} of {len(scores)} questions"
-    return f"the greedy answers score {number(mean(scores))} on average, {number(max(scores))} at most"
+    return (
+        f"the greedy answers score {number(mean(scores))} on average, {number(max(scores))} at most"
+    )
 
 
 def _sampled(view: View, model: Model, scorer: ScorerView) -> str:

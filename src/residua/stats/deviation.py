@@ -121,12 +121,12 @@ def _grid(rows: Leakage, alpha: float, seed: int) -> Array:
 
 
 def _betting_upper(rows: Leakage, alpha: float, seed: int) -> Array:
-    return betting.std_upper(rows.shuffled(seed), alpha)
+    return betting.std_upper(rows.shuffled(seed, missing=np.nan), alpha)
 
 
 def _betting_lower(rows: Leakage, alpha: float, seed: int) -> Array:
     """Half the mean square of the difference of two draws is the variance."""
-    draws = rows.shuffled(seed)[:, : rows.size // 2 * 2]
+    draws = rows.shuffled(seed, missing=np.nan)[:, : rows.size // 2 * 2]
     if not draws.size:
         return np.zeros(len(draws))
     squares = np.nan_to_num((draws[:, ::2] - draws[:, 1::2]) ** 2, nan=0.0)

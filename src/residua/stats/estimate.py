@@ -61,6 +61,12 @@ def check_side(side: str) -> None:
         raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
 
 
+def one_or_all(rows: Array, single: bool) -> float | Array:
+    """A result with one row a question, without that axis if there was one question."""
+    result = rows[0] if single else rows
+    return float(result) if np.ndim(result) == 0 else np.asarray(result)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(entry) for entry in value]

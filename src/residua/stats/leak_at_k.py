@@ -36,11 +36,12 @@ def leak_at_k_bound(
     result. Methods: "berk-jones" (default), "paper" (the DKW band). `value` is the unbiased
     estimate, NaN where k exceeds the scored draws; near k = n it may lie above the bound.
     """
-    sizes = _sizes(k)
+    sizes = whole_sizes(k)
     leakage = Leakage.read(scores, counts, missing)
-    name = f"leak@{int(sizes)}" if sizes.ndim == 0 else "leak@k"
     methods = {key: maximum_method(band, sizes) for key, band in BANDS.items()}
-    estimand = Estimand(name=name, value=partial(_unbiased_or_nan, k=sizes), methods=methods)
+    estimand = Estimand(
+        name=name_at(sizes), value=partial(_unbiased_or_nan, k=sizes), methods=methods
+    )
     return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
 
 
@@ -56,7 +57,7 @@ def leak_at_k(
     The mean of the maximum over all subsets of k draws. Raises InputError where k exceeds n,
     missing draws included: no unbiased estimate exists.
     """
-    sizes, leakage = _sizes(k), Leakage.read(scores, counts, missing)
+    sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
     if sizes.max() > leakage.n.min():
         raise InputError(
             f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
@@ -77,12 +78,12 @@ def worst_of_k(
     Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
     """
     leakage = Leakage.read(scores, counts)
-    size = int(_sizes(k))
+    size = int(whole_sizes(k))
     if size > leakage.n.min():
         raise InputError(f"`k` must not exceed the number of draws, got {k} > {leakage.n.min()}.")
 
     def rule(rows: Leakage) -> Array:
-        draws = rows.shuffled(seed)[:, : rows.size // size * size]
+        draws = rows.shuffled(seed, missing=1)[:, : rows.size // size * size]
         return np.asarray(draws.reshape(len(draws), -1, size).max(axis=2).mean(axis=1))
 
     return leakage.single_or_all(leakage.each(rule))
@@ -143,7 +144,13 @@ def _tail(n: int, k: int) -> Array:
     return np.concatenate([np.ones(k - 1), sums[::-1]])
 
 
-def _sizes(k: npt.ArrayLike) -> Counts:
+def name_at(k: Counts) -> str:
+    """The estimand's name for one k or several."""
+    return f"leak@{int(k)}" if k.ndim == 0 else "leak@k"
+
+
+def whole_sizes(k: npt.ArrayLike) -> Counts:
+    """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
     sizes = whole("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
         raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residua.errors import InputError
-from residua.stats.estimate import Array, Counts
+from residua.stats.estimate import Array, Counts, one_or_all
 
 SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
@@ -102,16 +102,16 @@ class Leakage:
         values, counts = self.values.ravel(), self.counts.ravel()
         return Leakage.read(values, counts, self.missing.sum())
 
-    def shuffled(self, seed: int) -> Array:
+    def shuffled(self, seed: int, *, missing: float) -> Array:
         """The draws of rows with one n, in an order that owes nothing to the sampler: (Q, n).
 
-        Ascending scores, then the missing draws as NaN, permuted by a generator of its own. It is
-        keyed by the seed and a digest of the row's draws: a question is shuffled alone as it is
-        in a batch, and no two questions share a permutation. One permutation for all (or for
-        everyone who keeps the default seed) would let their bounds fail together: given it,
-        sorted draws are no longer in random order.
+        Ascending scores, then `missing` for each missing draw, permuted by a generator of its
+        own. It is keyed by the seed and a digest of the row's draws: a question is shuffled alone
+        as it is in a batch, and no two questions share a permutation. One permutation for all
+        (or for everyone who keeps the default seed) would let their bounds fail together: given
+        it, sorted draws are no longer in random order.
         """
-        values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=np.nan)
+        values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
         return np.stack([_generator(seed, row).permutation(row) for row in draws])
@@ -132,8 +132,7 @@ class Leakage:
 
     def single_or_all(self, result: Array) -> float | Array:
         """A result with one row a question, without that axis if there was one question."""
-        shown = result[0] if self.single else result
-        return float(shown) if np.ndim(shown) == 0 else np.asarray(shown)
+        return one_or_all(result, self.single)
 
 
 def whole(name: str, given: npt.ArrayLike) -> Counts:

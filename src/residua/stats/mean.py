@@ -53,7 +53,7 @@ def mirrored(upper: Rule) -> Rule:
 
 
 def _betting(rows: Leakage, alpha: float, seed: int) -> Array:
-    return betting.mean_upper(np.nan_to_num(rows.shuffled(seed), nan=1.0), alpha)
+    return betting.mean_upper(rows.shuffled(seed, missing=1), alpha)
 
 
 def _portfolio(rows: Leakage, alpha: float, seed: int) -> Array:

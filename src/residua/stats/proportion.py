@@ -14,7 +14,8 @@ from scipy.special import betainccinv, betaincinv
 
 from residua.errors import InputError
 from residua.stats.estimand import ends
-from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
+from residua.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
+from residua.stats.leak_at_k import name_at, whole_sizes
 from residua.stats.leakage import per_question, whole
 
 
@@ -52,9 +53,7 @@ def leak_at_k_proportion_bound(
     As `proportion_bound`, whose bound on p it carries over; any k >= 1, also beyond n. `k` is a
     number, or 1-D and then the last axis of the result.
     """
-    sizes = whole("k", k)
-    if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
-        raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
+    sizes = whole_sizes(k)
     tally = _Tally(hits, n, missing)
     with np.errstate(divide="ignore"):
         lower, upper = (
@@ -62,8 +61,7 @@ def leak_at_k_proportion_bound(
             for end in tally.ends(confidence, side)
         )
     value = tally.value(lambda hits, n: leak_at_k_proportion(hits, n, sizes))
-    name = f"leak@{int(sizes)}" if sizes.ndim == 0 else "leak@k"
-    return tally.estimate(name, value, lower, upper, confidence, side)
+    return tally.estimate(name_at(sizes), value, lower, upper, confidence, side)
 
 
 def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
@@ -73,7 +71,7 @@ def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike
     """
     hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
     axes = (..., *[np.newaxis] * np.ndim(k))
-    return np.asarray(_subset_hit(hits[axes], n[axes], whole("k", k)))
+    return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
 
 
 def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:
@@ -136,15 +134,11 @@ class _Tally:
     ) -> Estimate:
         """Assemble the result, without the first axis if there was one question."""
 
-        def shown(result: Array) -> float | Array:
-            first = result[0] if self.single else result
-            return float(first) if np.ndim(first) == 0 else first
-
         return Estimate(
             estimand=estimand,
-            value=shown(value),
-            lower=shown(lower),
-            upper=shown(upper),
+            value=one_or_all(value, self.single),
+            lower=one_or_all(lower, self.single),
+            upper=one_or_all(upper, self.single),
             confidence=confidence,
             side=side,
             n=int(self.n[0]) if self.single else self.n,

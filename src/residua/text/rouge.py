@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# One character a stem leaves room for 1,114,112 stems: a batch adds to an alphabet that is at
+# One character a stem leaves room for 1,112,064 stems: a batch adds to an alphabet that is at
 # most a quarter full, so only texts of 800 words, all different and all new, could overflow it.
 _BATCH = 1024
 _FULL = 2**18
@@ -49,9 +49,9 @@ def rouge_l(texts: Sequence[str], reference: str) -> RougeL:
             "none. Use the scorer `contains` or `keyword` for this language."
         )
     batches = [_compare(texts[i : i + _BATCH], reference) for i in range(0, len(texts), _BATCH)]
-    common, length = np.hstack([np.empty((2, 0)), *batches])
+    common, length, target = np.hstack([np.empty((3, 0)), *batches])
     precision = common / np.maximum(length, 1)
-    recall = common / len(_alphabet().spell(reference))
+    recall = common / target
     f1 = 2 * precision * recall / np.where(common > 0, precision + recall, 1)
     return RougeL(precision, recall, f1)
 
@@ -77,7 +77,7 @@ class _Alphabet(dict[str, str]):
     def __missing__(self, chunk: str) -> str:
         known = self._characters
         stems = self._stems(chunk)
-        self[chunk] = spelling = "".join(known.setdefault(s, chr(len(known))) for s in stems)
+        self[chunk] = spelling = "".join(known.setdefault(s, _character(len(known))) for s in stems)
         return spelling
 
     @property
@@ -85,8 +85,23 @@ class _Alphabet(dict[str, str]):
         """How many stems it knows."""
         return len(self._characters)
 
-    def spell(self, text: str) -> str:
-        return "".join(map(self.__getitem__, text.split()))
+    def spell(self, texts: Sequence[str]) -> list[str]:
+        """Each text, one character a stem. Arrow splits the texts and numbers the chunks."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        utf8 = pa.array([text.encode("utf-8", "replace") for text in texts], pa.string())
+        chunks = pc.ascii_split_whitespace(utf8)
+        coded = chunks.flatten().dictionary_encode()
+        known = pa.array([self[chunk] for chunk in coded.dictionary.to_pylist()], pa.string())
+        stems = pa.ListArray.from_arrays(chunks.offsets, known.take(coded.indices))
+        spelt: list[str] = pc.binary_join(stems, "").to_pylist()
+        return spelt
+
+
+def _character(index: int) -> str:
+    """The index-th character that UTF-8 can hold: surrogates are passed over."""
+    return chr(index if index < 0xD800 else index + 0x800)
 
 
 @cache
@@ -95,14 +110,14 @@ def _alphabet() -> _Alphabet:
 
 
 def _compare(texts: Sequence[str], reference: str) -> NDArray[np.float64]:
-    """Two rows: the longest common subsequence of each text with the reference, its length."""
+    """Three rows: the longest common subsequence, the length of each text, the reference's."""
     import numpy as np
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cdist
 
     if _alphabet().size >= _FULL:
         _alphabet.cache_clear()
-    spell = _alphabet().spell
-    target, spelt = spell(reference), [spell(text) for text in texts]
+    target, *spelt = _alphabet().spell([reference, *texts])
     common = cdist([target], spelt, scorer=LCSseq.similarity, dtype=np.int32)[0]
-    return np.array([common, [len(spelling) for spelling in spelt]], dtype=np.float64)
+    lengths = [len(spelling) for spelling in spelt]
+    return np.array([common, lengths, [len(target)] * len(spelt)], dtype=np.float64)

@@ -1,0 +1,183 @@
+"""Bounds beside the papers' package: time, tightness, and where its deviation bound fails.
+
+    python bench/bounds.py [--json FILE] [--trials N] [--rounds N]
+
+One process, one core. The comparison with conbo 0.1.1 needs it installed next to residua (it pins
+statsmodels, hence a virtual environment of its own): `pip install conbo==0.1.1 'scipy<1.16'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from residua.stats import leak_at_k_bound, mean_bound, proportion_bound, std_bound, survival_bound
+
+try:
+    import conbo
+except ImportError:
+    conbo = None
+
+Table = list[dict[str, Any]]
+QUESTIONS, DRAWS, ALPHA = 400, 1024, 0.01
+X = np.linspace(0, 1, 100)
+K = [1, 2, 4, 8, 16, 32, 64, 128]
+COIN = "Bernoulli(1/2)"
+LAWS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarray], float, float]]
+LAWS = {  # draws, mean, standard deviation
+    "Beta(1, 20)": (lambda g, s: g.beta(1, 20, s), 1 / 21, np.sqrt(20 / (441 * 22))),
+    "1 % leak": (lambda g, s: (g.random(s) < 0.01) * 1.0, 0.01, np.sqrt(0.0099)),
+    "bimodal": (
+        lambda g, s: np.where(g.random(s) < 0.8, g.beta(2, 30, s), g.beta(30, 2, s)),
+        0.8 * 2 / 32 + 0.2 * 30 / 32,
+        np.sqrt(60 / (1024 * 33) + 0.16 * (28 / 32) ** 2),
+    ),
+    "Beta(5, 5)": (lambda g, s: g.beta(5, 5, s), 0.5, np.sqrt(1 / 44)),
+    "zero-heavy": (
+        lambda g, s: np.where(g.random(s) < 0.9, 0.0, g.beta(2, 5, s)),
+        0.1 * 2 / 7,
+        np.sqrt(0.1 * (10 / (49 * 8) + 4 / 49) - (0.2 / 7) ** 2),
+    ),
+    "all zero": (lambda g, s: np.zeros(s), 0.0, 0.0),
+    COIN: (lambda g, s: g.integers(0, 2, s) * 1.0, 0.5, 0.5),
+}
+
+
+def ours(scores: np.ndarray, method: str | None) -> dict[str, Callable[[], Any]]:
+    """The five bounds of one data set, one side."""
+    hits = (scores > 0.5).sum(axis=1)
+    return {
+        "proportion": partial(proportion_bound, hits, np.full(len(scores), scores.shape[1])),
+        "tail at 100 x": partial(survival_bound, scores, X, method=method),
+        "mean": partial(mean_bound, scores, method=method),
+        "standard deviation": partial(std_bound, scores, method=method),
+        "leak@k, 8 k": partial(leak_at_k_bound, scores, K, method=method),
+    }
+
+
+def theirs(package: ModuleType, scores: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """The four of conbo (it has no leak@k), at the alpha that gives one side where it can."""
+    binary = scores > 0.5
+    return {
+        "proportion": partial(package.binomial_bounds, binary, alpha=2 * ALPHA),
+        "tail at 100 x": partial(package.survival_bounds, scores, X, alpha=2 * ALPHA),
+        "mean": partial(package.expectation_bounds, scores, alpha=2 * ALPHA),
+        "standard deviation": partial(package.std_bounds, scores, alpha=ALPHA),
+    }
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def times(rounds: int) -> Table:
+    """Medians over rounds that alternate between the packages, so that noise meets both."""
+    rng = np.random.default_rng(0)
+    scores = rng.beta(rng.uniform(0.3, 3, (QUESTIONS, 1)), 5, (QUESTIONS, DRAWS))
+    suites = {"paper": ours(scores, "paper"), "default": ours(scores, None)}
+    if conbo is not None:
+        suites["conbo"] = theirs(conbo, scores)
+    names = list(suites["paper"])
+    spent: dict[tuple[str, str], list[float]] = {(s, n): [] for s in suites for n in suites[s]}
+    for _ in range(rounds):
+        for suite, name in spent:
+            spent[suite, name].append(seconds(suites[suite][name]))
+    median = {key: float(np.median(values)) for key, values in spent.items()}
+    rows = [{"bound": n} | {s: median.get((s, n)) for s in suites} for n in names]
+    total = {s: sum(v for (suite, _), v in median.items() if suite == s) for s in suites}
+    rows.append({"bound": "all"} | total)
+    for row in rows:
+        if conbo is not None and row["conbo"] is not None:
+            row["conbo / paper"] = row["conbo"] / row["paper"]
+    return rows
+
+
+def tightness(trials: int) -> Table:
+    """Average distance of upper bounds from the truth, and how often they miss it."""
+    rows: Table = []
+    for index, (law, (draw, mean, std)) in enumerate(LAWS.items()):
+        scores = draw(np.random.default_rng([1, index]), (trials, DRAWS))
+        bounds = {
+            "mean": (mean_bound(scores).upper, mean),
+            "mean, paper": (mean_bound(scores, method="paper").upper, mean),
+            "sd": (std_bound(scores).upper, std),
+            "sd, Romano-Wolf": (std_bound(scores, method="paper").upper, std),
+            "sd, grid": (std_bound(scores, method="grid").upper, std),
+        }
+        if conbo is not None:
+            bounds["sd, conbo"] = (conbo.std_bounds(scores, alpha=ALPHA)[2], std)
+        row: dict[str, Any] = {"law": law}
+        for name, (upper, truth) in bounds.items():
+            row[name] = float(np.mean(upper - truth))
+            row[f"{name}: misses"] = float(np.mean(upper < truth - 1e-12))
+        row["mean gain"] = row["mean, paper"] / row["mean"]
+        row["sd gain"] = row["sd, grid"] / row["sd"] if row["sd"] > 1e-3 else None
+        rows.append(row)
+    return rows
+
+
+def tails(trials: int) -> Table:
+    """Berk-Jones beside DKW: average upper bound of Pr[X > x] minus the truth."""
+    rows: Table = []
+    scores = np.random.default_rng(2).random((trials, DRAWS))
+    for tail in (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9):
+        x = np.nextafter(1, 0) - tail
+        row: dict[str, Any] = {"Pr[X > x]": tail}
+        for name, method in (("Berk-Jones", None), ("DKW", "paper")):
+            row[name] = float(np.mean(survival_bound(scores, x, method=method).upper - tail))
+        row["gain"] = row["DKW"] / row["Berk-Jones"]
+        rows.append(row)
+    return rows
+
+
+def markdown(rows: Table) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+    lines += [" | ".join(cell(row.get(column)) for column in columns) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    results = {
+        "seconds": times(args.rounds),
+        "excess over the truth": tightness(args.trials),
+        "excess of tail bounds": tails(args.trials),
+    }
+    print(
+        f"{QUESTIONS} questions x {DRAWS} draws, alpha = {ALPHA}, one core, {platform.platform()}"
+    )
+    if conbo is None:
+        print("conbo is not installed: pip install conbo==0.1.1 'scipy<1.16'")
+    for title, rows in results.items():
+        print(f"\n## {title}\n\n{markdown(rows)}")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

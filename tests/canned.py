@@ -1,0 +1,82 @@
+"""An engine without a model: canned completions, drawn by the forest's own randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from residua.errors import InputError
+from residua.sampling import philox
+from residua.types import Completion, Decoding, Draws, Failure, Query, Sample, Usage
+
+
+class CannedEngine:
+    """Draws each query's texts with given probabilities; the likeliest is the greedy answer.
+
+    `broken` query ids fail; after `dies_after` queries the engine raises, as a machine that is
+    switched off would.
+    """
+
+    def __init__(
+        self,
+        texts: Mapping[str, Mapping[str, float]],
+        *,
+        name: str = "canned",
+        broken: Sequence[str] = (),
+        dies_after: int | None = None,
+    ) -> None:
+        self.usage = Usage()
+        self.texts, self.name, self.broken = texts, name, broken
+        self.left = dies_after
+        self.asked: list[str] = []
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        return {"weights": self.name, "engine": "canned"}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        for query in queries:
+            if len(query.text) > 2000:
+                raise InputError(f"query {query.id!r} is too long")
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        for query in reversed(queries):  # any order will do
+            if self.left is not None:
+                if not self.left:
+                    raise RuntimeError("the machine was switched off")
+                self.left -= 1
+            self.asked.append(query.id)
+            if query.id in self.broken:
+                yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
+                continue
+            law = self.texts[query.id]
+            completions = tuple(
+                Completion(text=text, token_ids=None, count=int(count), chunk=draws.first_chunk + i)
+                for i, size in enumerate(draws.sizes)
+                for text, count in zip(
+                    law, self._counts(query, law, size, draws, i, decoding), strict=True
+                )
+                if count
+            )
+            self.usage.draws += draws.n
+            yield Sample(query=query, decoding=decoding, completions=completions)
+
+    def _counts(
+        self,
+        query: Query,
+        law: Mapping[str, float],
+        size: int,
+        draws: Draws,
+        i: int,
+        decoding: Decoding,
+    ) -> np.ndarray:
+        p = np.array(list(law.values()))
+        if decoding.greedy:
+            return size * (np.arange(len(p)) == p.argmax())
+        key = philox.stream_key(draws.seed, draws.purpose, query.id, draws.first_chunk + i)
+        counts: np.ndarray = np.random.default_rng(key).multinomial(size, p)
+        return counts

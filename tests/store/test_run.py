@@ -1,0 +1,237 @@
+"""Run directories: whole files, resuming, refusal to mix, damaged parts set aside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from residua.errors import InputError, MixError
+from residua.store import Arm, DamagedError, Plan, Run, write_text
+from residua.store.tables import digest, prompts_of, prompts_table, read_table
+from residua.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
+
+PROMPTS = tuple(
+    Prompt(
+        id=f"p{i}", question=f"Q{i}?", answer=f"A{i}", keywords=("a", "b"), examples=(("x", "y"),)
+    )
+    for i in range(5)
+)
+QUERIES = tuple(Query.original(p) for p in PROMPTS)
+RECORD: dict[str, Any] = {
+    "benchmark": {"name": "mine", "prompts": 5, "sha256": "abc", "origin": "here"},
+    "inputs": "none",
+}
+
+
+def spec(n: int = 6, seed: int = 0, temperature: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {
+        "fingerprint": {"weights": "w"},
+        "decoding": Decoding(temperature=temperature).to_dict(),
+        "plan": {"n": n, "chunk": 4, "queries": 2, "chunks": 1},
+        "seed": seed,
+        **more,
+    }
+
+
+def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
+    for part in arm.parts:
+        if part.number == skip:
+            continue
+        results: list[Sample | Failure] = []
+        for query_id in reversed(part.query_ids):
+            query = next(q for q in QUERIES if q.id == query_id)
+            if query_id == broken:
+                results.append(Failure(query=query, reason="NaN"))
+                continue
+            completions = tuple(
+                Completion(
+                    text=f"{query_id} {word}", token_ids=(1, i), count=count, chunk=part.first_chunk
+                )
+                for i, (word, count) in enumerate((("yes", 1), ("no", sum(part.sizes) - 1)))
+                if count
+            )
+            results.append(Sample(query=query, decoding=arm.decoding, completions=completions))
+        arm.write_part(part, results, Usage(draws=part.draws, forwards=3), {"threads": 1})
+
+
+def begin(path: Path) -> Run:
+    return Run.create(path, PROMPTS, QUERIES, RECORD)
+
+
+def test_a_plan_covers_every_draw_of_every_query_once() -> None:
+    for n in (1, 7, 1024, 1500, 100_000):
+        plan = Plan.of(n)
+        ids = [f"q{i}" for i in range(150)]
+        drawn: dict[tuple[str, int], int] = {}
+        for part in plan.parts(ids):
+            for query_id in part.query_ids:
+                for i, size in enumerate(part.sizes):
+                    assert (query_id, part.first_chunk + i) not in drawn
+                    drawn[query_id, part.first_chunk + i] = size
+        totals = {q: sum(v for (name, _), v in drawn.items() if name == q) for q in ids}
+        assert set(totals.values()) == {n}
+    with pytest.raises(InputError, match="at least 1"):
+        Plan.of(0)
+
+
+def test_prompts_come_back_as_they_went() -> None:
+    assert prompts_of(prompts_table(PROMPTS)) == PROMPTS
+
+
+def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    assert len(arm.missing_parts()) == len(arm.parts) == 6
+    fill(arm, skip=3)
+    again = begin(tmp_path / "r").add_arm("target", spec())
+    assert [part.number for part in again.missing_parts()] == [3]
+    fill(again)
+    assert again.missing_parts() == []
+    assert again.usage.draws == 30
+    assert again.usage.forwards == 18
+
+
+def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
+    run = begin(tmp_path / "r")
+    run.add_arm("target", spec())
+    for changed, named in (
+        (spec(n=8), r"plan: n: it has 6, this one says 8"),
+        (spec(seed=1), r"seed: it has 0, this one says 1"),
+        (spec(temperature=0.5), r"decoding: temperature"),
+        (spec(fingerprint={"weights": "v"}), r"fingerprint: weights"),
+    ):
+        with pytest.raises(MixError, match=named):
+            begin(tmp_path / "r").add_arm("target", changed)
+    other = {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "def"}}
+    with pytest.raises(MixError, match="sha256"):
+        Run.create(tmp_path / "r", PROMPTS, QUERIES, other)
+    moved = {**RECORD, "benchmark": {**RECORD["benchmark"], "origin": "elsewhere"}}
+    Run.create(tmp_path / "r", PROMPTS, QUERIES, moved)
+    begin(tmp_path / "r").add_arm("target", spec(model="another/path", machine={"threads": 9}))
+
+
+def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    (folder / ".run.json.123.partial").write_text("{")
+    (folder / "prompts.parquet").write_bytes(b"cut")
+    run = begin(folder)
+    assert run.prompts == PROMPTS
+    strange = tmp_path / "s"
+    strange.mkdir()
+    (strange / "thesis.tex").write_text("x")
+    with pytest.raises(MixError, match="other files"):
+        begin(strange)
+    with pytest.raises(InputError, match="no run directory"):
+        Run.open(tmp_path / "none")
+    (folder / "run.json").write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        Run.open(folder)
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "edited", "empty"])
+def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str) -> None:
+    run = begin(tmp_path / "r")
+    arm = run.add_arm("target", spec())
+    fill(arm)
+    file = sorted((arm.folder / "completions").iterdir())[2]
+    before = read_table(file)
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-50])
+    elif damage == "empty":
+        file.write_bytes(b"")
+    elif damage == "foreign":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"a": [1]}), file)
+    elif damage == "edited":
+        import pyarrow.parquet as pq
+
+        changed = before.set_column(2, "count", [[1] * len(before)])
+        pq.write_table(changed.replace_schema_metadata(before.schema.metadata), file)
+    else:
+        other = begin(tmp_path / "o").add_arm("target", spec(seed=5))
+        fill(other)
+        file.write_bytes(sorted((other.folder / "completions").iterdir())[2].read_bytes())
+    missing = arm.missing_parts()
+    assert [part.number for part in missing] == [2]
+    assert len(run.notes) == 1
+    assert "set aside" in run.notes[0]
+    assert (file.parent / f"{file.name}.set-aside-1").exists()
+    fill(arm)
+    assert arm.missing_parts() == []
+    assert digest(arm.completions(arm.parts[2])) == digest(before)
+
+
+def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm, broken="p3")
+    assert arm.failures == {"p3": "NaN"}
+    assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p2", "p3"}
+    arm.score("s", "s", lambda table: [0.0] * len(table))
+    assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
+
+
+def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm)
+    calls = []
+
+    def score(table: Any) -> list[float | None]:
+        calls.append(len(table))
+        return [
+            None if text.startswith("p1 y") else float(text.endswith("yes"))
+            for text in table["text"].to_pylist()
+        ]
+
+    arm.score("s", "s", score)
+    scores = arm.scores("s")
+    assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
+    assert (scores.n == 6).all()
+    assert scores.missing.tolist() == [0, 2, 0, 0, 0]
+    hits = np.where(scores.scores > 0, scores.counts, 0).sum(axis=1)
+    assert hits.tolist() == [2, 0, 2, 2, 2]
+    arm.score("s", "s", score)
+    assert len(calls) == len(arm.parts)  # not scored again
+    file = arm.scores_file("s")
+    file.write_bytes(file.read_bytes()[:-9])
+    arm.score("s", "s", score)
+    assert len(calls) == 2 * len(arm.parts)
+
+
+def test_files_are_there_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "folder" / "a.txt"
+    write_text(file, "first")
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
+
+    def fails(self: Path, target: Path) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fails)
+        with pytest.raises(OSError, match="disk full"):
+            write_text(file, "second")
+    assert file.read_text() == "first"
+    assert [f.name for f in file.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
+    run = begin(tmp_path / "r")
+    file = run.path / "prompts.parquet"
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(DamagedError, match="not a whole Parquet file"):
+        Run.open(tmp_path / "r")
+
+
+def test_run_json_is_readable(tmp_path: Path) -> None:
+    run = begin(tmp_path / "r")
+    run.add_arm("target", spec())
+    record = json.loads((run.path / "run.json").read_text())
+    assert record["arms"]["target"]["plan"]["n"] == 6
+    assert record["benchmark"]["name"] == "mine"
