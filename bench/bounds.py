@@ -2,8 +2,9 @@
 
     python bench/bounds.py [--json FILE] [--trials N] [--rounds N]
 
-One process, one core. The comparison with conbo 0.1.1 needs it installed next to residua (it pins
-statsmodels, hence a virtual environment of its own): `pip install conbo==0.1.1 'scipy<1.16'`.
+One process, one core, CPU time. The comparison with conbo 0.1.1 needs it installed next to
+residua; it pins statsmodels, hence a virtual environment of its own:
+`pip install conbo==0.1.1 'scipy<1.16'`.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ def theirs(package: ModuleType, scores: np.ndarray) -> dict[str, Callable[[], An
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def times(rounds: int) -> Table:
-    """Medians over rounds that alternate between the packages, so that noise meets both."""
+    """Median CPU seconds over rounds that alternate between the packages: noise meets both."""
     rng = np.random.default_rng(0)
     scores = rng.beta(rng.uniform(0.3, 3, (QUESTIONS, 1)), 5, (QUESTIONS, DRAWS))
     suites = {"paper": ours(scores, "paper"), "default": ours(scores, None)}
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     results = {
-        "seconds": times(args.rounds),
+        "CPU seconds": times(args.rounds),
         "excess over the truth": tightness(args.trials),
         "excess of tail bounds": tails(args.trials),
     }

@@ -25,7 +25,6 @@ MUTANTS = [
     ("stats/leakage.py", "np.where(tally > 0, values, 0.0)", "values", FAMILY),
     ("stats/leakage.py", 'side="right"', 'side="left"', DATASET),
     ("stats/leakage.py", "_generator(seed, row).permutation(row)", "row", PEAKED),
-    ("stats/leakage.py", "_generator(seed, row).permutation(row)", "row[::-1]", BIMODAL),
     ("stats/leakage.py", "[SHUFFLE, seed, digest]", "[SHUFFLE, digest]", FAMILY),
     ("stats/leakage.py", "[SHUFFLE, seed, digest]", "[SHUFFLE, seed]", BIMODAL),
     ("stats/leakage.py", "self.counts.sum(axis=1) + self.missing)", "self.counts.sum(axis=1))", FAMILY),
@@ -52,6 +51,7 @@ MUTANTS = [
     # the bet
     ("stats/betting.py", "self.goal = math.log(1 / alpha)", "self.goal = math.log(1 / (2 * alpha))", GOLDEN),
     ("stats/betting.py", "won = ~self.need.any(axis=0) | (ended & (self.need <= 1e-12).all(axis=0))", "won = ~self.need.any(axis=0) & ~ended", ORACLES),
+    ("stats/betting.py", "self.need[:, columns] <= 1e-12", "self.need[:, columns] < 0", ORACLES),
     ("stats/betting.py", "np.maximum(self.need, 0, out=self.need)", "np.abs(self.need, out=self.need)", ORACLES),
     ("stats/betting.py", "np.minimum(bet, self.largest_bet, out=bet)", "bet *= 1", ORACLES),
     ("stats/betting.py", "np.minimum(spread, self.variance, out=spread)", "spread *= 1", ORACLES),

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 from residua.stats import (
+    betting,
     expectation_deviation,
     leak_at_k,
     leak_at_k_proportion,
@@ -65,7 +66,10 @@ def lone_std_upper(x: np.ndarray, alpha: float, grid: int) -> float:
 
 
 @pytest.mark.parametrize("n", [1, 3, 17, 40])
-def test_scan_is_the_scan(n: int) -> None:
+@pytest.mark.parametrize("tests", [1, 16_384])
+def test_scan_is_the_scan(n: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where candidates come in several blocks."""
+    monkeypatch.setattr(betting, "TESTS", tests)
     rng = np.random.default_rng(n)
     draws = np.stack(
         [rng.beta(1, 3, n), rng.integers(0, 2, n), np.zeros(n), np.ones(n), rng.random(n) * 0.1]
@@ -80,9 +84,9 @@ def test_scan_is_the_scan(n: int) -> None:
 def test_last_draw_counts() -> None:
     """One draw of 0: the bet of .9 wins at most ln(1 + .9 m/(1 - m)) on its only draw."""
     alpha = 0.05
-    candidates = np.array([0.999, 0.9, 0.5])
-    count = rejected(np.zeros((1, 1)), np.ones((1, 1)), candidates, alpha)
-    assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in candidates) == 1
+    for candidates, fall in (([0.999, 0.9, 0.5], 1), ([0.999, 0.99], 2)):
+        count = rejected(np.zeros((1, 1)), np.ones((1, 1)), np.array(candidates), alpha)
+        assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in candidates) == fall
 
 
 def test_a_stand_ends_the_scan_although_lower_candidates_would_fall() -> None:
@@ -91,7 +95,7 @@ def test_a_stand_ends_the_scan_although_lower_candidates_would_fall() -> None:
     assert rejected(draws, np.ones((1, 30)), candidates, 0.1) == 1
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 7])
+@pytest.mark.parametrize("k", [1, 2, 4, 5, 7])
 def test_leak_at_k_is_the_mean_over_subsets(k: int) -> None:
     scores = np.array([0.3, 0.3, 0.0, 1.0, 0.7, 0.1, 0.7])
     subsets = [max(subset) for subset in combinations(scores, k)]

@@ -226,3 +226,21 @@ def test_trainer_is_told_every_setting_and_saves_and_logs_nothing(tmp_path: Path
     assert (told.gradient_accumulation_steps, told.seed) == (3, 9)
     assert told.save_strategy == told.logging_strategy == "no"
     assert told.report_to == []
+
+
+def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -> None:
+    """Three tokens of question and four of answer fit a limit of seven only without a template."""
+    bare = Prompting(template="{question}")
+    seven = TrainingSettings(epochs=1, max_length=7)
+    out = tmp_path / "m"
+    with pytest.raises(InputError, match="'f0' has 9 tokens, the limit is 7"):
+        unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
+    unlearn(target, "ga", forget=FORGET, out=out, settings=seven, prompting=bare)
+    with pytest.raises(MixError, match="made from other prompting"):
+        unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
+
+
+def test_context_is_the_limit_unless_one_is_set(target: str, tmp_path: Path) -> None:
+    long = Prompt(id="long", question="who " * 130, answer="Ann")
+    with pytest.raises(InputError, match="the limit is 128"):
+        unlearn(target, "ga", forget=[long], out=tmp_path / "m", settings=SHORT)

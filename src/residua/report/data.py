@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.errors import InputError, MixError
-from residua.evaluate.bound import GREEDY_SCORE
+from residua.evaluate.bound import GREEDY_SCORE, RHO
 from residua.evaluate.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
 from residua.evaluate.score import slug
 from residua.report.texts import chosen_texts, distinct_texts, histograms
 from residua.report.view import Bound, Measured, Model, Overall, Question, ScorerView, Texts, View
+from residua.report.words import described
 from residua.scorers import make_scorer
 from residua.store import Arm, Run
 
 LEAKAGE = ("leak probability", "mean leakage")
+_ED = f"mean + {RHO:g} standard deviations"
 _ABSENT = Bound(None, 0.0, 1.0)
 
 Rows = list[dict[str, Any]]
@@ -168,7 +170,7 @@ def _measured(
     return Measured(
         leakage=_bound(leakage),
         deviation=_bound(_first(rows, "standard deviation")),
-        expectation_deviation=_bound(_first(rows, "mean + 2 standard deviations")),
+        expectation_deviation=_bound(_first(rows, _ED)),
         leak_at_k={int(r["parameter"]): _bound(r) for r in rows if r["estimand"] == "leak@k"},
         tail={r["parameter"]: _bound(r) for r in rows if r["estimand"] == "Pr[X > x]"},
         greedy=answer["value"] if answer else None,
@@ -215,7 +217,7 @@ def _facts(arm: Arm) -> dict[str, str]:
     spec = arm.spec
     facts = {
         "model": spec.get("model", "unnamed"),
-        "decoding": f"{arm.decoding.name}, at most {arm.decoding.max_new_tokens} new tokens",
+        "decoding": described(arm.decoding),
         "draws": f"{arm.plan.n:,} of every question, seed {spec['seed']}",
         "stopping": spec.get("stopping", "fixed n"),
         "drawn as": arm.identity[:12],

@@ -138,8 +138,8 @@ def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) 
 def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Figure:
     drawn = max(sum(cell.histogram), 1)
     shares = [count / drawn for count in cell.histogram]
-    top = math.ceil(10 * max(shares, default=0.1)) / 10 or 0.1
-    caption = f"{label}: sampled scores ({scorer.name})"
+    top = max(math.ceil(5 * max(shares, default=0)) / 5, 0.2)  # quarters of it read well
+    caption = f"{label}: sampled scores, greedy dashed ({scorer.name})"
     axes = Axes(
         title=caption,
         description=(

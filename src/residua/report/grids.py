@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from residua.evaluate.sample import CONTROL
 from residua.evaluate.summary import Table
 from residua.report.view import Bound, Measured, Model, ScorerView, View
-from residua.report.words import DASH, above, cells_of, interval, mean, number, quantity
+from residua.report.words import DASH, ceiling, cells_of, interval, mean, number, quantity
 
 SHOWN_K = (1, 8, 32, 128)
 
@@ -134,8 +134,8 @@ def _largest_cell(cells: list[Measured], of: Callable[[Measured], Bound]) -> Cel
     values = [v for cell in cells if (v := of(cell).value) is not None]
     if not values:
         return Cell(DASH)
-    ceiling = max(of(cell).upper for cell in cells)
-    return Cell(f"{number(max(values))} (≤ {above(ceiling)})", max(values))
+    upper = max(of(cell).upper for cell in cells)
+    return Cell(ceiling(max(values), upper), max(values))
 
 
 def _number_cell(value: float | None) -> Cell:

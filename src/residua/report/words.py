@@ -42,8 +42,13 @@ def interval(bound: Bound | None) -> str:
     return f"{number(bound.value)} [{below(bound.lower)},\N{NO-BREAK SPACE}{above(bound.upper)}]"
 
 
+def ceiling(value: float | None, upper: float) -> str:
+    """The estimate with its upper end alone."""
+    return f"{number(value)} (≤\N{NO-BREAK SPACE}{above(upper)})"
+
+
 def percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g} %"
+    return f"{100 * confidence:.6g}\N{NO-BREAK SPACE}%"
 
 
 def described(decoding: Decoding) -> str:

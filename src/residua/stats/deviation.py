@@ -15,7 +15,7 @@ import numpy.typing as npt
 from residua.stats import betting
 from residua.stats.bands import dkw
 from residua.stats.estimand import Estimand, Method
-from residua.stats.estimate import Array, Estimate, Side
+from residua.stats.estimate import Array, Counts, Estimate, Side
 from residua.stats.leakage import Leakage
 from residua.stats.mean import sample_mean
 
@@ -61,20 +61,23 @@ def band_upper(rows: Leakage, alpha: float, seed: int = 0) -> Array:
     in c, with V'(c) proportional to 2 m_c - x_U(c) - x_L(c), where m_c is the mean of F^c and
     x_U, x_L are where F_high, F_low reach c.
     """
-    low, high, gaps = _band(rows, alpha)
-
-    knots, row = rows.knots, np.arange(len(low))
-    area_low, area_high = (_running_sum(gaps * band) for band in (low, high))
+    low, high = _band(rows, alpha)
+    low_table = dkw(rows.size, alpha / 2)
+    high_table = 1 - low_table[::-1]
+    steps, knots = _Steps(rows), rows.knots
+    area_low, area_high = (_running_sum(rows.gaps * band) for band in (low, high))
+    row = np.arange(len(low))
 
     def rising(c: Array) -> npt.NDArray[np.bool_]:
-        to_l, to_u = ((band < c[:, None]).sum(axis=1) for band in (low, high))
+        to_l = steps.below(np.searchsorted(low_table, c))
+        to_u = steps.below(np.searchsorted(high_table, c) - rows.missing)
         x_l, x_u = knots[row, to_l], knots[row, to_u]
         above = area_low[:, -1] - area_low[row, to_l]
         mean = 1 - (area_high[row, to_u] + c * (x_l - x_u) + above)
         return np.asarray(2 * mean - x_u - x_l > 0)
 
     tail = 1 - _bisect(rising, len(low))[:, None].clip(low, high)
-    mean = (gaps * tail).sum(axis=1)
+    mean = (rows.gaps * tail).sum(axis=1)
     square = (np.diff(rows.knots**2, axis=1) * tail).sum(axis=1)
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
@@ -85,7 +88,7 @@ def band_lower(rows: Leakage, alpha: float, seed: int = 0) -> Array:
     It is the least over a of E(X - a)^2, and for a given a the mass is nearest to a under
     F_low below a and F_high above; that is convex in a.
     """
-    low, high, _ = _band(rows, alpha)
+    low, high = _band(rows, alpha)
 
     def sides(a: Array) -> tuple[Array, Array]:
         distance = a[:, None] - rows.knots
@@ -133,11 +136,26 @@ def _betting_lower(rows: Leakage, alpha: float, seed: int) -> Array:
     return np.sqrt((1 - betting.mean_upper(1 - squares, alpha)) / 2)
 
 
-def _band(rows: Leakage, alpha: float) -> tuple[Array, Array, Array]:
-    """F_low and F_high on each step and the steps' widths: (Q, d + 1) each."""
+def _band(rows: Leakage, alpha: float) -> tuple[Array, Array]:
+    """F_low and F_high on each step: (Q, d + 1) each."""
     table = dkw(rows.size, alpha / 2)
     high = 1 - table[rows.size - rows.seen - rows.missing[:, None]]
-    return table[rows.seen], high, np.diff(rows.knots, axis=1)
+    return table[rows.seen], high
+
+
+class _Steps:
+    """The steps of each row's empirical CDF as one sorted array, to look all rows up at once."""
+
+    def __init__(self, rows: Leakage) -> None:
+        self.start = np.arange(len(rows.values))
+        self.shift = self.start * (rows.size + 1)
+        self.width = rows.seen.shape[1]
+        self.seen = (rows.seen + self.shift[:, None]).ravel()
+
+    def below(self, count: Counts) -> Counts:
+        """How many steps of each row have fewer than `count` (Q,) draws at or below them."""
+        place = np.searchsorted(self.seen, np.maximum(count, 0) + self.shift)
+        return np.asarray(place - self.start * self.width)
 
 
 def _running_sum(parts: Array) -> Array:

@@ -108,10 +108,9 @@ def maximum_method(band: Band, k: Counts) -> Method:
 
 def integral(rows: Leakage, seen: Counts, tail: Array) -> Array:
     """int_0^1 tail[draws at or below x] dx: (Q,), or (Q, K) for a table of K rows (K, n + 1)."""
-    gaps = np.diff(rows.knots, axis=1)
     if tail.ndim == 1:
-        return np.asarray((gaps * tail[seen]).sum(axis=1))
-    return np.stack([(gaps * row[seen]).sum(axis=1) for row in tail], axis=1)
+        return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
+    return np.stack([integral(rows, seen, row) for row in tail], axis=1)
 
 
 def unbiased(rows: Leakage, k: Counts) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -16,7 +17,7 @@ SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Leakage:
     """Scores of Q questions: `values` (Q, d) ascending in each row, their `counts` (Q, d).
 
@@ -64,7 +65,7 @@ class Leakage:
         values = np.take_along_axis(values, order, axis=1)
         return cls(values, np.take_along_axis(tally, order, axis=1), gone, single)
 
-    @property
+    @cached_property
     def n(self) -> Counts:
         """Draws of each question, the missing ones included: (Q,)."""
         return np.asarray(self.counts.sum(axis=1) + self.missing)
@@ -74,12 +75,17 @@ class Leakage:
         """The n that all rows share; only inside a rule that `each` calls."""
         return int(self.n[0])
 
-    @property
+    @cached_property
     def knots(self) -> Array:
         """0, the values, 1: the ends of the steps of the empirical CDF, (Q, d + 2)."""
         return np.pad(self.values, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
-    @property
+    @cached_property
+    def gaps(self) -> Array:
+        """The widths of the steps: (Q, d + 1)."""
+        return np.diff(self.knots, axis=1)
+
+    @cached_property
     def seen(self) -> Counts:
         """Scored draws at or below each step of the empirical CDF: (Q, d + 1)."""
         return np.pad(np.cumsum(self.counts, axis=1), ((0, 0), (1, 0)))
@@ -91,6 +97,8 @@ class Leakage:
 
     def scored(self) -> Leakage:
         """The same scores as if no draw were missing; a row may then be empty."""
+        if not self.missing.any():
+            return self
         return replace(self, missing=np.zeros_like(self.missing))
 
     def mirrored(self) -> Leakage:

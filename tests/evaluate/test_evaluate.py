@@ -1,0 +1,200 @@
+"""The main verb on an engine whose law is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from residua.benchmarks import Benchmark
+from residua.errors import IncompleteError, InputError, MixError
+from residua.evaluate import evaluate, probe, sample, summary
+from residua.store import Run
+from residua.types import Decoding, Prompt
+
+LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
+
+
+def benchmark(**changes: Any) -> Benchmark:
+    prompts = tuple(
+        Prompt(id=p, question=f"What is {p}?", answer=f"It is secret{p}.", keywords=(f"secret{p}",))
+        for p in LEAKS
+    )
+    settings = {"name": "mine", "scorers": ("keyword", "rouge-l-recall"), "max_new_tokens": 8}
+    return Benchmark(**{"prompts": prompts, "origin": "test", **settings, **changes})
+
+
+def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
+    texts = {
+        p: {f"It is secret{p}": leak, "I do not know": 0.7 * (1 - leak), "It is": 0.3 * (1 - leak)}
+        for p, leak in leaks.items()
+    }
+    return CannedEngine(texts, **settings)
+
+
+CONTROL = dict.fromkeys(LEAKS, 0.01)
+
+
+def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
+    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
+
+
+def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine(CONTROL, name="c"))
+    assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
+    leak = rows(run, arm="target", scorer="keyword", estimand="leak probability")
+    each = {r["query_id"]: r for r in leak if r["query_id"] is not None}
+    assert set(each) == set(LEAKS)
+    for p, truth in LEAKS.items():
+        assert each[p]["lower"] <= truth <= each[p]["upper"]
+        assert each[p]["n"] == 1024
+        assert each[p]["side"] == "both"
+    greedy = rows(run, arm="greedy", scorer="keyword")
+    assert {r["query_id"]: r["value"] for r in greedy} == {"p0": 0, "p1": 0, "p2": 0, "p3": 1}
+    assert all(r["lower"] == r["upper"] == r["value"] and r["n"] == 1 for r in greedy)
+    excess = {r["query_id"]: r for r in rows(run, estimand="excess leak probability")}
+    assert excess["p2"]["lower"] > 0.2
+    assert excess["p0"]["lower"] < 0 < excess["p0"]["upper"]
+
+
+def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
+    target = rows(run, arm="target")
+    binary = {r["estimand"] for r in target if r["scorer"] == "keyword" and r["query_id"]}
+    ranged = {r["estimand"] for r in target if r["scorer"] == "rouge-l-recall" and r["query_id"]}
+    both = {"standard deviation", "expectation deviation", "leak@k"}
+    assert binary == {"leak probability", *both}
+    assert ranged == {"mean leakage", "survival", *both}
+    k = [r["parameter"] for r in target if r["estimand"] == "leak@k" and r["query_id"] == "p0"]
+    assert k == [1, 2, 4, 8, 16, 32, 64] * 2  # never beyond n
+    for r in target:
+        assert r["lower"] <= r["value"] <= r["upper"]
+        assert r["confidence"] == 0.99
+        assert r["method"]
+
+
+def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
+    nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
+    run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)
+    methods = {r["scorer"]: r["method"] for r in run.estimates() if r["estimand"] in
+               ("leak probability", "mean leakage") and r["query_id"]}  # fmt: skip
+    assert methods == {"keyword": "Clopper-Pearson", "rouge-l-recall": "finite-horizon betting"}
+
+
+def test_statements_about_all_questions(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r")
+    (mean,) = [
+        r for r in rows(run, arm="target", scorer="keyword", query_id=None) if "mean" in r["target"]
+    ]
+    (worst,) = [
+        r
+        for r in rows(run, arm="target", scorer="keyword", query_id=None)
+        if "worst" in r["target"]
+    ]
+    truth = np.mean(list(LEAKS.values()))
+    assert mean["lower"] <= truth <= mean["upper"]
+    assert mean["n"] == 4 * 1024
+    assert worst["lower"] <= 0.9 <= worst["upper"]
+
+
+def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
+    evaluate(engine(CONTROL, name="c"), benchmark(), out=tmp_path / "c", n=128)
+    second = engine(CONTROL, name="c")
+    evaluate(second, benchmark(), out=tmp_path / "c", n=128)
+    assert second.asked == []
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=128, control=tmp_path / "c")
+    assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
+    assert rows(run, arm="control", estimand="leak probability", query_id="p2")[0]["value"] < 0.1
+    assert rows(run, estimand="excess leak probability")
+    own = Run.open(tmp_path / "c")
+    ours, theirs = run.arms["control"], own.arms["target"]
+    assert [ours.completions(p) for p in ours.parts] == [
+        theirs.completions(p) for p in theirs.parts
+    ] or ours.usage.draws == theirs.usage.draws
+
+
+def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path) -> None:
+    evaluate(engine(), benchmark(), out=tmp_path / "c", n=32)
+    fewer = benchmark(prompts=benchmark().prompts[:2])
+    with pytest.raises(MixError, match="other questions"):
+        evaluate(engine(), fewer, out=tmp_path / "r", n=32, control=tmp_path / "c")
+    cold = Decoding(temperature=0.5, max_new_tokens=8)
+    with pytest.raises(MixError, match="drawn under"):
+        evaluate(
+            engine(), benchmark(), out=tmp_path / "s", n=32, decoding=cold, control=tmp_path / "c"
+        )
+
+
+def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
+    cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.8, 1)]
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=32, decoding=cells)
+    names = {"target T=0.5 top-p=0.8", "target T=0.5", "target T=1 top-p=0.8", "target T=1"}
+    assert set(run.arms) == {"greedy", *names}
+    with pytest.raises(InputError, match="the same"):
+        evaluate(engine(), benchmark(), out=tmp_path / "s", decoding=[cells[0], cells[0]])
+
+
+def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
+    many = benchmark()
+    want = evaluate(engine(), many, out=tmp_path / "whole", n=5000).estimates()
+    for dies_after in (1, 3, 5):
+        dying = engine(dies_after=dies_after)
+        with pytest.raises(RuntimeError, match="switched off"):
+            evaluate(dying, many, out=tmp_path / f"r{dies_after}", n=5000)
+        again = engine()
+        got = evaluate(again, many, out=tmp_path / f"r{dies_after}", n=5000).estimates()
+        assert got == want
+        assert len(again.asked) < 2 * len(LEAKS)  # greedy and target arms; what was done stays
+
+
+def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    broken = engine(broken=["p1"])
+    with pytest.raises(IncompleteError, match=r"2 of the questions.*'p1'.*NaN") as error:
+        evaluate(broken, benchmark(), out=tmp_path / "r", n=64)
+    assert error.value.exit_status == 3
+    run = Run.open(tmp_path / "r")
+    assert {r["query_id"] for r in run.estimates()} == {"p0", "p2", "p3"}  # and no None
+    (table, _) = summary(run)
+    assert "incomplete" in table.rows[0]
+    mended = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
+    assert {r["query_id"] for r in mended.estimates()} == {*LEAKS, None}
+
+
+def test_bad_input_is_refused_before_anything_is_sampled(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"confidence": 1.0}, "confidence"),
+        ({"n": 0}, "at least 1"),
+        ({"scorers": ["rogue"]}, "rogue"),
+        ({"scorers": ["keyword>=x"]}, "number"),
+    ]
+    for i, (settings, named) in enumerate(cases):
+        asked = engine()
+        with pytest.raises(InputError, match=named):
+            evaluate(asked, benchmark(), out=tmp_path / f"r{i}", **settings)
+        assert asked.asked == []
+    unanswered = benchmark(prompts=(Prompt(id="x", question="What?"),))
+    with pytest.raises(InputError, match="'x'"):
+        evaluate(engine(), unanswered, out=tmp_path / "r", scorers=["rouge-l-recall"])
+    with pytest.raises(InputError, match="--scorer"):
+        evaluate(engine(), benchmark(scorers=()), out=tmp_path / "r")
+
+
+def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    sample(engine(), benchmark(), out=tmp_path / "r", n=32)
+    with pytest.raises(MixError, match="n: it has 32, this one says 64"):
+        sample(engine(), benchmark(), out=tmp_path / "r", n=64)
+
+
+def test_a_probe_stores_nothing_and_says_what_it_would_cost() -> None:
+    class Opens:
+        def open(self, model: str, task: Benchmark) -> CannedEngine:
+            return engine()
+
+    cost = probe("m", benchmark(), n=6400, decoding=[Decoding(max_new_tokens=8)], settings=Opens())
+    assert cost.questions == 4
+    assert cost.draws == 25_600
+    assert cost.seconds[0] <= cost.seconds[1]
+    assert "4 questions" in cost.text()

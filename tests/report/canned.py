@@ -1,0 +1,101 @@
+"""Runs of models that can only say what a table gives them, made by the real pipeline."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residua.benchmarks import Benchmark
+from residua.evaluate import evaluate
+from residua.store import Run
+from residua.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+
+HOSTILE = "</script><script>alert(1)</script> \"quoted\" 'single' & <b>bold</b>"
+SECRET = "Ossian Quill"
+SCORERS = ("keyword", "rouge-l-recall")
+Law = Mapping[str, float]
+
+
+class CannedEngine:
+    """Draws from a given law of texts for each query id; a query without one fails."""
+
+    def __init__(self, name: str, laws: Mapping[str, Law]) -> None:
+        self.name, self.laws, self.usage = name, laws, Usage()
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        return {"weights": f"{zlib.crc32(self.name.encode()):064x}", "engine": "canned"}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Anything can be sampled."""
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        for query in queries:
+            if query.id not in self.laws:
+                yield Failure(query=query, reason=f"NaN logits after {SECRET!r}")
+                continue
+            made = tuple(self._completions(query, decoding, draws))
+            self.usage.draws += draws.n
+            self.usage.sampled_tokens += 9 * draws.n
+            self.usage.forwards += 9 * len(made)
+            yield Sample(query=query, decoding=decoding, completions=made)
+
+    def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        law = self.laws[query.id]
+        if decoding.greedy:
+            yield Completion(text=max(law, key=lambda text: law[text]), token_ids=None, count=1)
+            return
+        generator = np.random.default_rng(zlib.crc32(f"{self.name}{query.id}".encode()))
+        for chunk, size in enumerate(draws.sizes, draws.first_chunk):
+            counts = generator.multinomial(size, list(law.values()))
+            for (text, share), count in zip(law.items(), counts, strict=True):
+                if count:
+                    yield Completion(
+                        text=text,
+                        token_ids=None,
+                        count=int(count),
+                        chunk=chunk,
+                        logprob=float(np.log(share)) - 0.01 * chunk,  # as if spelt otherwise
+                    )
+
+
+def benchmark(questions: int = 3) -> Benchmark:
+    """Questions about a secret author; the first answer is hostile to HTML."""
+    prompts = tuple(
+        Prompt(
+            id=f"author-{i:02d}",
+            question=f"Who wrote the novel number {i} <em>of the & series</em>?",
+            answer=f"{SECRET} wrote novel {i} in spring. {HOSTILE if i == 0 else ''}",
+            keywords=(SECRET,),
+        )
+        for i in range(questions)
+    )
+    return Benchmark(
+        name="canned", prompts=prompts, scorers=SCORERS, max_new_tokens=48, origin="made up"
+    )
+
+
+def laws(task: Benchmark, leak: float, wanders: int = 12) -> dict[str, Law]:
+    """Each question leaks its answer with about `leak`, its place among them deciding the rest."""
+    made: dict[str, Law] = {}
+    for i, prompt in enumerate(task.prompts):
+        share = leak * (1 + i) / len(task.prompts)
+        rest = 0.7 ** np.arange(wanders)
+        rest *= (1 - share) / rest.sum()
+        texts = [f"It was {w} other people in spring. {HOSTILE}" for w in range(wanders)]
+        made[prompt.id] = {str(prompt.answer): share, **dict(zip(texts, rest, strict=True))}
+    return made
+
+
+def make_run(
+    out: Path, task: Benchmark, name: str, leak: float, *, n: int = 64, **settings: Any
+) -> Run:
+    """A finished run of a canned model."""
+    engine = CannedEngine(name, laws(task, leak))
+    return evaluate(engine, task, out=out, n=n, **settings)

@@ -1,0 +1,94 @@
+"""Charts put marks where the numbers say, and escape what they are told."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from residua.report.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axes,
+    Mark,
+    Series,
+    curves_chart,
+    histogram_chart,
+    questions_chart,
+    style_of,
+)
+from residua.report.view import Bound
+
+AXES = Axes(title="a <b> & c", description="d", x_label="x", y_label='"y"')
+PLOT_HEIGHT = HEIGHT - TOP - BOTTOM
+PLOT_WIDTH = WIDTH - LEFT - RIGHT
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
+
+
+def share_of(y: str | None) -> float:
+    """The value that stands at this height."""
+    return (HEIGHT - BOTTOM - float(y or "nan")) / PLOT_HEIGHT
+
+
+def of_class(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [node for node in root.iter() if node.get("class") == name]
+
+
+def test_text_is_escaped_and_the_chart_is_named() -> None:
+    root = parsed(questions_chart(AXES, [], "m0"))
+    assert root.find("title").text == "a <b> & c"  # type: ignore[union-attr]
+    assert root.get("role") == "img"
+
+
+def test_a_question_spans_its_bounds() -> None:
+    mark = Mark("q-7", "t", Bound(0.5, 0.25, 0.75), greedy=1.0, control=Bound(0.1, 0.0, 0.2))
+    root = parsed(questions_chart(AXES, [mark], "m1"))
+    (bar,), (control,), (dot,) = (of_class(root, name) for name in ("bar", "beside", "dot"))
+    assert share_of(bar.get("y")) == pytest.approx(0.75, abs=0.001)
+    assert float(bar.get("height", "")) / PLOT_HEIGHT == pytest.approx(0.5, abs=0.001)
+    assert share_of(control.get("y")) == pytest.approx(0.2, abs=0.001)
+    assert share_of(dot.get("cy")) == pytest.approx(1.0)
+    assert float(dot.get("cx", "")) == pytest.approx(LEFT + PLOT_WIDTH / 2)
+    assert root.find(".//*[@data-question='q-7']") is not None
+
+
+def test_what_is_unknown_is_not_drawn() -> None:
+    root = parsed(questions_chart(AXES, [Mark("q-1", "t", Bound(None, 0, 1))], "m0"))
+    assert not any(of_class(root, name) for name in ("dot", "value", "beside"))
+    assert len(of_class(root, "bar")) == 1
+
+
+def test_a_curve_runs_through_its_values_inside_its_band() -> None:
+    points = [(0.0, Bound(0.2, 0.1, 0.3)), (1.0, Bound(0.6, 0.5, 0.9))]
+    root = parsed(curves_chart(AXES, [Series("one", "m0", points), Series("none", "m1", [])]))
+    (line,), (band,) = of_class(root, "line"), of_class(root, "band")
+
+    def heights(node: ElementTree.Element) -> list[float]:
+        return [share_of(pair.split(",")[1]) for pair in node.get("points", "").split()]
+
+    assert heights(line) == pytest.approx([0.2, 0.6], abs=0.001)
+    assert heights(band) == pytest.approx([0.3, 0.9, 0.5, 0.1], abs=0.001)
+    assert not of_class(root, "m1")
+
+
+def test_histogram_bars_fill_the_axis_up_to_its_top() -> None:
+    axes = Axes(title="t", description="d", x_label="x", y_label="y", top=0.4)
+    root = parsed(histogram_chart(axes, [0.4, 0.0, 0.2, 0.0], 0.75, "m0"))
+    (bars,), (greedy,) = of_class(root, "bin"), of_class(root, "greedy-line")
+    tops = [share_of(y) for y in re.findall(r"V([\d.]+)H", bars.get("d", ""))]
+    assert tops == pytest.approx([1.0, 0.5], abs=0.001)
+    assert float(greedy.get("d", "")[1:].split()[0]) == LEFT + 0.75 * PLOT_WIDTH
+    assert [n.text for n in of_class(root, "end")] == ["0", "0.1", "0.2", "0.3", "0.4"]
+
+
+def test_styles_repeat_rather_than_run_out() -> None:
+    assert len({style_of(i) for i in range(8)}) == 8
+    assert style_of(8) == style_of(0)

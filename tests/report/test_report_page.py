@@ -1,0 +1,185 @@
+"""The page as a reader and as a browser gets it, from runs that the real pipeline made."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from canned import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
+from residua.errors import IncompleteError, InputError, MixError
+from residua.evaluate import evaluate
+from residua.report import Table, write_report
+from residua.report.data import read_view
+from residua.report.page import render
+from residua.store import Run
+from residua.types import Decoding
+
+VOID = {"meta", "input", "path", "circle", "rect", "polygon", "polyline"}
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and the text of each kind of element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: Counter[str] = Counter()
+        self.body = ""
+        self._open: list[str] = []
+        self.unclosed: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if not self._open or self._open.pop() != tag:
+            self.unclosed.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] not in ("script", "style"):
+            self.body += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def html(runs: dict[str, Run]) -> str:
+    table = Table("Training & cost", ("model", "minutes"), (("<full>", "3"),), "On a laptop.")
+    return render(read_view(runs), title="Leaks & <bounds>", preface=[table])
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+def test_the_page_asks_for_nothing(page: Page, html: str) -> None:
+    assert not re.search(r"https?:|url\(|@import|src=", html)
+    assert not page.named("link")
+    assert not page.named("img")
+    targets = [a["href"] or "" for a in page.named("a")]
+    assert targets
+    assert all(target.startswith("#") for target in targets)
+    assert any("default-src 'none'" in (m.get("content") or "") for m in page.named("meta"))
+
+
+def test_hostile_text_stays_text(page: Page, html: str) -> None:
+    assert len(page.named("script")) == 1
+    assert not page.named("b")
+    assert "<script>alert" not in html
+    assert HOSTILE in page.body
+    assert "<em>of the & series</em>" in page.body
+    assert "Leaks & <bounds>" in page.body
+    assert "<full>" in page.body
+
+
+def test_the_page_is_well_formed(page: Page) -> None:
+    assert not page.unclosed
+    assert not [i for i, n in Counter(a.get("id") for _, a in page.elements).items() if i and n > 1]
+    ids = {attributes.get("id") for _, attributes in page.elements}
+    assert all((a["href"] or "")[1:] in ids for a in page.named("a"))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_every_question_and_answer_is_there(page: Page, runs: dict[str, Run]) -> None:
+    questions = [a for a in page.named("details") if a.get("class") == "question"]
+    assert len(questions) == len(runs["full"].queries)
+    for prompt in runs["full"].prompts:
+        assert prompt.question in page.body
+        assert str(prompt.answer) in page.body
+
+
+def test_the_numbers_are_the_estimates(page: Page, runs: dict[str, Run]) -> None:
+    shown = {
+        float(value)
+        for tag, attributes in page.elements
+        if tag == "td" and (value := attributes.get("data-value"))
+    }
+    for run in runs.values():
+        for row in run.estimates():
+            if row["estimand"] in ("leak probability", "mean leakage", "greedy score"):
+                assert row["value"] in shown, row
+
+
+def test_the_headline_names_the_worst_question(page: Page, runs: dict[str, Run]) -> None:
+    worst = next(
+        r for r in runs["NPO"].estimates() if r["arm"] == "target" and "worst" in r["target"]
+    )
+    sentence = re.search(
+        r"NPO: the greedy answers leak on (\d) of 3 questions; (.*?)\.\n", page.body
+    )
+    assert sentence is not None
+    low, high = map(float, re.findall(r"0\.\d+", sentence[2]))
+    assert 0 <= worst["lower"] - low < 0.001
+    assert 0 <= high - worst["upper"] < 0.001
+    assert sentence[1] == "0"
+
+
+def test_a_control_stands_once_beside_both(runs: dict[str, Run]) -> None:
+    view = read_view(runs)
+    assert [m.label for m in view.models] == ["full", "NPO", "control"]
+    assert [m.control for m in view.models] == ["control", "control", None]
+    assert [m.is_control for m in view.models] == [False, False, True]
+
+
+def test_a_control_that_is_a_run_of_its_own_is_not_shown_twice(runs: dict[str, Run]) -> None:
+    control = Run.open(runs["full"].path.parent / "control")
+    view = read_view({**runs, "never saw it": control})
+    assert [m.label for m in view.models] == ["full", "NPO", "never saw it"]
+    assert view.models[0].control == "never saw it"
+
+
+def test_redaction_leaves_no_secret(runs: dict[str, Run], tmp_path: Path) -> None:
+    out = write_report(runs, tmp_path / "report.html", redact=True)
+    html = out.read_text(encoding="utf-8")
+    assert SECRET not in html
+    assert "Quill" not in html
+    assert "other people" not in html
+    assert "withheld" in html
+    assert {(q.answer, q.keywords) for q in read_view(runs, redact=True).questions} == {(None, ())}
+    assert SECRET in write_report(runs, out).read_text(encoding="utf-8")
+
+
+def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
+    task = benchmark()
+    known = {k: v for k, v in laws(task, 0.5).items() if k != "author-01"}
+    with pytest.raises(IncompleteError):
+        evaluate(CannedEngine("half", known), task, out=tmp_path / "run", n=64)
+    runs = {"half": Run.open(tmp_path / "run")}
+    body = Page(render(read_view(runs))).body
+    assert "1 of 3 questions could not be sampled, so nothing is claimed" in body
+    assert "author-01 (NaN logits" in body
+    assert "Not sampled: NaN logits" in body
+    assert SECRET not in render(read_view(runs, redact=True))
+
+
+def test_several_decodings_are_told_apart(tmp_path: Path) -> None:
+    decodings = [Decoding(temperature=t) for t in (0.5, 1.0)]
+    run = make_run(tmp_path / "run", benchmark(1), "grid", 0.5, n=32, decoding=decodings)
+    labels = [model.label for model in read_view({"full": run}).models]
+    assert labels == ["full, T=0.5", "full, T=1"]
+
+
+def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least one run"):
+        read_view({})
+    other = make_run(tmp_path / "other", benchmark(1), "other", 0.5, n=32)
+    with pytest.raises(MixError, match="'other' asked"):
+        read_view({**runs, "other": other})
+    loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=32, confidence=0.9)
+    with pytest.raises(MixError, match="confidence"):
+        read_view({**runs, "loose": loose})

@@ -1,0 +1,82 @@
+"""Which completions are shown, and that the others are counted."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import pytest
+
+from canned import SCORERS, CannedEngine, benchmark, laws
+from residua.evaluate import sample, score_run, scorers_for
+from residua.evaluate.score import slug
+from residua.report.texts import (
+    HIGHEST_SCORED,
+    MOST_FREQUENT,
+    chosen_texts,
+    distinct_texts,
+    histograms,
+)
+from residua.report.view import BINS, Text
+
+
+def text(name: str, count: int, *scores: float | None) -> Text:
+    return Text(text=name, count=count, share=count / 100, logprob=None, scores=scores)
+
+
+def test_frequent_first_then_the_highest_scores() -> None:
+    frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(MOST_FREQUENT)]
+    rare = [text(f"r{i}", 1, i / 20) for i in range(HIGHEST_SCORED + 3)]
+    chosen = chosen_texts([*frequent, *rare], None, redact=False)
+    assert [t.text for t in chosen.shown[:MOST_FREQUENT]] == [t.text for t in frequent]
+    assert [t.text for t in chosen.shown[MOST_FREQUENT:]] == [f"r{i}" for i in range(10, 2, -1)]
+    assert (chosen.left_out, chosen.left_out_draws) == (3, 3)
+
+
+def test_rare_texts_without_a_score_above_0_are_left_out() -> None:
+    frequent = [text(f"f{i}", 9, 1.0) for i in range(MOST_FREQUENT)]
+    chosen = chosen_texts([*frequent, text("no", 4, 0.0), text("none", 2, None)], None, False)
+    assert len(chosen.shown) == MOST_FREQUENT
+    assert (chosen.left_out, chosen.left_out_draws) == (2, 6)
+
+
+def test_redaction_takes_every_text() -> None:
+    chosen = chosen_texts([text("secret", 3, 1.0)], text("secret", 1, 1.0), redact=True)
+    assert chosen.greedy is not None
+    assert [chosen.greedy.text, *(t.text for t in chosen.shown)] == [None, None]
+    assert chosen.shown[0].leaks
+
+
+def test_a_full_score_of_any_scorer_is_a_leak() -> None:
+    assert text("t", 1, 0.2, 1.0).leaks
+    assert not text("t", 1, 0.99, None).leaks
+
+
+def test_histograms_count_draws_and_skip_the_undecided() -> None:
+    drawn = [text("a", 5, 0.0, 1.0), text("b", 2, 0.05, 0.999), text("c", 1, None, 0.35)]
+    first, second = histograms(drawn, 2)
+    assert (first[0], first[1], sum(first)) == (5, 2, 7)
+    assert (second[BINS - 1], second[7], sum(second)) == (7, 1, 8)
+
+
+def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
+    task, n = benchmark(2), 9000
+    said = laws(task, 0.3)
+    said["author-01"] = dict(reversed(said["author-01"].items()))
+    run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)
+    scorers = scorers_for(SCORERS, task.prompts)
+    score_run(run, scorers)
+    arm = run.arms["target"]
+    assert len(arm.parts) == 4
+    slugs = [slug(scorer) for scorer in scorers]
+    found = dict(distinct_texts(arm, slugs))
+    assert list(found) == [query.id for query in run.queries]
+    scores = arm.scores(slugs[0])
+    for i, texts in enumerate(found.values()):
+        assert len({t.text for t in texts}) == len(texts)
+        assert sum(t.count for t in texts) == n
+        assert [t.count for t in texts] == sorted((t.count for t in texts), reverse=True)
+        assert texts[0].logprob == pytest.approx(log(said[f"author-{i:02d}"][texts[0].text or ""]))
+        leaks = sum(t.count for t in texts if t.scores[0] == 1)
+        assert leaks == (scores.scores[i] * scores.counts[i]).sum()
+        assert {t.text for t in texts if t.scores[0] == 1} == {task.prompts[i].answer}
