@@ -25,7 +25,7 @@ from pathlib import Path
 from residua.engines.loading import load_model, save_model
 from residua.engines.prompting import Prompting
 from residua.types import Prompt
-from residua.unlearn import Progress, TrainingSettings, finetune
+from residua.unlearning import Progress, TrainingSettings, finetune
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN = "<|im_end|>"

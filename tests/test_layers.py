@@ -18,7 +18,7 @@ LAYERS = (
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
     {"engines", "benchmarks", "formats", "store"},
-    {"evaluate", "certify", "compare", "plan", "unlearn", "report", "demo"},
+    {"evaluation", "certificate", "comparison", "unlearning", "report", "demo"},
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -26,14 +26,13 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ALLOWED = {
     ("types", "errors"),
     ("registry", "errors"),
-    ("demo", "evaluate"),
-    ("demo", "unlearn"),
+    ("demo", "evaluation"),
+    ("demo", "unlearning"),
     ("demo", "report"),
-    ("report", "evaluate"),
-    ("plan", "evaluate"),
+    ("report", "evaluation"),
 }
-TORCH_USERS = {"losses", "sampling", "engines", "unlearn", "objective", "demo"}
-TRANSFORMERS_USERS = {"engines", "unlearn", "demo"}
+TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
+TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}
 
 
 def imports(path: Path) -> set[str]:

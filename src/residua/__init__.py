@@ -1,6 +1,7 @@
 """residua: how much a language model still leaks, over its whole output distribution.
 
-Names load on first use, so that `import residua` costs nothing and needs no torch.
+Names load on first use, so that `import residua` costs nothing and needs no torch. Verbs are
+functions here (`residua.evaluate`), the packages behind them nouns (`residua.evaluation`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ _EXPORTS = {
     "Sample": "residua.types",
     "Estimate": "residua.stats",
     "ResiduaError": "residua.errors",
+    "evaluate": "residua.evaluation",
+    "load": "residua.store",
+    "load_benchmark": "residua.benchmarks",
+    "unlearn": "residua.unlearning",
+    "finetune": "residua.unlearning",
 }
 __all__ = ["__version__", *_EXPORTS]
 

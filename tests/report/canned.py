@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua.benchmarks import Benchmark
-from residua.evaluate import evaluate
+from residua.evaluation import evaluate
 from residua.store import Run
 from residua.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
 

@@ -12,7 +12,7 @@ import pytest
 
 from canned import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
 from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluate import evaluate
+from residua.evaluation import evaluate
 from residua.report import Table, write_report
 from residua.report.data import read_view
 from residua.report.page import render

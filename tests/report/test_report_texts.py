@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from canned import SCORERS, CannedEngine, benchmark, laws
-from residua.evaluate import sample, score_run, scorers_for
-from residua.evaluate.score import slug
+from residua.evaluation import sample, score_run, scorers_for
+from residua.evaluation.score import slug
 from residua.report.texts import (
     HIGHEST_SCORED,
     MOST_FREQUENT,
@@ -62,7 +62,7 @@ def test_histograms_count_draws_and_skip_the_undecided() -> None:
 def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     task, n = benchmark(2), 9000
     said = laws(task, 0.3)
-    said["author-01"] = dict(reversed(said["author-01"].items()))
+    said["author-01"] = dict(reversed(list(said["author-01"].items())))
     run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)
     scorers = scorers_for(SCORERS, task.prompts)
     score_run(run, scorers)

@@ -27,7 +27,7 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     --control, a model that never saw the forget set or a finished run of one, the excess over it
     is bounded too. Stopped, the same command goes on.
     """
-    from residua import evaluate as verbs
+    from residua import evaluation as verbs
 
     task = _task(given)
     chosen = verbs.scorers_for(scorers or verbs.default_scorers(task), task.prompts)
@@ -47,7 +47,7 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
 @opt.as_json
 def sample(as_json: bool, **given: Any) -> None:
     """Only draw completions of MODEL; `residua score` and `residua bound` do the rest."""
-    from residua import evaluate as verbs
+    from residua import evaluation as verbs
 
     run = _sample(_task(given), given | {"as_json": as_json})
     if run is None:
@@ -73,7 +73,7 @@ def _task(given: dict[str, Any]) -> Any:
 
 def _sample(task: Any, given: dict[str, Any], scorers: Sequence[str] = ()) -> Any:
     """Sample every arm; None after a dry run."""
-    from residua import evaluate as verbs
+    from residua import evaluation as verbs
 
     settings = verbs.ModelSettings(
         dtype=given["dtype"],

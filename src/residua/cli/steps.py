@@ -18,7 +18,7 @@ from residua.errors import InputError
 @opt.as_json
 def score(run: Path, scorers: tuple[str, ...], as_json: bool) -> None:
     """Score the completions of RUN; no model of the run is loaded."""
-    from residua import evaluate as verbs
+    from residua import evaluation as verbs
     from residua.store import Run
 
     opened = Run.open(run)
@@ -37,7 +37,7 @@ def score(run: Path, scorers: tuple[str, ...], as_json: bool) -> None:
 @opt.as_json
 def bound(run: Path, scorers: tuple[str, ...], confidence: float, as_json: bool) -> None:
     """Bound the scores of RUN at another confidence, without scoring again."""
-    from residua import evaluate as verbs
+    from residua import evaluation as verbs
     from residua.store import Run
 
     opened = Run.open(run)
@@ -106,7 +106,7 @@ def plan(
 
 def show(run: Any, as_json: bool, report: Path | None = None) -> None:
     """Print the tables of a run, or its estimates as JSON, and write its report."""
-    from residua.evaluate import summary
+    from residua.evaluation import summary
 
     if report is None:
         from residua.report import write_report

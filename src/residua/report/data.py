@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.errors import InputError, MixError
-from residua.evaluate.bound import GREEDY_SCORE, RHO
-from residua.evaluate.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
-from residua.evaluate.score import slug
+from residua.evaluation.bound import GREEDY_SCORE, RHO
+from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
+from residua.evaluation.score import slug
 from residua.report.texts import chosen_texts, distinct_texts, histograms
 from residua.report.view import Bound, Measured, Model, Overall, Question, ScorerView, Texts, View
 from residua.report.words import described

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from residua.evaluate.bound import STANDARD_K
+from residua.evaluation.bound import STANDARD_K
 from residua.report.charts import (
     Axes,
     Mark,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from residua.evaluate.sample import CONTROL
-from residua.evaluate.summary import Table
+from residua.evaluation.sample import CONTROL
+from residua.evaluation.summary import Table
 from residua.report.view import Bound, Measured, Model, ScorerView, View
 from residua.report.words import DASH, ceiling, cells_of, interval, mean, number, quantity
 

@@ -15,10 +15,10 @@ from residua.engines.prompting import Prompting
 from residua.errors import IncompleteError, InputError, MixError
 from residua.losses import nll
 from residua.types import Prompt
-from residua.unlearn import TrainingSettings, finetune, unlearn
-from residua.unlearn.examples import encode_rows, pad
-from residua.unlearn.forward import Forward
-from residua.unlearn.training import _arguments
+from residua.unlearning import TrainingSettings, finetune, unlearn
+from residua.unlearning.examples import encode_rows, pad
+from residua.unlearning.forward import Forward
+from residua.unlearning.training import _arguments
 from tiny import tiny_model_folder
 
 FORGET = [
@@ -129,7 +129,7 @@ def test_finished_model_is_reused_and_another_recipe_refused(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
-    monkeypatch.setattr("residua.unlearn.verbs.fit", None)
+    monkeypatch.setattr("residua.unlearning.verbs.fit", None)
     again = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
     assert again.reused
     assert not first.reused

@@ -7,8 +7,8 @@ import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
 from residua.losses import sequence_nll
-from residua.unlearn.examples import Example, pad
-from residua.unlearn.forward import Forward, forward_for, reference_nll
+from residua.unlearning.examples import Example, pad
+from residua.unlearning.forward import Forward, forward_for, reference_nll
 from tiny import tiny_llama
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]

@@ -8,7 +8,7 @@ from residua.engines.prompting import Prompting
 from residua.errors import InputError
 from residua.losses import IGNORED
 from residua.types import Prompt
-from residua.unlearn.examples import Example, encode_rows, pad, schedule
+from residua.unlearning.examples import Example, encode_rows, pad, schedule
 from tiny import tiny_tokenizer
 
 

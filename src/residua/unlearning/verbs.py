@@ -18,9 +18,9 @@ from residua.engines.prompting import Prompting
 from residua.errors import InputError, MixError
 from residua.objective import Objective, parse_objective
 from residua.types import Prompt
-from residua.unlearn.examples import encode_rows
-from residua.unlearn.settings import TrainingSettings
-from residua.unlearn.training import Progress, fit
+from residua.unlearning.examples import encode_rows
+from residua.unlearning.settings import TrainingSettings
+from residua.unlearning.training import Progress, fit
 
 RECIPE = "recipe.json"
 LOG = "training.json"

@@ -10,9 +10,9 @@ from typing import Any
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
-from residua.evaluate.bound import Row, bound_run
-from residua.evaluate.probe import Cost, probe
-from residua.evaluate.sample import (
+from residua.evaluation.bound import Row, bound_run
+from residua.evaluation.probe import Cost, probe
+from residua.evaluation.sample import (
     GREEDY,
     arm_names,
     begin,
@@ -21,8 +21,8 @@ from residua.evaluate.sample import (
     plan_arm,
     sample_arm,
 )
-from residua.evaluate.score import score_run, scorers_for, scorers_of
-from residua.evaluate.summary import Table, summary
+from residua.evaluation.score import score_run, scorers_for, scorers_of
+from residua.evaluation.summary import Table, summary
 from residua.store import Run
 from residua.types import Decoding, Generate, Progress, silent
 

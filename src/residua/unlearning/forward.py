@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from residua.losses import LossInputs, labelled, sequence_nll
-from residua.unlearn.examples import Example, Padded, pad
+from residua.unlearning.examples import Example, Padded, pad
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from residua.engines.loading import LoadedModel, quiet
 from residua.errors import IncompleteError
 from residua.losses import LossInputs
 from residua.objective import Objective
-from residua.unlearn.examples import Example, Padded, Step, pad, schedule
-from residua.unlearn.forward import Forward, forward_for, reference_nll
-from residua.unlearn.settings import TrainingSettings
+from residua.unlearning.examples import Example, Padded, Step, pad, schedule
+from residua.unlearning.forward import Forward, forward_for, reference_nll
+from residua.unlearning.settings import TrainingSettings
 
 # transformers' names; its plain "constant" has no warm-up.
 _SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from residua import stats
 from residua.errors import InputError
-from residua.evaluate.sample import CONTROL, TARGET
-from residua.evaluate.score import slug
+from residua.evaluation.sample import CONTROL, TARGET
+from residua.evaluation.score import slug
 from residua.store import Arm, ArmScores, Run
 from residua.types import Progress, Scorer, silent
 

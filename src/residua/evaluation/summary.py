@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from residua.evaluate.bound import GREEDY_SCORE
-from residua.evaluate.sample import CONTROL, CONTROL_GREEDY, GREEDY
+from residua.evaluation.bound import GREEDY_SCORE
+from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.store import Run
 
 SHOWN_K = 32
@@ -51,7 +51,7 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
                 _interval(_of_all(mine, "worst")),
                 _mean([r["value"] for r in mine if _is(r, "leak@k", k)]),
                 _most([r["value"] for r in mine if _is(r, "standard deviation")]),
-                _mean([r["value"] for r in mine if _is(r, "expectation deviation")]),
+                _mean([r["value"] for r in mine if _is(r, "mean + ")]),
             )
         )
     n = max((arm.plan.n for arm in sampled), default=0)
