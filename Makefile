@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# One thread a worker: two workers with two threads each would fight over two cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .PHONY: demo test test-all bench mutants lint clean
 
@@ -10,7 +12,7 @@ demo: $(READY)
 	$(BIN)/residua demo --out demo-run
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 2 -m "not slow and not fault and not browser and not gpu"
+	$(PYTEST) -m "not slow and not fault and not browser and not gpu"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -18,7 +20,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test-all: $(READY) lint
-	$(BIN)/python -m pytest -n 2 -rs
+	$(PYTEST) -rs
 	$(MAKE) mutants
 
 mutants: $(READY)

@@ -77,7 +77,8 @@ MUTANTS = [
     ("stats/leak_at_k.py", "integral(rows, rows.seen + rows.missing[:, None], _tails", "integral(rows, rows.seen, _tails", DATASET),
     ("stats/leak_at_k.py", "if sizes.max() > leakage.n.min():", "if sizes.max() > leakage.n.min() + 1:", DATASET),
     # the standard deviation
-    ("stats/deviation.py", "table = dkw(rows.size, alpha / 2)\n    high", "table = dkw(rows.size, alpha)\n    high", GOLDEN),
+    ("stats/deviation.py", "low_table = dkw(rows.size, alpha / 2)", "low_table = dkw(rows.size, alpha)", GOLDEN),
+    ("stats/deviation.py", "    table = dkw(rows.size, alpha / 2)\n    high", "    table = dkw(rows.size, alpha)\n    high", GOLDEN),
     ("stats/deviation.py", "table = dkw(rows.size, alpha / 2)\n    seen", "table = dkw(rows.size, alpha)\n    seen", GOLDEN),
     ("stats/deviation.py", "squares).sum(axis=1) / rows.counts.sum(axis=1)", "squares).sum(axis=1) / (rows.counts.sum(axis=1) - 1 + 1e-300)", GOLDEN),
     ("stats/deviation.py", "2 * mean - x_u - x_l > 0", "2 * mean - x_u - x_l < 0", GOLDEN),
