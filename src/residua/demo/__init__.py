@@ -1,0 +1,216 @@
+"""The whole story on a built-in model and data set: train, unlearn, and look at all of it.
+
+A small Llama learns the built-in data (`full`); another never sees the forget set (`control`);
+the first is made to forget it by NPO, and by NPO with entropy optimisation. All four are then
+evaluated on every forget question. Stopped, the same call goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.demo.finding import SCORER, Finding, find
+from residua.demo.model import write_untrained
+from residua.engines import Prompting, open_engine
+from residua.evaluation import Table, evaluate
+from residua.evaluation.utility import retain_recall
+from residua.report import write_report
+from residua.store import Run, write_json
+from residua.types import Progress, Prompt, silent
+from residua.unlearning import TrainingSettings, finetune, unlearn
+
+BENCHMARK = "fictitious"
+LABELS = ("full", "NPO", "NPO + entropy", "control")
+NPO = "npo:beta=1,retain=5"
+ENTROPY = "entropy:forget=1,retain=-0.1"
+LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
+ED = "mean + 2 standard deviations"
+FORGET = TrainingSettings(epochs=12, learning_rate=3e-4, batch_size=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What the demo made: runs by label, its tables, the finding, and the page about it all."""
+
+    runs: Mapping[str, Run]
+    tables: tuple[Table, ...]
+    finding: Finding
+    report: Path
+
+
+def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
+    """Train, unlearn and evaluate into the folder `out`; what is there already is not redone."""
+    task = load_benchmark(BENCHMARK)
+    clock = _Clock(out / "phases.json")
+    models = _train(out / "models", task, seed, clock, progress)
+    runs: dict[str, Run] = {}
+    recall: dict[str, float] = {}
+    retain = task.split("retain")
+    for label in ("control", *LABELS[:-1]):
+        with clock.phase(f"evaluate {label}"):
+            runs[label] = evaluate(
+                str(models[label]),
+                task,
+                out=out / "runs" / models[label].name,
+                n=n,
+                seed=seed,
+                control=None if label == "control" else runs["control"].path,
+                progress=_named(progress, label),
+            )
+            recall[label] = _recall(
+                runs[label], models[label], task, retain, _named(progress, label)
+            )
+    runs = {label: runs[label] for label in LABELS}
+    tables = (_results(runs, recall), clock.table())
+    report = write_report(runs, out / "report.html", preface=tables, title="residua: the demo")
+    return Demo(runs, tables, find(runs, recall), report)
+
+
+def _train(
+    folder: Path, task: Benchmark, seed: int, clock: _Clock, progress: Progress
+) -> dict[str, Path]:
+    """The four models, by label."""
+    forget, retain = task.prompts, task.split("retain")
+    prompting = Prompting(template=task.template)
+    untrained = folder / "untrained"
+    write_untrained(untrained, [*forget, *retain], task.template, seed)
+    learn: Callable[..., Any] = partial(
+        finetune, str(untrained), settings=LEARN, prompting=prompting
+    )
+    full = folder / "full"
+    without: Callable[..., Any] = partial(
+        unlearn, str(full), forget=forget, retain=retain, settings=FORGET, prompting=prompting
+    )
+    steps = {
+        "full": (full, partial(learn, [*forget, *retain])),
+        "control": (folder / "control", partial(learn, retain)),
+        "NPO": (folder / "npo", partial(without, NPO)),
+        "NPO + entropy": (
+            folder / "npo-entropy",
+            partial(without, f"{NPO}+{ENTROPY}"),
+        ),
+    }
+    for label, (path, step) in steps.items():
+        with clock.phase(f"train {label}"):
+            step(out=path, progress=_steps(progress, f"training {label}"))
+    return {label: path for label, (path, _) in steps.items()}
+
+
+def _recall(
+    run: Run, model: Path, task: Benchmark, retain: tuple[Prompt, ...], progress: Progress
+) -> float:
+    """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
+    file = run.path / "utility.json"
+    if not file.exists():
+        engine = open_engine(str(model), Prompting(template=task.template))
+        value = retain_recall(engine, retain, task.max_new_tokens, progress)
+        write_json(file, {"retain": {"rouge-l-recall": value, "questions": len(retain)}})
+    return float(json.loads(file.read_text(encoding="utf-8"))["retain"]["rouge-l-recall"])
+
+
+class _Clock:
+    """Seconds of each phase, added up over interrupted calls."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[str, float] = (
+            json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        )
+
+    @contextmanager
+    def phase(self, name: str) -> Any:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - started
+            self._seconds[name] = self._seconds.get(name, 0.0) + spent
+            write_json(self._file, self._seconds)
+
+    def table(self) -> Table:
+        rows = [(name, f"{seconds:.1f} s") for name, seconds in self._seconds.items()]
+        rows.append(("all", f"{sum(self._seconds.values()):.1f} s"))
+        return Table("Time of each phase", ("phase", "time"), tuple(rows))
+
+
+def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
+    """The one table: a row a model."""
+    rows = []
+    for label, run in runs.items():
+        found = _Column(run.estimates())
+        usage = run.arms["target"].usage
+        rows.append(
+            (
+                label,
+                f"{recall[label]:.3f}",
+                f"{found.count('greedy score')} of {len(run.queries)}",
+                found.mean("leak probability"),
+                found.worst("leak probability"),
+                found.mean("leak@k", 32.0),
+                found.mean("mean leakage", scorer="rouge-l-recall"),
+                found.most_above("standard deviation", scorer="rouge-l-recall"),
+                found.mean(ED, scorer="rouge-l-recall"),
+                f"{usage.sampled_tokens / max(usage.forwards, 1):.1f}×",
+            )
+        )
+    columns = (
+        "model", "retain recall", "greedy leaks", "mean P(leak)", "worst P(leak), M_bin",
+        "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
+    )  # fmt: skip
+    note = (
+        "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question with "
+        "its 99 % interval. M_σ: the largest upper bound. ED: mean + 2 sd, of the sample. Means "
+        "are over the forget questions. Prefix saving: tokens drawn for each one forwarded."
+    )
+    return Table("What the four models leak", columns, tuple(rows), note)
+
+
+class _Column:
+    """Cells of the result table, from a run's estimates of its target and greedy arms."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = [r for r in rows if r["arm"] in ("target", "greedy") and r["query_id"]]
+
+    def _of(
+        self, estimand: str, parameter: float | None = None, scorer: str = SCORER
+    ) -> list[dict[str, Any]]:
+        wanted = (estimand, parameter, scorer)
+        return [r for r in self._rows if (r["estimand"], r["parameter"], r["scorer"]) == wanted]
+
+    def count(self, estimand: str) -> int:
+        return sum(int(r["value"] > 0) for r in self._of(estimand))
+
+    def mean(self, estimand: str, parameter: float | None = None, scorer: str = SCORER) -> str:
+        values = [r["value"] for r in self._of(estimand, parameter, scorer)]
+        return f"{sum(values) / len(values):.4f}"
+
+    def worst(self, estimand: str) -> str:
+        row = max(self._of(estimand), key=lambda r: float(r["value"]))
+        return f"{row['value']:.3f} [{row['lower']:.3f}, {row['upper']:.3f}]"
+
+    def most_above(self, estimand: str, scorer: str) -> str:
+        return f"{max(r['upper'] for r in self._of(estimand, scorer=scorer)):.3f}"
+
+
+def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
+    def report(step: int, steps: int, loss: float) -> None:
+        progress(phase, step, steps, "steps")
+
+    return report
+
+
+def _named(progress: Progress, label: str) -> Progress:
+    """The same progress with the model's label before each phase."""
+
+    def report(phase: str, done: float, total: float, unit: str = "") -> None:
+        progress(f"{label}: {phase}", done, total, unit)
+
+    return report
