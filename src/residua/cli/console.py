@@ -115,14 +115,14 @@ def print_table(
     rows: Sequence[Sequence[str]],
     echo: Callable[[str], None] = click.echo,
 ) -> None:
-    """A plain table on standard output, first column left, the others right."""
+    """A table on standard output: the first column left and never wrapped, the others right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0)
+        table.add_column(column, justify="right" if i else "left", no_wrap=not i)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console() if sys.stdout.isatty() else Console(width=140)

@@ -9,6 +9,7 @@ from typing import Any
 from residua.evaluation.bound import GREEDY_SCORE
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.store import Run
+from residua.text.figures import DASH, above, below, number
 
 SHOWN_K = 32
 Rows = Sequence[dict[str, Any]]
@@ -33,6 +34,7 @@ def summary(run: Run) -> list[Table]:
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
     sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy]
+    sampled.sort(key=lambda arm: arm.name.startswith(CONTROL))
     confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
     k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k"), default=SHOWN_K)
     k = min(SHOWN_K, int(k))
@@ -78,12 +80,12 @@ def _of_all(rows: Rows, target: str) -> dict[str, Any] | None:
 def _interval(row: dict[str, Any] | None) -> str:
     if row is None:
         return "incomplete"
-    return f"{row['value']:.3f} [{row['lower']:.3f}, {row['upper']:.3f}]"
+    return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
 
 def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3f}" if values else "–"
+    return number(sum(values) / len(values)) if values else DASH
 
 
 def _most(values: Sequence[float]) -> str:
-    return f"{max(values):.3f}" if values else "–"
+    return number(max(values)) if values else DASH

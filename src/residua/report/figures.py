@@ -20,7 +20,8 @@ from residua.report.charts import (
 )
 from residua.report.grids import anchor, mean_leak_at_k
 from residua.report.view import BINS, Bound, Measured, Model, ScorerView, View
-from residua.report.words import cells_of, interval, number, percent, quantity
+from residua.report.words import cells_of, interval, percent, quantity
+from residua.text.figures import number
 
 _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 

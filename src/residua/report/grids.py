@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from residua.evaluation.sample import CONTROL
 from residua.evaluation.summary import Table
 from residua.report.view import Bound, Measured, Model, ScorerView, View
-from residua.report.words import DASH, ceiling, cells_of, interval, mean, number, quantity
+from residua.report.words import ceiling, cells_of, interval, mean, quantity
+from residua.text.figures import DASH, number
 
 SHOWN_K = (1, 8, 32, 128)
 

@@ -1,0 +1,34 @@
+"""Numbers as text, rounded so that they never say more than was shown."""
+
+from __future__ import annotations
+
+import math
+
+DASH = "–"
+_DIGITS = 3
+
+
+def number(value: float | None) -> str:
+    """Three decimals; a small value is never written as 0, nor one near 1 as 1."""
+    if value is None:
+        return DASH
+    step = 10.0**-_DIGITS
+    if 0 < abs(value) < step / 2:
+        return f"{'<' if value > 0 else '>−'}{step:.{_DIGITS}f}"
+    if 1 - step / 2 < value < 1:
+        return f">{1 - step:.{_DIGITS}f}"
+    return f"{value:.{_DIGITS}f}".replace("-", "−")
+
+
+def below(value: float) -> str:
+    """A lower end, rounded down."""
+    return _outward(math.floor(value * 10**_DIGITS + 1e-9))
+
+
+def above(value: float) -> str:
+    """An upper end, rounded up."""
+    return _outward(math.ceil(value * 10**_DIGITS - 1e-9))
+
+
+def _outward(thousandths: int) -> str:
+    return f"{thousandths / 10**_DIGITS:.{_DIGITS}f}".replace("-", "−")
