@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from canned import benchmark, make_run
+from canned_runs import benchmark, make_run
 from residua.store import Run
 
 

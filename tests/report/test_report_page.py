@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from canned import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
+from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import evaluate
 from residua.report import Table, write_report

@@ -223,9 +223,10 @@ def test_files_are_there_whole_or_not_at_all(
 
 def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
+    run.add_arm("target", spec())
     file = run.path / "prompts.parquet"
     file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(DamagedError, match="not a whole Parquet file"):
+    with pytest.raises(DamagedError, match=r"not a whole Parquet file.*Restore it"):
         Run.open(tmp_path / "r")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,14 +57,15 @@ class _Lines:
 
     def __init__(self) -> None:
         self._rates: dict[str, _Rate] = {}
-        self._said: dict[str, float] = {}
+        self._said: dict[str, tuple[float, float]] = {}  # when, and how much was done
 
     def __call__(self, phase: str, done: float, total: float, unit: str = "") -> None:
         now = time.monotonic()
         rate = self._rates.setdefault(phase, _Rate(done))
-        if done < total and now - self._said.get(phase, -_QUIET_SECONDS) < _QUIET_SECONDS:
+        when, last = self._said.get(phase, (-math.inf, -math.inf))
+        if done == last or (done < total and now - when < _QUIET_SECONDS):
             return
-        self._said[phase] = now
+        self._said[phase] = now, done
         left = rate.left(done, total)
         tail = f", {left} left" if left and done < total else ""
         speed = rate.text(done, unit)

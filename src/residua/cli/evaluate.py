@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     """
     from residua import evaluation as verbs
 
+    given |= {"as_json": as_json, "scorers": scorers}
     task = _task(given)
-    chosen = verbs.scorers_for(scorers or verbs.default_scorers(task), task.prompts)
+    chosen = verbs.scorers_for(given["scorers"] or verbs.default_scorers(task), task.prompts)
     verbs.require_confidence(confidence)
-    run = _sample(task, given | {"as_json": as_json}, [s.name for s in chosen])
+    run = _sample(task, given | {"scorers": [s.name for s in chosen]})
     if run is None:
         return
     with progress_bar(not as_json) as progress:
@@ -49,7 +50,8 @@ def sample(as_json: bool, **given: Any) -> None:
     """Only draw completions of MODEL; `residua score` and `residua bound` do the rest."""
     from residua import evaluation as verbs
 
-    run = _sample(_task(given), given | {"as_json": as_json})
+    given["as_json"] = as_json
+    run = _sample(_task(given), given)
     if run is None:
         return
     usage = {name: arm.usage for name, arm in run.arms.items()}
@@ -71,7 +73,7 @@ def _task(given: dict[str, Any]) -> Any:
     return load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
 
 
-def _sample(task: Any, given: dict[str, Any], scorers: Sequence[str] = ()) -> Any:
+def _sample(task: Any, given: dict[str, Any]) -> Any:
     """Sample every arm; None after a dry run."""
     from residua import evaluation as verbs
 
@@ -87,9 +89,12 @@ def _sample(task: Any, given: dict[str, Any], scorers: Sequence[str] = ()) -> An
         cost = verbs.probe(
             given["model"], task, n=given["n"], decoding=decodings, settings=settings
         )
-        click.echo(cost.text())
+        if given["as_json"]:
+            print_json(asdict(cost))
+        else:
+            click.echo(cost.text())
         return None
-    told = {name: given[name] for name in opt.SETTINGS} | {"scorers": list(scorers)}
+    told = {name: given[name] for name in opt.SETTINGS}
     with progress_bar(not given["as_json"]) as progress:
         return verbs.sample(
             given["model"],

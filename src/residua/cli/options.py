@@ -77,7 +77,8 @@ sampling = options(
 
 SETTINGS = (
     "benchmark", "n", "temperature", "top_p", "top_k", "max_new_tokens", "adaptive_temperature",
-    "stop", "data", "limit", "seed", "system", "prompt_template", "dtype", "device",
+    "stop", "data", "limit", "seed", "system", "prompt_template", "dtype", "device", "control",
+    "scorers",
 )  # fmt: skip
 _DEFAULTS = {
     "n": 1024,
@@ -91,7 +92,10 @@ _DEFAULTS = {
 
 
 def resolve(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON can hold them: what was given, else --like's, else the default."""
+    """Settings as JSON can hold them: what was given, else --like's, else the default.
+
+    Raises InputError where that leaves no benchmark, or no folder for what is made.
+    """
     like: dict[str, Any] = {}
     if given["like"] is not None:
         from residua.store import Run
@@ -99,12 +103,15 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         like = Run.open(given["like"]).record.get("settings", {})
     settings: dict[str, Any] = {}
     for name in SETTINGS:
-        value = (
-            given[name] if given[name] not in (None, ()) else like.get(name, _DEFAULTS.get(name))
-        )
+        value = given.get(name)
+        if value in (None, ()):
+            value = like.get(name, _DEFAULTS.get(name))
         settings[name] = str(value.resolve()) if isinstance(value, Path) else value
-    for name in ("benchmark", "out"):
-        if not (settings if name == "benchmark" else given).get(name):
+    for name, there in (
+        ("benchmark", settings["benchmark"]),
+        ("out", given["out"] or given["dry_run"]),
+    ):
+        if not there:
             raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
     return settings
 
@@ -113,12 +120,13 @@ def decodings(settings: dict[str, Any], default_length: int) -> Sequence[Any]:
     """Every combination of the temperatures and top-p listed."""
     from residua.types import Decoding
 
+    length = settings["max_new_tokens"]
     return [
         Decoding(
             temperature=temperature,
             top_p=top_p,
             top_k=settings["top_k"],
-            max_new_tokens=settings["max_new_tokens"] or default_length,
+            max_new_tokens=default_length if length is None else length,
             adaptive_temperature=settings["adaptive_temperature"],
             stop=tuple(settings["stop"] or ()),
         )

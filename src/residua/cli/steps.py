@@ -66,8 +66,13 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool, as_json: bool
     if out is None and len(runs) > 1:
         raise InputError("`--out` is needed for a report about several runs.")
     path = write_report(opened, out or runs[0] / "report.html", redact=redact)
+    if as_json:
+        each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened.values()]
+        print_json({"report": str(path), "runs": each})
+        return
     for run in opened.values():
-        show(run, as_json, report=path)
+        print_tables(run)
+    click.echo(f"report: {path}")
 
 
 @click.command()
@@ -104,20 +109,25 @@ def plan(
         )
 
 
-def show(run: Any, as_json: bool, report: Path | None = None) -> None:
-    """Print the tables of a run, or its estimates as JSON, and write its report."""
-    from residua.evaluation import summary
+def show(run: Any, as_json: bool) -> None:
+    """Write the report of a run, and print its tables, or its estimates as JSON."""
+    from residua.report import write_report
 
-    if report is None:
-        from residua.report import write_report
-
-        report = write_report({run.path.name: run}, run.path / "report.html")
+    path = write_report({run.path.name: run}, run.path / "report.html")
     if as_json:
         estimates = run.estimates()
-        print_json({"run": str(run.path), "report": str(report), "estimates": estimates})
+        print_json({"run": str(run.path), "report": str(path), "estimates": estimates})
         return
+    print_tables(run)
+    click.echo(f"report: {path}")
+
+
+def print_tables(run: Any) -> None:
+    """The notes of a run on standard error, its tables on standard output."""
+    from residua.evaluation import summary
+
     for note in run.notes:
         click.echo(f"note: {note}", err=True)
     for table in summary(run):
         print_table(table.title, table.columns, table.rows)
-    click.echo(f"report: {report}")
+        click.echo(table.note)

@@ -29,11 +29,11 @@ from residua.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
 LABELS = ("full", "NPO", "NPO + entropy", "control")
-NPO = "npo:beta=1,retain=5"
+NPO = "npo:beta=1.5,retain=5"
 ENTROPY = "entropy:forget=1,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
 ED = "mean + 2 standard deviations"
-FORGET = TrainingSettings(epochs=12, learning_rate=3e-4, batch_size=8)
+FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Demo:
 def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
     """Train, unlearn and evaluate into the folder `out`; what is there already is not redone."""
     task = load_benchmark(BENCHMARK)
-    clock = _Clock(out / "phases.json")
-    models = _train(out / "models", task, seed, clock, progress)
+    clock = Clock(out / "phases.json")
+    models = train_models(out / "models", task, clock, seed=seed, progress=progress)
     runs: dict[str, Run] = {}
     recall: dict[str, float] = {}
     retain = task.split("retain")
@@ -74,10 +74,10 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
     return Demo(runs, tables, find(runs, recall), report)
 
 
-def _train(
-    folder: Path, task: Benchmark, seed: int, clock: _Clock, progress: Progress
+def train_models(
+    folder: Path, task: Benchmark, clock: Clock, *, seed: int = 0, progress: Progress = silent
 ) -> dict[str, Path]:
-    """The four models, by label."""
+    """The four models of the demo in `folder`, by label; those that are there are reused."""
     forget, retain = task.prompts, task.split("retain")
     prompting = Prompting(template=task.template)
     untrained = folder / "untrained"
@@ -116,7 +116,7 @@ def _recall(
     return float(json.loads(file.read_text(encoding="utf-8"))["retain"]["rouge-l-recall"])
 
 
-class _Clock:
+class Clock:
     """Seconds of each phase, added up over interrupted calls."""
 
     def __init__(self, file: Path) -> None:

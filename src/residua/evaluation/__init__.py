@@ -14,16 +14,18 @@ from residua.evaluation.bound import Row, bound_run
 from residua.evaluation.probe import Cost, probe
 from residua.evaluation.sample import (
     GREEDY,
+    Job,
     arm_names,
     begin,
     control_of,
+    finished_control,
     import_control,
     plan_arm,
     sample_arm,
 )
 from residua.evaluation.score import score_run, scorers_for, scorers_of
 from residua.evaluation.summary import Table, summary
-from residua.store import Run
+from residua.store import Arm, Plan, Run
 from residua.types import Decoding, Generate, Progress, silent
 
 __all__ = [
@@ -66,6 +68,16 @@ class ModelSettings:
             device=self.device,
             trust_remote_code=self.trust_remote_code,
         )
+
+    def jobs(
+        self, model: str | Path | Generate, arms: Mapping[str, Decoding], benchmark: Benchmark
+    ) -> list[Job]:
+        """A job for each of the model's arms, the model opened once where it is only named."""
+        if isinstance(model, str | Path):
+            name, engine = str(model), self.open(str(model), benchmark)
+        else:
+            name, engine = type(model).__name__, model
+        return [Job(arm, decoding, name, engine) for arm, decoding in arms.items()]
 
 
 def evaluate(
@@ -127,29 +139,29 @@ def sample(
 ) -> Run:
     """The first step of `evaluate`: the completions of every arm, nothing scored.
 
-    `told` is recorded as the settings of the command, for `--like`.
+    Model and control are both loaded, and every arm planned, before anything is sampled: what
+    cannot be done is said at once. Where they do not fit into memory together, evaluate the
+    control first and name its run. `told` is recorded as the settings of the command, for
+    `--like`.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    settings = settings or ModelSettings()
-    decodings = _decodings(decoding, task)
-    greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
-    arms = {GREEDY: greedy, **arm_names(decodings)}
+    settings, plan = settings or ModelSettings(), Plan.of(n)
+    arms = _arms(decoding, task)
     run = begin(Path(out), task, told)
-    models: list[tuple[str | Generate, dict[str, Decoding]]] = [(model, arms)]
+    finished: dict[str, Arm] = {}
     if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
-        import_control(run, Path(control), arms)
-    elif control is not None:
-        named = str(control) if isinstance(control, Path) else control
-        models.append((named, {control_of(name): how for name, how in arms.items()}))
-    for which, planned in models:
-        engine = settings.open(which, task) if isinstance(which, str) else which
-        name = which if isinstance(which, str) else type(which).__name__
-        made = [
-            plan_arm(run, arm, how, engine, n=n, seed=seed, model=name)
-            for arm, how in planned.items()
-        ]
-        for arm in made:
-            sample_arm(arm, engine, progress)
+        finished = finished_control(run, Path(control), arms)
+        control = None
+    jobs = settings.jobs(model, arms, task)
+    if control is not None:
+        beside = {control_of(name): how for name, how in arms.items()}
+        jobs += settings.jobs(control, beside, task)
+    for job in jobs:
+        job.engine.check(run.queries, job.decoding)
+    planned = [plan_arm(run, job, plan, seed) for job in jobs]
+    import_control(run, finished)
+    for arm, job in zip(planned, jobs, strict=True):
+        sample_arm(arm, job.engine, progress)
     return run
 
 
@@ -194,7 +206,9 @@ def require_confidence(confidence: float) -> None:
         )
 
 
-def _decodings(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> list[Decoding]:
-    if decoding is None:
-        return [Decoding(max_new_tokens=task.max_new_tokens)]
-    return [decoding] if isinstance(decoding, Decoding) else list(decoding)
+def _arms(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> dict[str, Decoding]:
+    """The decodings asked for by the names of their arms, the greedy one first."""
+    asked = decoding or Decoding(max_new_tokens=task.max_new_tokens)
+    decodings = [asked] if isinstance(asked, Decoding) else list(asked)
+    greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
+    return {GREEDY: greedy, **arm_names(decodings)}

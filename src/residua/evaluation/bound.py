@@ -65,10 +65,10 @@ def bound_run(
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     for done, (arm, scorer) in enumerate(jobs):
         progress("bounding", done, len(jobs), "arms × scorers")
-        if not arm.scores_file(slug(scorer)).exists():
+        if not arm.has_scores(scorer.name, slug(scorer)):
             raise InputError(
-                f"arm {arm.name!r} of `{run.path}` has no scores of {scorer.name!r}. "
-                "Run `residua score` first."
+                f"arm {arm.name!r} of `{run.path}` has no scores of {scorer.name!r} for the "
+                "completions it has now. Run `residua score` first."
             )
         rows += _arm_rows(arm, scorer, confidence, seed)
     for scorer in scorers:
@@ -156,7 +156,7 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
     arms = run.arms
     for name, arm in arms.items():
         control = arms.get(CONTROL + name.removeprefix(TARGET))
-        if not name.startswith(TARGET) or control is None:
+        if not name.startswith(TARGET) or control is None or arm.decoding.greedy:
             continue
         pair = [a.scores(slug(scorer)) for a in (arm, control)]
         if pair[0].query_ids != pair[1].query_ids or not pair[0].query_ids:

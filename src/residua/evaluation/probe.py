@@ -61,6 +61,8 @@ def probe(
     every = max(1, len(benchmark.prompts) // _QUESTIONS)
     queries = [Query.original(p) for p in benchmark.prompts[::every][:_QUESTIONS]]
     draws = Draws(sizes=(min(n, _DRAWS),), purpose="pilot")
+    for how in decoding:
+        engine.check([Query.original(p) for p in benchmark.prompts], how)
     tokens, distinct, started = 0, 0, time.perf_counter()
     for how in decoding:
         for result in engine.generate(queries, how, draws):

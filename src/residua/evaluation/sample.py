@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,16 @@ from residua.store import Arm, Plan, Run
 from residua.types import Decoding, Draws, Generate, Progress, Query, Usage, silent
 
 TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An arm to be: its name, its decoding, and the model that draws it, named and open."""
+
+    arm: str
+    decoding: Decoding
+    model: str
+    engine: Generate
 
 
 def begin(out: Path, benchmark: Benchmark, told: Mapping[str, Any] | None = None) -> Run:
@@ -33,11 +43,16 @@ def begin(out: Path, benchmark: Benchmark, told: Mapping[str, Any] | None = None
 
 def arm_names(decodings: Sequence[Decoding], base: str = TARGET) -> dict[str, Decoding]:
     """A name for each decoding's arm: `base` alone, or with the decoding's name behind it."""
-    if len(set(decodings)) < len(decodings):
-        raise InputError("two decodings are the same. List each temperature and top-p once.")
+    names = [decoding.name for decoding in decodings]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two decodings are called {name!r}: the same, or alike to six digits. "
+                "List each temperature and top-p once."
+            )
     if len(decodings) == 1:
         return {base: decodings[0]}
-    return {f"{base} {decoding.name}": decoding for decoding in decodings}
+    return {f"{base} {name}": how for name, how in zip(names, decodings, strict=True)}
 
 
 def control_of(arm: str) -> str:
@@ -45,24 +60,22 @@ def control_of(arm: str) -> str:
     return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
-def plan_arm(
-    run: Run, name: str, decoding: Decoding, engine: Generate, *, n: int, seed: int, model: str
-) -> Arm:
+def plan_arm(run: Run, job: Job, plan: Plan, seed: int) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
     A greedy decoding has one completion, so one draw of it is drawn.
     """
     spec = {
-        "model": model,
-        "fingerprint": engine.fingerprint,
-        "decoding": decoding.to_dict(),
-        "plan": Plan.of(1 if decoding.greedy else n).to_dict(),
+        "model": job.model,
+        "fingerprint": job.engine.fingerprint,
+        "decoding": job.decoding.to_dict(),
+        "plan": (Plan.of(1) if job.decoding.greedy else plan).to_dict(),
         "seed": seed,
         "stopping": "fixed n",
-        "looks": [{"n": n, "alpha": "all"}],
-        "machine": machine(engine),
+        "looks": [{"n": plan.n, "alpha": "all"}],
+        "machine": machine(job.engine),
     }
-    return run.add_arm(name, spec)
+    return run.add_arm(job.arm, spec)
 
 
 def machine(engine: Generate) -> dict[str, Any]:
@@ -78,7 +91,6 @@ def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage
     """
     queries = {query.id: query for query in arm.run.queries}
     todo = arm.missing_parts()
-    engine.check([queries[q] for part in todo for q in part.query_ids], arm.decoding)
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in todo)
     spent = Usage()
@@ -105,11 +117,11 @@ def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage
     return spent
 
 
-def import_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> None:
-    """Take a finished run's target arms as this run's control: same questions, same decodings.
+def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> dict[str, Arm]:
+    """The arms of the finished run at `source` that can stand beside this run's as its control.
 
-    `decodings` are those of this run's target arms by name. The completions are copied, so the
-    run stays complete in itself.
+    `decodings` are those of this run's arms by name. Raises MixError where the questions or the
+    decodings are others, InputError where the run is not finished.
     """
     other = Run.open(source)
     theirs, ours = other.record["benchmark"], run.record["benchmark"]
@@ -119,8 +131,9 @@ def import_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) ->
             f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
             "Evaluate the control on the same benchmark."
         )
+    arms = other.arms
     for name, decoding in decodings.items():
-        arm = other.arms.get(name)
+        arm = arms.get(name)
         if arm is None or arm.missing_parts():
             raise InputError(
                 f"the control run `{source}` is not finished: its arm {name!r} is incomplete. "
@@ -131,7 +144,13 @@ def import_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) ->
                 f"arm {name!r} of the control run `{source}` was drawn under {arm.decoding}, this "
                 f"run's under {decoding}. Evaluate the control with the same options."
             )
-        copy = run.add_arm(control_of(name), {**arm.spec, "imported": arm.identity})
+    return {control_of(name): arms[name] for name in decodings}
+
+
+def import_control(run: Run, control: Mapping[str, Arm]) -> None:
+    """Copy another run's arms into this one, so that it stays complete in itself."""
+    for name, arm in control.items():
+        copy = run.add_arm(name, {**arm.spec, "imported": arm.identity})
         for part in copy.missing_parts():
             copy.copy_part(part, arm)
 

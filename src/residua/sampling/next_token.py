@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from residua.types import Decoding
 
 _BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
-_ELEMENTS = 1 << 23  # float64 values held at once: 64 MiB
+# float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
+_ELEMENTS = {"cpu": 1 << 18, "other": 1 << 26}
 _NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 
 
@@ -47,7 +48,8 @@ def pick(
     `rows` is sorted. `confidence` holds for each row the sum of p_max over the tokens before
     this one and how many tokens there will be with it (adaptive temperature, `running`).
     """
-    height = max(1, _ELEMENTS // logits.shape[1])
+    at_once = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
+    height = max(1, at_once // logits.shape[1])
     starts = np.arange(0, logits.shape[0], height)
     cuts = np.searchsorted(rows, [*starts, logits.shape[0]])
     parts = [
@@ -74,9 +76,10 @@ def _pick_slice(
     logits = logits.double()
     top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
     broken = ~torch.isfinite(top)
-    logits = torch.where(broken[:, None], 0.0, logits)
-    top = torch.where(broken, 0.0, top)
-    weights = torch.exp(logits - top[:, None])
+    if bool(broken.any()):
+        logits = torch.where(broken[:, None], 0.0, logits)
+        top = torch.where(broken, 0.0, top)
+    weights = (logits - top[:, None]).exp_()
     log_total = torch.log(weights.sum(dim=-1))
     p_max = torch.exp(-log_total).cpu().numpy()
 
@@ -90,7 +93,7 @@ def _pick_slice(
     drawn = torch.from_numpy(~greedy[rows]).to(logits.device)
     if bool(drawn.any()):
         if decoding.temperature != 1:
-            weights = torch.exp((logits - top[:, None]) / decoding.temperature)
+            weights = (logits - top[:, None]).div_(decoding.temperature).exp_()
         search = _search_nucleus if decoding.top_k or decoding.top_p < 1 else _search_all
         tokens[drawn], logprob[drawn] = search(weights, row[drawn], u[drawn], decoding)
     model_logprob = logits[row, tokens] - top[row] - log_total[row]
@@ -108,7 +111,9 @@ def _search_all(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse CDF over the whole vocabulary: tokens, and their log-probabilities."""
     padding = -weights.shape[1] % _BLOCK
-    blocks = torch.nn.functional.pad(weights, (0, padding)).view(len(weights), -1, _BLOCK)
+    if padding:
+        weights = torch.nn.functional.pad(weights, (0, padding))
+    blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1)
     upto = sums.cumsum(dim=-1)
     target = u * upto[row, -1]

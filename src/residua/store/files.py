@@ -8,12 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from residua.errors import InputError
+
 FOLDER_MODE = 0o700  # forget-set answers are secrets
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder, and what lies above it, readable by its owner alone."""
-    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    """Create a folder readable by its owner alone, and what is missing above it.
+
+    Raises InputError where that cannot be, or where the folder cannot be written into.
+    """
+    try:
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot make the folder `{path}`: {error.strerror}. Name another one."
+        ) from error
+    if not os.access(path, os.W_OK):
+        raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:

@@ -69,8 +69,9 @@ class Run:
     ) -> Run:
         """Open the run at `path` if `record` made it, or begin it.
 
-        Raises MixError, naming the difference, where another command made what lies there.
-        Where the same questions came from (`origin`) may differ.
+        A run that begins has no run.json until its first arm is planned: a command that is
+        refused before that leaves none. Raises MixError, naming the difference, where another
+        command made what lies there. Where the same questions came from (`origin`) may differ.
         """
         if (path / "run.json").exists():
             run = cls.open(path)
@@ -81,9 +82,7 @@ class Run:
         make_folder(path)
         tables.write_table(path / "prompts.parquet", tables.prompts_table(prompts), {})
         tables.write_table(path / "queries.parquet", tables.queries_table(queries), {})
-        full = {"format": FORMAT, **record, "arms": {}}
-        write_json(path / "run.json", full)
-        return cls(path, full)
+        return cls(path, {"format": FORMAT, **record, "arms": {}})
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -98,9 +97,18 @@ class Run:
             record = json.loads(file.read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise InputError(f"`{file}` is not JSON ({error}). Restore it.") from error
-        if record.get("format") != FORMAT:
-            raise InputError(f"`{file}` has format {record.get('format')!r}, this is {FORMAT}.")
-        return cls(path, record)
+        found = record.get("format") if isinstance(record, dict) else None
+        if found != FORMAT:
+            raise InputError(
+                f"`{file}` has format {found!r}, this version reads {FORMAT}. "
+                "Use the version of residua that made the run."
+            )
+        try:
+            return cls(path, record)
+        except tables.DamagedError as error:
+            raise tables.DamagedError(
+                f"{error}. Restore it from a copy, or begin again in another folder."
+            ) from error
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -217,9 +225,7 @@ class Arm:
 
         `score_part` gives one score, or None, for each row of a completions table.
         """
-        file = self.scores_file(slug)
-        made_from = {"arm": self.identity, "scorer": scorer, "parts": self._digests()}
-        if file.exists() and _made_from(file, made_from):
+        if self.has_scores(scorer, slug):
             return
         pieces = []
         for part in self.parts:
@@ -227,7 +233,17 @@ class Arm:
             scores = pa.array(score_part(table), pa.float64())
             columns = [table["query_id"], table["count"], scores]
             pieces.append(pa.table(columns, schema=tables.SCORES))
-        tables.write_table(file, pa.concat_tables(pieces), made_from)
+        made_from = self._scores_made_from(scorer)
+        tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), made_from)
+
+    def has_scores(self, scorer: str, slug: str) -> bool:
+        """True if scores are stored, whole, of just the completions that are there."""
+        try:
+            meta = tables.read_meta(self.scores_file(slug))
+            tables.read_table(self.scores_file(slug))
+        except tables.DamagedError:
+            return False
+        return all(meta.get(k) == v for k, v in self._scores_made_from(scorer).items())
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"
@@ -273,8 +289,9 @@ class Arm:
             return False
         return not meta["failures"]  # a failed part is tried again
 
-    def _digests(self) -> list[str]:
-        return [tables.read_meta(self._file(part))["digest"] for part in self.parts]
+    def _scores_made_from(self, scorer: str) -> dict[str, Any]:
+        parts = [tables.read_meta(self._file(part))["digest"] for part in self.parts]
+        return {"arm": self.identity, "scorer": scorer, "parts": parts}
 
 
 def _is_foreign(file: Path) -> bool:
@@ -289,14 +306,6 @@ def _questions(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _identity(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in spec.items() if k not in _NOT_IDENTITY}
-
-
-def _made_from(file: Path, made_from: Mapping[str, Any]) -> bool:
-    try:
-        meta = tables.read_meta(file)
-    except tables.DamagedError:
-        return False
-    return all(meta.get(key) == value for key, value in made_from.items())
 
 
 def _require_same(path: Path, have: Any, want: Any, where: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from residua.errors import ResiduaError
+from residua.errors import InputError
 from residua.store.files import write_whole
 from residua.types import Completion, Failure, Prompt, Query, Sample
 
@@ -64,7 +64,7 @@ PROMPTS = pa.schema(
 )
 
 
-class DamagedError(ResiduaError):
+class DamagedError(InputError):
     """A file of the run is cut short, altered, or of another run."""
 
 

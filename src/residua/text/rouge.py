@@ -1,28 +1,32 @@
 """ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
 Lin (2004), "ROUGE: a package for automatic evaluation of summaries", section 3, as the package
-`rouge-score` 0.1.2 computes it with `use_stemmer=True`. Its own tokeniser and Porter stemmer
-read every distinct word once; a text is then spelt with one character a stem, and rapidfuzz
-finds the longest common subsequence with bit-parallel arithmetic.
+`rouge-score` 0.1.2 computes it with `use_stemmer=True`. NumPy finds where words end in all texts
+at once, Arrow numbers the distinct words, and only these reach the package's own tokeniser and
+Porter stemmer. A text is then spelt with one character a word, and rapidfuzz finds the longest
+common subsequence with bit-parallel arithmetic.
 """
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from residua.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-# One character a stem leaves room for 1,112,064 stems: a batch adds to an alphabet that is at
-# most a quarter full, so only texts of 800 words, all different and all new, could overflow it.
-_BATCH = 1024
-_FULL = 2**18
+_BLANK = ord(" ")
+_LETTERS = (string.ascii_lowercase + string.digits).encode()
+_BLANKED = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
+_FULL = 2**20  # words remembered: some 200 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,18 @@ def rouge_l(texts: Sequence[str], reference: str) -> RougeL:
     with none of them raises InputError, because its 0 would say nothing about the text.
     """
     import numpy as np
+    from rapidfuzz.distance import LCSseq
+    from rapidfuzz.process import cdist
 
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
             "none. Use the scorer `contains` or `keyword` for this language."
         )
-    batches = [_compare(texts[i : i + _BATCH], reference) for i in range(0, len(texts), _BATCH)]
-    common, length, target = np.hstack([np.empty((3, 0)), *batches])
-    precision = common / np.maximum(length, 1)
-    recall = common / target
+    target, *spelt = _spell([reference, *texts])
+    common = cdist([target], spelt, scorer=LCSseq.similarity, dtype=np.int32)[0]
+    precision = common / np.maximum([len(spelling) for spelling in spelt], 1)
+    recall = common / len(target)
     f1 = 2 * precision * recall / np.where(common > 0, precision + recall, 1)
     return RougeL(precision, recall, f1)
 
@@ -61,63 +67,57 @@ def has_rouge_words(text: str) -> bool:
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
-class _Alphabet(dict[str, str]):
-    """Maps what stands between blanks to its stems, one character for each; learns as it reads.
-
-    Splitting at blanks first changes nothing: no word of ROUGE's tokeniser reaches across one.
-    """
+class _Stems(dict[str, int]):
+    """The number of every word's stem; learns as it reads."""
 
     def __init__(self) -> None:
         from rouge_score.tokenizers import DefaultTokenizer  # imports NLTK: a second or more
 
         super().__init__()
-        self._stems = DefaultTokenizer(use_stemmer=True).tokenize
-        self._characters: dict[str, str] = {}
+        self._tokenize = DefaultTokenizer(use_stemmer=True).tokenize
+        self._numbers: dict[str, int] = {}
 
-    def __missing__(self, chunk: str) -> str:
-        known = self._characters
-        stems = self._stems(chunk)
-        self[chunk] = spelling = "".join(known.setdefault(s, _character(len(known))) for s in stems)
-        return spelling
-
-    @property
-    def size(self) -> int:
-        """How many stems it knows."""
-        return len(self._characters)
-
-    def spell(self, texts: Sequence[str]) -> list[str]:
-        """Each text, one character a stem. Arrow splits the texts and numbers the chunks."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        utf8 = pa.array([text.encode("utf-8", "replace") for text in texts], pa.string())
-        chunks = pc.ascii_split_whitespace(utf8)
-        coded = chunks.flatten().dictionary_encode()
-        known = pa.array([self[chunk] for chunk in coded.dictionary.to_pylist()], pa.string())
-        stems = pa.ListArray.from_arrays(chunks.offsets, known.take(coded.indices))
-        spelt: list[str] = pc.binary_join(stems, "").to_pylist()
-        return spelt
+    def __missing__(self, word: str) -> int:
+        (stem,) = self._tokenize(word)
+        self[word] = number = self._numbers.setdefault(stem, len(self._numbers))
+        return number
 
 
-def _character(index: int) -> str:
-    """The index-th character that UTF-8 can hold: surrogates are passed over."""
-    return chr(index if index < 0xD800 else index + 0x800)
+_stems = cache(_Stems)
 
 
-@cache
-def _alphabet() -> _Alphabet:
-    return _Alphabet()
-
-
-def _compare(texts: Sequence[str], reference: str) -> NDArray[np.float64]:
-    """Three rows: the longest common subsequence, the length of each text, the reference's."""
+def _spell(texts: Sequence[str]) -> list[str]:
+    """Each text with one character a word: its stem's, or NUL if the first text lacks it."""
     import numpy as np
-    from rapidfuzz.distance import LCSseq
-    from rapidfuzz.process import cdist
 
-    if _alphabet().size >= _FULL:
-        _alphabet.cache_clear()
-    target, *spelt = _alphabet().spell([reference, *texts])
-    common = cdist([target], spelt, scorer=LCSseq.similarity, dtype=np.int32)[0]
-    lengths = [len(spelling) for spelling in spelt]
-    return np.array([common, lengths, [len(target)] * len(spelt)], dtype=np.float64)
+    if len(_stems()) >= _FULL:
+        _stems.cache_clear()
+    words, bounds = _words(texts)
+    distinct = words.dictionary.to_numpy(zero_copy_only=False)
+    stems = np.fromiter(map(_stems().__getitem__, distinct), np.int64, len(distinct))
+    stem_at = stems.take(words.indices)
+    sought = np.unique(stem_at[: bounds[0]])
+    # Few distinct characters, the first ones: strings of one byte a character where possible.
+    characters = np.zeros(stems.max() + 1, "<u4")
+    characters[sought] = np.arange(1, len(sought) + 1)
+    spelt = characters.take(stem_at).tobytes().decode("utf-32-le", "surrogatepass")
+    return [spelt[start:end] for start, end in pairwise([0, *bounds.tolist()])]
+
+
+def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
+    """The words of all texts in a row, and how many of them stand before the end of each text.
+
+    ROUGE's words are runs of ASCII letters and digits of the text in lower case; here each still
+    has the blanks before it, so that it is a slice of the joined texts.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    plain = [text.lower().encode("utf-8", "replace") for text in texts]
+    joined = b" ".join([b"", *plain, b""]).translate(_BLANKED)
+    blank = np.frombuffer(joined, np.uint8) == _BLANK
+    ends = np.flatnonzero(blank[1:] > blank[:-1]) + 1
+    slices = [None, pa.py_buffer(np.append(0, ends)), pa.py_buffer(joined)]
+    words = pa.Array.from_buffers(pa.large_string(), len(ends), slices).dictionary_encode()
+    text_ends = np.cumsum([len(text) + 1 for text in plain])
+    return words, np.searchsorted(ends, text_ends, side="right")

@@ -1,0 +1,42 @@
+"""Calling the command line within the test's own process, as a user would from a shell."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+from residua.cli import group, run
+
+SMALL = ("-n", 16, "--max-new-tokens", 4)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a shell would see."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which must be one JSON document."""
+        return json.loads(self.out)
+
+
+def residua(*arguments: object) -> Result:
+    """`residua ARGUMENTS`; an error that is not one of ours passes through to the test."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = run(lambda: group([str(a) for a in arguments], standalone_mode=False))
+    return Result(status, out.getvalue(), err.getvalue())
+
+
+def done(*arguments: object) -> Result:
+    """The same, where it must succeed."""
+    result = residua(*arguments)
+    assert result.status == 0, result.err
+    return result

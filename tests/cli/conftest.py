@@ -1,0 +1,44 @@
+"""Two models, a benchmark of one's own, and a finished run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from commands import SMALL, done
+from tiny import tiny_model_folder
+
+ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("cli") / "model", seed=0)
+
+
+@pytest.fixture(scope="session")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("cli") / "control", seed=1)
+
+
+@pytest.fixture(scope="session")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cli") / "mine.csv"
+    file.write_text(ROWS)
+    return file
+
+
+@pytest.fixture(scope="session")
+def finished(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that no test may change: see `run`."""
+    out = tmp_path_factory.mktemp("cli") / "finished"
+    done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    return out
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))

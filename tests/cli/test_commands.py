@@ -1,0 +1,289 @@
+"""Every command on a tiny model: what it stores, prints and resumes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import SMALL, Result, done, residua
+from residua.cli import console
+from residua.evaluation import sample as sampling
+from residua.store import Arm, Run
+
+FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
+
+
+def estimates(result: Result, **wanted: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = result.json["estimates"]
+    return [r for r in rows if all(r[k] == v for k, v in wanted.items())]
+
+
+def no_model(*_: object, **__: object) -> None:
+    raise AssertionError("a model was opened")
+
+
+def completions(arm: Arm) -> list[dict[str, Any]]:
+    return [row for part in arm.parts for row in arm.completions(part).to_pylist()]
+
+
+def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Path) -> None:
+    result = done("evaluate", model, *FICTITIOUS, "--out", tmp_path / "run")
+    assert "keyword on fictitious" in result.out
+    assert "n = 16" in result.out
+    assert "99%" in result.out
+    assert f"report: {tmp_path / 'run' / 'report.html'}" in result.out
+    assert "<html" in (tmp_path / "run" / "report.html").read_text()
+    run = Run.open(tmp_path / "run")
+    assert list(run.arms) == ["greedy", "target"]
+    assert {r["n"] for r in run.estimates() if r["arm"] == "target" and r["query_id"]} == {16}
+    assert all(len(row["token_ids"]) <= 4 for row in completions(run.arms["target"]))
+
+
+def test_json_is_one_document_and_progress_is_silent(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    result = done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, "--json")
+    assert result.err == ""
+    assert result.json["run"] == str(out)
+    assert Path(result.json["report"]).is_file()
+    (leak,) = estimates(
+        result, arm="target", estimand="leak probability", query_id="mine/0001"
+    )
+    assert leak["lower"] <= leak["value"] <= leak["upper"]
+    assert (leak["n"], leak["confidence"], leak["side"]) == (16, 0.99, "both")
+
+
+def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
+    questions = Run.open(finished).record["settings"]["benchmark"]
+    out = tmp_path / "run"
+    drawn = done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
+    assert "target: 32 draws" in drawn.out
+    assert not (out / "estimates.parquet").exists()
+    assert done("score", out, "--json").json["scorers"] == ["keyword", "rouge-l-recall"]
+    result = done("bound", out, "--json")
+    assert result.json["estimates"] == Run.open(finished).estimates()
+    assert done("sample", model, "--benchmark", questions, "--out", out, *SMALL, "--json").json == {
+        name: {"draws": arm.usage.draws, "forwards": arm.usage.forwards}
+        for name, arm in Run.open(out).arms.items()
+    }
+
+
+def test_a_finished_command_runs_again_without_sampling(
+    run: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Run.open(run)
+    monkeypatch.setattr("residua.engines.hf.Forest", no_model)
+    questions = before.record["settings"]["benchmark"]
+    done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
+    assert Run.open(run).estimates() == before.estimates()
+
+
+def test_a_stopped_command_goes_on_where_it_was(
+    finished: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = Run.open(finished).record["settings"]["benchmark"]
+    command = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "run", *SMALL)
+    write_part = Arm.write_part
+
+    def stops(arm: Arm, *args: Any) -> None:
+        if arm.name == "target":
+            raise KeyboardInterrupt
+        write_part(arm, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Arm, "write_part", stops)
+        stopped = residua(*command)
+    assert stopped.status == 3
+    assert "Run the same command again" in stopped.err
+    assert residua("score", tmp_path / "run").status == 3
+    assert "lacks 1 of 1 parts" in residua("bound", tmp_path / "run").err
+    asked: list[str] = []
+    monkeypatch.setattr(
+        Arm, "write_part", lambda arm, *args: (asked.append(arm.name), write_part(arm, *args))
+    )
+    done(*command)
+    assert asked == ["target"]
+    assert Run.open(tmp_path / "run").estimates() == Run.open(finished).estimates()
+
+
+def test_other_scorers_and_confidence_need_no_model(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("residua.evaluation.open_engine", no_model)
+    done("score", run, "--scorer", "contains", "--scorer", "rouge-l-recall>=0.5")
+    narrow = done("bound", run, "--scorer", "contains", "--confidence", 0.9, "--json")
+    assert {r["scorer"] for r in narrow.json["estimates"]} == {"contains"}
+    wide = done("bound", run, "--scorer", "contains", "--confidence", 0.999, "--json")
+    of = {"arm": "target", "estimand": "leak probability"}
+    for a, b in zip(estimates(narrow, **of), estimates(wide, **of), strict=True):
+        assert (a["confidence"], b["confidence"]) == (0.9, 0.999)
+        assert b["upper"] > a["upper"]
+        assert a["value"] == b["value"]
+
+
+def test_control_model_and_control_run_give_an_excess(
+    model: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    how = ("--benchmark", questions, *SMALL)
+    both = done(
+        "evaluate", model, *how, "--out", tmp_path / "both", "--control", control, "--json"
+    )
+    done("evaluate", control, *how, "--out", tmp_path / "control")
+    beside = ("--out", tmp_path / "run", "--control", tmp_path / "control")
+    one = done("evaluate", model, *how, *beside, "--json")
+    for result in (both, one):
+        assert len(estimates(result, arm="target", estimand="excess leak probability")) == 2
+        assert len(estimates(result, arm="control-greedy", estimand="greedy score")) == 4
+    assert estimates(both, arm="target") == estimates(both, arm="target")
+    run, theirs = Run.open(tmp_path / "run"), Run.open(tmp_path / "control")
+    assert completions(run.arms["control"]) == completions(theirs.arms["target"])
+    assert completions(run.arms["control-greedy"]) == completions(theirs.arms["greedy"])
+    again = done("evaluate", model, *how, *beside, "--json")
+    assert again.json == one.json
+
+
+def test_lists_of_temperatures_and_top_p_run_every_cell(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    cells = ("--temperature", "0.5,1", "--top-p", "0.8,1")
+    out = tmp_path / "run"
+    result = done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, *cells)
+    names = [f"target T={t}{p}" for t in ("0.5", "1") for p in (" top-p=0.8", "")]
+    assert list(Run.open(out).arms) == ["greedy", *names]
+    assert all(name in result.out for name in names)
+
+
+def test_a_greedy_cell_is_exact_and_has_no_excess(
+    model: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL, "--control", control)
+    result = done("evaluate", model, *how, "--temperature", "0,1", "--json")
+    greedy = estimates(result, arm="target greedy")
+    assert {r["estimand"] for r in greedy} == {"greedy score"}
+    assert all(r["lower"] == r["value"] == r["upper"] for r in greedy)
+    assert estimates(result, arm="target T=1", estimand="excess leak probability")
+
+
+def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path) -> None:
+    how = ("--benchmark", questions, "--out", tmp_path / "run", "-n", 1, "--max-new-tokens", 1)
+    rows = done("evaluate", model, *how, "--json").json["estimates"]
+    widths = [r["upper"] - r["lower"] for r in rows if r["estimand"] == "leak probability"]
+    assert min(widths) > 0.9  # one draw says next to nothing
+    assert not any(math.isnan(r[k]) for r in rows for k in ("value", "lower", "upper"))
+
+
+def test_like_repeats_what_is_not_said(
+    finished: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    said = ("--temperature", "0.7", "--scorer", "contains", "--control", finished, "--seed", 5)
+    how = ("--benchmark", questions, *SMALL, *said[:4], *said[6:])
+    done("evaluate", control, *how, "--out", first)
+    done("evaluate", control, "--like", first, "--out", second, "--seed", 6)
+    a, b = Run.open(first).arms["target"], Run.open(second).arms["target"]
+    assert (a.decoding, a.plan) == (b.decoding, b.plan)
+    assert (a.spec["seed"], b.spec["seed"]) == (5, 6)
+    assert {r["scorer"] for r in Run.open(second).estimates()} == {"contains"}
+    assert Run.open(second).record["settings"] == Run.open(first).record["settings"] | {"seed": 6}
+
+
+def test_like_brings_the_control_along(
+    finished: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    how = ("--benchmark", questions, *SMALL, "--control", finished)
+    done("evaluate", control, *how, "--out", tmp_path / "a")
+    done("evaluate", control, "--like", tmp_path / "a", "--out", tmp_path / "b")
+    assert set(Run.open(tmp_path / "b").arms) == {"greedy", "target", "control", "control-greedy"}
+
+
+def test_a_dry_run_says_the_cost_and_stores_nothing(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    how = ("evaluate", model, "--benchmark", questions, "--dry-run", "-n", 1000)
+    shown = done(*how, "--max-new-tokens", 4, "--temperature", "0.5,1", "--out", tmp_path / "run")
+    assert "2 questions, 2 decodings, 4,000 draws" in shown.out
+    assert "minutes" in shown.out
+    cost = done(*how, "--max-new-tokens", 4, "--json").json  # and needs no --out
+    assert cost["draws"] == 2000
+    assert cost["tokens"] <= 8000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path: Path) -> None:
+    page = tmp_path / "pages" / "both.html"
+    shown = done("report", run, finished, "--out", page)
+    assert shown.out.count("keyword on csv:") == 2
+    assert page.is_file()
+    told = done("report", run, finished, "--out", page, "--json").json
+    assert told["report"] == str(page)
+    assert [r["run"] for r in told["runs"]] == [str(run), str(finished)]
+    assert told["runs"][0]["estimates"] == Run.open(run).estimates()
+    (run / "report.html").unlink()
+    done("report", run, "--redact")
+    assert "Ann" not in (run / "report.html").read_text()
+
+
+def test_plan_answers_in_words_and_json() -> None:
+    assert "23,026 draws" in done("plan", "--epsilon", 0.01).out
+    told = done("plan", "--epsilon", 0.05, "--clean", 0.02, "--side", "both", "--json").json
+    assert told == {"confidence": 0.99, "epsilon": 1060, "clean": 228}
+
+
+def test_progress_lines_have_rate_and_time_left(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_QUIET_SECONDS", 0)
+    out = tmp_path / "run"
+    lines = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
+    target = [line for line in lines if line.startswith("sampling target: ")]
+    assert target[0] == "sampling target: 0/32 draws"
+    assert "16/32 draws" in target[1]
+    assert "draws/s" in target[1]
+    assert target[1].endswith(" s left")
+    assert "32/32 draws" in target[2]
+    assert len(target) == 3  # nothing twice
+
+
+def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(100))
+    monkeypatch.setattr(console.time, "monotonic", lambda: float(next(seconds)))
+    said: list[str] = []
+    monkeypatch.setattr(console.click, "echo", lambda text, err: said.append(text))
+    with console.progress_bar() as progress:
+        for done_so_far in range(11):
+            progress("working", done_so_far, 10, "steps")
+    counts = [line.split()[1] for line in said]
+    assert counts[0] == "0/10"
+    assert counts[-1] == "10/10"
+    assert 2 < len(counts) < 8
+    assert all(" steps/s" in line for line in said[1:])
+    assert all(line.endswith(" s left") for line in said[1:-1])
+
+
+def test_a_terminal_gets_a_live_bar(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("io.StringIO.isatty", lambda self: True, raising=False)
+    out = tmp_path / "run"
+    err = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err
+    assert "sampling target" in err
+    assert "32/32 draws" in err
+
+
+def test_durations_as_a_person_says_them() -> None:
+    said = [console.duration(s) for s in (0.4, 59, 61, 3599.6, 3600, 90_000)]
+    assert said == ["0 s", "59 s", "1 min 01 s", "60 min 00 s", "1 h 00 min", "25 h 00 min"]
+
+
+def test_settings_of_the_run_are_kept_with_it(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    settings = record["settings"]
+    assert settings["n"] == 16
+    assert settings["temperature"] == [1.0]
+    assert settings["scorers"] == ["keyword", "rouge-l-recall"]
+    assert record["arms"][sampling.TARGET]["model"].endswith("model")
