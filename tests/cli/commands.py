@@ -10,6 +10,7 @@ from typing import Any
 
 from residua.cli import group, run
 
+StandardError = io.StringIO  # a test may put a terminal here
 SMALL = ("-n", 16, "--max-new-tokens", 4)
 
 
@@ -29,7 +30,7 @@ class Result:
 
 def residua(*arguments: object) -> Result:
     """`residua ARGUMENTS`; an error that is not one of ours passes through to the test."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.StringIO(), StandardError()
     with redirect_stdout(out), redirect_stderr(err):
         status = run(lambda: group([str(a) for a in arguments], standalone_mode=False))
     return Result(status, out.getvalue(), err.getvalue())

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from commands import SMALL, done
+
 from tiny import tiny_model_folder
 
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import SMALL, Result, done, residua
+
 from residua.cli import console
-from residua.evaluation import sample as sampling
 from residua.store import Arm, Run
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
@@ -32,7 +32,7 @@ def completions(arm: Arm) -> list[dict[str, Any]]:
 
 def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Path) -> None:
     result = done("evaluate", model, *FICTITIOUS, "--out", tmp_path / "run")
-    assert "keyword on fictitious" in result.out
+    assert "keyword:require=all on fictitious" in result.out
     assert "n = 16" in result.out
     assert "99%" in result.out
     assert f"report: {tmp_path / 'run' / 'report.html'}" in result.out
@@ -51,9 +51,7 @@ def test_json_is_one_document_and_progress_is_silent(
     assert result.err == ""
     assert result.json["run"] == str(out)
     assert Path(result.json["report"]).is_file()
-    (leak,) = estimates(
-        result, arm="target", estimand="leak probability", query_id="mine/0001"
-    )
+    (leak,) = estimates(result, arm="target", estimand="leak probability", query_id="mine/0001")
     assert leak["lower"] <= leak["value"] <= leak["upper"]
     assert (leak["n"], leak["confidence"], leak["side"]) == (16, 0.99, "both")
 
@@ -130,9 +128,7 @@ def test_control_model_and_control_run_give_an_excess(
     model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:
     how = ("--benchmark", questions, *SMALL)
-    both = done(
-        "evaluate", model, *how, "--out", tmp_path / "both", "--control", control, "--json"
-    )
+    both = done("evaluate", model, *how, "--out", tmp_path / "both", "--control", control, "--json")
     done("evaluate", control, *how, "--out", tmp_path / "control")
     beside = ("--out", tmp_path / "run", "--control", tmp_path / "control")
     one = done("evaluate", model, *how, *beside, "--json")
@@ -169,6 +165,14 @@ def test_a_greedy_cell_is_exact_and_has_no_excess(
     assert estimates(result, arm="target T=1", estimand="excess leak probability")
 
 
+def test_greedy_alone_is_shown(model: Path, questions: Path, tmp_path: Path) -> None:
+    how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL, "--temperature", 0)
+    shown = done("evaluate", model, *how).out
+    assert "n = 1\n" in "\n".join(line.rstrip() + "\n" for line in shown.splitlines())
+    assert "target" in shown
+    assert "incomplete" not in shown
+
+
 def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path) -> None:
     how = ("--benchmark", questions, "--out", tmp_path / "run", "-n", 1, "--max-new-tokens", 1)
     rows = done("evaluate", model, *how, "--json").json["estimates"]
@@ -178,27 +182,20 @@ def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path)
 
 
 def test_like_repeats_what_is_not_said(
-    finished: Path, control: Path, questions: Path, tmp_path: Path
+    model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    said = ("--temperature", "0.7", "--scorer", "contains", "--control", finished, "--seed", 5)
-    how = ("--benchmark", questions, *SMALL, *said[:4], *said[6:])
-    done("evaluate", control, *how, "--out", first)
+    how = ("--temperature", "0.7", "--scorer", "contains", "--control", control, "--stop", "sea")
+    done("evaluate", model, "--benchmark", questions, *SMALL, *how, "--out", first)
     done("evaluate", control, "--like", first, "--out", second, "--seed", 6)
-    a, b = Run.open(first).arms["target"], Run.open(second).arms["target"]
-    assert (a.decoding, a.plan) == (b.decoding, b.plan)
-    assert (a.spec["seed"], b.spec["seed"]) == (5, 6)
-    assert {r["scorer"] for r in Run.open(second).estimates()} == {"contains"}
-    assert Run.open(second).record["settings"] == Run.open(first).record["settings"] | {"seed": 6}
-
-
-def test_like_brings_the_control_along(
-    finished: Path, control: Path, questions: Path, tmp_path: Path
-) -> None:
-    how = ("--benchmark", questions, *SMALL, "--control", finished)
-    done("evaluate", control, *how, "--out", tmp_path / "a")
-    done("evaluate", control, "--like", tmp_path / "a", "--out", tmp_path / "b")
-    assert set(Run.open(tmp_path / "b").arms) == {"greedy", "target", "control", "control-greedy"}
+    a, b = Run.open(first), Run.open(second)
+    assert b.record["settings"] == a.record["settings"] | {"seed": 6}
+    assert list(b.arms) == list(a.arms)
+    for name in ("greedy", "target"):
+        assert b.arms[name].decoding == a.arms[name].decoding
+        assert b.arms[name].plan == a.arms[name].plan
+    assert b.arms["target"].spec["seed"] == 6
+    assert {r["scorer"] for r in b.estimates()} == {"contains"}
 
 
 def test_a_dry_run_says_the_cost_and_stores_nothing(
@@ -265,10 +262,15 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(line.endswith(" s left") for line in said[1:-1])
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def test_a_terminal_gets_a_live_bar(
     model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("io.StringIO.isatty", lambda self: True, raising=False)
+    monkeypatch.setattr("commands.StandardError", Terminal)
     out = tmp_path / "run"
     err = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err
     assert "sampling target" in err
@@ -276,8 +278,8 @@ def test_a_terminal_gets_a_live_bar(
 
 
 def test_durations_as_a_person_says_them() -> None:
-    said = [console.duration(s) for s in (0.4, 59, 61, 3599.6, 3600, 90_000)]
-    assert said == ["0 s", "59 s", "1 min 01 s", "60 min 00 s", "1 h 00 min", "25 h 00 min"]
+    said = [console.duration(s) for s in (0.4, 59, 61, 3599, 3600, 90_000)]
+    assert said == ["0 s", "59 s", "1 min 01 s", "59 min 59 s", "1 h 00 min", "25 h 00 min"]
 
 
 def test_settings_of_the_run_are_kept_with_it(finished: Path) -> None:
@@ -286,4 +288,4 @@ def test_settings_of_the_run_are_kept_with_it(finished: Path) -> None:
     assert settings["n"] == 16
     assert settings["temperature"] == [1.0]
     assert settings["scorers"] == ["keyword", "rouge-l-recall"]
-    assert record["arms"][sampling.TARGET]["model"].endswith("model")
+    assert record["arms"]["target"]["model"].endswith("model")

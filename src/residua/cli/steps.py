@@ -52,7 +52,11 @@ def bound(run: Path, scorers: tuple[str, ...], confidence: float, as_json: bool)
 
 @click.command()
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.option("--out", type=click.Path(path_type=Path), help="[default: report.html in the run]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="[default: report.html in the run]",
+)
 @click.option("--redact", is_flag=True, help="Leave out answers, keywords and completions.")
 @opt.as_json
 def report(runs: tuple[Path, ...], out: Path | None, redact: bool, as_json: bool) -> None:
@@ -110,16 +114,21 @@ def plan(
 
 
 def show(run: Any, as_json: bool) -> None:
-    """Write the report of a run, and print its tables, or its estimates as JSON."""
+    """Write the report of a run, and print its tables, or its estimates as JSON.
+
+    A run in which no question could be sampled has nothing to report.
+    """
     from residua.report import write_report
 
-    path = write_report({run.path.name: run}, run.path / "report.html")
+    estimates, path = run.estimates(), None
+    if estimates:
+        path = str(write_report({run.path.name: run}, run.path / "report.html"))
     if as_json:
-        estimates = run.estimates()
-        print_json({"run": str(run.path), "report": str(path), "estimates": estimates})
+        print_json({"run": str(run.path), "report": path, "estimates": estimates})
         return
     print_tables(run)
-    click.echo(f"report: {path}")
+    if path:
+        click.echo(f"report: {path}")
 
 
 def print_tables(run: Any) -> None:

@@ -26,37 +26,38 @@ class Table:
 
 
 def summary(run: Run) -> list[Table]:
-    """One table a scorer; a row for each sampled arm, with its greedy answers beside it."""
+    """One table a scorer; a row for each arm, with the model's greedy answers beside it."""
     estimates = run.estimates()
     scorers = dict.fromkeys(row["scorer"] for row in estimates)
     return [_table(run, name, [r for r in estimates if r["scorer"] == name]) for name in scorers]
 
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
-    sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy]
-    sampled.sort(key=lambda arm: arm.name.startswith(CONTROL))
+    shown = [arm for arm in run.arms.values() if arm.name not in (GREEDY, CONTROL_GREEDY)]
+    shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
     confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
     k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k"), default=SHOWN_K)
     k = min(SHOWN_K, int(k))
     columns = ("arm", "decoding", "greedy", "mean", "worst question", f"leak@{k}", "max sd", "ED")
     body = []
-    for arm in sampled:
+    for arm in shown:
         mine = [r for r in rows if r["arm"] == arm.name]
         beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
         greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
+        absent = DASH if arm.decoding.greedy else "incomplete"
         body.append(
             (
                 arm.name,
                 arm.decoding.name,
                 _mean([r["value"] for r in greedy]),
-                _interval(_of_all(mine, "mean over")),
-                _interval(_of_all(mine, "worst")),
+                _interval(_of_all(mine, "mean over"), absent),
+                _interval(_of_all(mine, "worst"), absent),
                 _mean([r["value"] for r in mine if _is(r, "leak@k", k)]),
                 _most([r["value"] for r in mine if _is(r, "standard deviation")]),
                 _mean([r["value"] for r in mine if _is(r, "mean + ")]),
             )
         )
-    n = max((arm.plan.n for arm in sampled), default=0)
+    n = max(arm.plan.n for arm in shown)
     title = (
         f"{scorer} on {run.record['benchmark']['name']}, {len(run.queries)} questions, n = {n:,}"
     )
@@ -77,9 +78,9 @@ def _of_all(rows: Rows, target: str) -> dict[str, Any] | None:
     return next((r for r in rows if r["query_id"] is None and target in r["target"]), None)
 
 
-def _interval(row: dict[str, Any] | None) -> str:
+def _interval(row: dict[str, Any] | None, absent: str) -> str:
     if row is None:
-        return "incomplete"
+        return absent
     return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
 

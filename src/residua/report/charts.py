@@ -58,7 +58,7 @@ def style_of(index: int) -> str:
 def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
     """An interval and a greedy dot a question, from left to right in the order given."""
     slot = 1 / max(len(marks), 1)
-    body = (_question_mark(mark, (i + 0.5) * slot, slot) for i, mark in enumerate(marks))
+    body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
     return _svg(axes, [_tag("g", *body, class_=style)])
 
 
@@ -83,25 +83,25 @@ def histogram_chart(
     return _svg(axes, [_tag("g", *body, class_=style)])
 
 
-def _question_mark(mark: Mark, centre: float, slot: float) -> Markup:
+def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Markup:
     room = slot * (WIDTH - LEFT - RIGHT)
     half = min(room * 0.32, 7.0)
     x = _x(centre)
     parts = [_tag("title", mark.title)]
     if mark.control is not None:
-        parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside"))
-    parts.append(_bar(mark.bound, x, half, "bar"))
+        parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside", scale))
+    parts.append(_bar(mark.bound, x, half, "bar", scale))
     if mark.bound.value is not None:
-        y = _y(mark.bound.value)
+        y = _y(mark.bound.value / scale)
         parts.append(_tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
         radius = f"{min(max(half, 1.4), 3.6):.1f}"
-        parts.append(_tag("circle", cx=x, cy=_y(mark.greedy), r=radius, class_="dot"))
+        parts.append(_tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
     return _tag("g", *parts, data_question=mark.anchor)
 
 
-def _bar(bound: Bound, x: float, half: float, kind: str) -> Markup:
-    top, bottom = _y(bound.upper), _y(bound.lower)
+def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:
+    top, bottom = _y(bound.upper / scale), _y(bound.lower / scale)
     return _tag(
         "rect",
         x=f"{x - half:.1f}",

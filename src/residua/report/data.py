@@ -35,6 +35,11 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
     tables = {label: _Estimates(run.estimates()) for label, run in runs.items()}
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
+        if not tables[label].scorers:
+            raise InputError(
+                f"run {label!r} has no estimates: none of its questions could be sampled. "
+                "Run the command that made it again."
+            )
         _require_equal(label, first_label, "asked", *(_asked(r) for r in (run, first)))
         for what in ("scorers", "confidence"):
             values = (getattr(tables[x], what) for x in (label, first_label))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -39,27 +39,35 @@ def greedy_figures(view: View, scorer: ScorerView) -> list[Figure]:
     """A chart a model: every question's greedy score against the bounds on its leakage."""
     controls = {model.label: model for model in view.models}
     return [
-        Figure(
-            model.label,
-            questions_chart(
-                Axes(
-                    title=f"{model.label}: greedy score against the distribution, {scorer.name}",
-                    description=(
-                        f"For each of {len(view.questions)} questions, sorted by "
-                        f"{quantity(scorer)}, a bar between the {percent(view.confidence)} bounds "
-                        "and a dot at the greedy answer's score. The table of every question "
-                        "holds the same figures."
-                    ),
-                    x_label=f"questions, sorted by {quantity(scorer)}",
-                    y_label=quantity(scorer),
-                ),
-                _marks(view, model, scorer, controls.get(model.control or "")),
-                style_of(i),
-            ),
-            style_of(i),
-        )
+        _greedy_figure(view, model, scorer, controls.get(model.control or ""), style_of(i))
         for i, model in enumerate(view.models)
     ]
+
+
+def _greedy_figure(
+    view: View, model: Model, scorer: ScorerView, control: Model | None, style: str
+) -> Figure:
+    marks = _marks(view, model, scorer, control)
+    axes = Axes(
+        title=f"{model.label}: greedy score against the distribution, {scorer.name}",
+        description=(
+            f"For each of {len(view.questions)} questions, sorted by {quantity(scorer)}, a bar "
+            f"between the {percent(view.confidence)} bounds and a dot at the greedy answer's "
+            "score. The table of every question holds the same figures."
+        ),
+        x_label=f"questions, sorted by {quantity(scorer)}",
+        y_label=quantity(scorer),
+        top=_scale(marks),
+    )
+    zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
+    return Figure(f"{model.label}{zoomed}", questions_chart(axes, marks, style), style)
+
+
+def _scale(marks: Sequence[Mark]) -> float:
+    """The least round height that shows every bar and dot."""
+    bounds = [b for mark in marks for b in (mark.bound, mark.control) if b is not None]
+    highest = max([b.upper for b in bounds] + [mark.greedy or 0.0 for mark in marks], default=1.0)
+    return next((top for top in (0.02, 0.04, 0.1, 0.2, 0.4) if highest <= top), 1.0)
 
 
 def repeated_figure(view: View, scorer: ScorerView) -> Figure:

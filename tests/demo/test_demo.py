@@ -1,0 +1,94 @@
+"""The demo shows the finding, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from residua.cli import group, run
+from residua.demo import LABELS, run_demo
+from residua.demo.finding import Finding
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A demo that was stopped after its first evaluation, and then finished."""
+    out = tmp_path_factory.mktemp("demo") / "run"
+
+    class Stop(Exception):
+        pass
+
+    def stop(phase: str, done: float, total: float, unit: str = "") -> None:
+        if phase == "full: sampling target" and done:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_demo(out, progress=stop)
+    return out
+
+
+@pytest.mark.slow
+def test_the_demo_shows_the_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    made = run_demo(folder)
+    redone = [
+        p for p, at in kept.items() if p.suffix == ".safetensors" and p.stat().st_mtime_ns != at
+    ]
+    assert redone == []
+
+    finding = made.finding
+    assert finding.questions >= 20
+    assert finding.greedy_leaks["full"] == finding.questions
+    assert finding.greedy_leaks["NPO"] <= 1
+    assert finding.question is not None
+    assert finding.lower > finding.upper
+    assert finding.worst["NPO + entropy"] <= finding.worst["NPO"] / 3
+    assert finding.shown
+    for label in ("NPO", "NPO + entropy"):
+        assert finding.recall[label] >= 0.8 * finding.recall["full"]
+
+    assert tuple(made.runs) == LABELS
+    (results, phases) = made.tables
+    assert [row[0] for row in results.rows] == list(LABELS)
+    assert phases.rows[-1][0] == "all"
+    page = made.report.read_text(encoding="utf-8")
+    for question in made.runs["NPO"].prompts:
+        assert question.question in page
+
+    assert run(lambda: group(["demo", "--out", str(folder), "--json"], standalone_mode=False)) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["finding"] == {**dataclasses.asdict(finding), "shown": True}
+
+
+BASE = Finding(
+    greedy_leaks={"full": 24, "NPO": 1},
+    mean={},
+    worst={"NPO": 0.09, "NPO + entropy": 0.03},
+    recall={"full": 1.0, "NPO": 0.9, "NPO + entropy": 0.95},
+    questions=24,
+    question="q",
+    lower=0.05,
+    upper=0.01,
+)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"greedy_leaks": {"full": 24, "NPO": 2}},
+        {"question": None},
+        {"worst": {"NPO": 0.09, "NPO + entropy": 0.031}},
+    ],
+    ids=lambda c: next(iter(c)),
+)
+def test_each_part_of_the_finding_is_needed(changed: dict[str, object]) -> None:
+    assert BASE.shown
+    assert not dataclasses.replace(BASE, **changed).shown  # type: ignore[arg-type]
+
+
+def test_sentences_say_what_was_not_found() -> None:
+    assert "at least 0.050" in BASE.sentences()[1]
+    assert "No question" in dataclasses.replace(BASE, question=None).sentences()[1]
