@@ -128,7 +128,9 @@ def main() -> None:
         f"{len(texts):,} pairs, {length:.0f} words a text, {distinct:,} distinct words; "
         f"all values equal; medians of {options.rounds} rounds\n"
     )
-    print("| implementation | CPU s | wall s | CPU µs a pair | ratio (CPU) |\n|---|---|---|---|---|")
+    print(
+        "| implementation | CPU s | wall s | CPU µs a pair | ratio (CPU) |\n|---|---|---|---|---|"
+    )
     rows = []
     for name, (processor, wall) in seconds.items():
         ratio = seconds["rouge-score"][0] / processor

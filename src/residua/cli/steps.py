@@ -135,7 +135,7 @@ def print_tables(run: Any) -> None:
     """The notes of a run on standard error, its tables on standard output."""
     from residua.evaluation import summary
 
-    for note in run.notes:
+    for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
         click.echo(f"note: {note}", err=True)
     for table in summary(run):
         print_table(table.title, table.columns, table.rows)
