@@ -65,12 +65,11 @@ def plan_arm(run: Run, job: Job, plan: Plan, seed: int) -> Arm:
 
     A greedy decoding has one completion, so one draw of it is drawn.
     """
-    plan = Plan.of(1) if job.decoding.greedy else plan
     spec = {
         "model": job.model,
         "fingerprint": job.engine.fingerprint,
         "decoding": job.decoding.to_dict(),
-        "plan": plan.to_dict(),
+        "plan": (Plan.of(1) if job.decoding.greedy else plan).to_dict(),
         "seed": seed,
         "stopping": "fixed n",
         "looks": [{"n": plan.n, "alpha": "all"}],

@@ -91,10 +91,11 @@ class _Rows:
         return len(self.query)
 
     def take(self, rows: Ints) -> _Rows:
-        """These rows, in ascending order, with their draws."""
+        """These rows, in this order, with their draws."""
         position = np.full(len(self), -1)
         position[rows] = np.arange(len(rows))
-        mine = position[self.row] >= 0
+        draws = np.flatnonzero(position[self.row] >= 0)
+        draws = draws[np.argsort(position[self.row[draws]], kind="stable")]
         return _Rows(
             query=self.query[rows],
             parent=self.parent[rows],
@@ -103,14 +104,14 @@ class _Rows:
             logprob=self.logprob[rows],
             model_logprob=self.model_logprob[rows],
             p_max_sum=self.p_max_sum[rows],
-            row=position[self.row[mine]],
-            chunk=self.chunk[mine],
-            count=self.count[mine],
+            row=position[self.row[draws]],
+            chunk=self.chunk[draws],
+            count=self.count[draws],
         )
 
     @staticmethod
     def join(parts: Sequence[_Rows]) -> _Rows:
-        """All rows of several, regrouped by query."""
+        """All rows of several, one after the other."""
         shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
         return _Rows(
             query=np.concatenate([p.query for p in parts]),
@@ -167,7 +168,8 @@ class Forest:
             while waiting and sum(map(len, live)) < self._rows:
                 number = waiting.pop()
                 live.append(self._admit(number, roots[number]))
-            frontier = _by_query(_Rows.join(live))
+            frontier = _Rows.join(live)
+            frontier = frontier.take(np.argsort(frontier.query, kind="stable"))
             chosen = self._choose(frontier)
             live = [frontier.take(np.flatnonzero(~chosen))]
             live += self._advance(frontier.take(np.flatnonzero(chosen)))
@@ -299,13 +301,3 @@ class Forest:
         broken = np.isin(rows.query, list(self._broken))
         self._model.release(np.unique(rows.parent[broken]))
         return rows.take(np.flatnonzero(~broken))
-
-
-def _by_query(rows: _Rows) -> _Rows:
-    """The same rows, those of one query together, in order of admission."""
-    order = np.argsort(rows.query, kind="stable")
-    if np.array_equal(order, np.arange(len(rows))):
-        return rows
-    return _Rows.join(
-        [rows.take(np.sort(order[rows.query[order] == q])) for q in np.unique(rows.query)]
-    )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLANK = ord(" ")
-_LETTERS = (string.ascii_lowercase + string.digits).encode()
-_BLANKED = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
+_LETTERS = string.ascii_letters + string.digits
+_PLAIN = bytes(ord(chr(i).lower()) if chr(i) in _LETTERS else _BLANK for i in range(256))
 _FULL = 2**20  # words remembered: some 200 MB
 
 
@@ -54,10 +54,10 @@ def rouge_l(texts: Sequence[str], reference: str) -> RougeL:
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
             "none. Use the scorer `contains` or `keyword` for this language."
         )
-    target, *spelt = _spell([reference, *texts])
-    common = cdist([target], spelt, scorer=LCSseq.similarity, dtype=np.int32)[0]
-    precision = common / np.maximum([len(spelling) for spelling in spelt], 1)
-    recall = common / len(target)
+    spelt, lengths = _spell([reference, *texts])
+    common = cdist(spelt[:1], spelt[1:], scorer=LCSseq.similarity, dtype=np.int32)[0]
+    precision = common / np.maximum(lengths[1:], 1)
+    recall = common / lengths[0]
     f1 = 2 * precision * recall / np.where(common > 0, precision + recall, 1)
     return RougeL(precision, recall, f1)
 
@@ -86,26 +86,29 @@ class _Stems(dict[str, int]):
 _stems = cache(_Stems)
 
 
-def _spell(texts: Sequence[str]) -> list[str]:
-    """Each text with one character a word: its stem's, or NUL if the first text lacks it."""
+def _spell(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Each text with one character a word, and their numbers of words.
+
+    The character stands for the word's stem; it is NUL if the first text has no such stem.
+    """
     import numpy as np
 
     if len(_stems()) >= _FULL:
         _stems.cache_clear()
     words, bounds = _words(texts)
     distinct = words.dictionary.to_numpy(zero_copy_only=False)
-    stems = np.fromiter(map(_stems().__getitem__, distinct), np.int64, len(distinct))
+    stems = np.fromiter(map(_stems().__getitem__, distinct), np.int32, len(distinct))
     stem_at = stems.take(words.indices)
-    sought = np.unique(stem_at[: bounds[0]])
-    # Few distinct characters, the first ones: strings of one byte a character where possible.
+    sought = np.unique(stem_at[: bounds[1]])
+    # The first characters there are: rapidfuzz is fastest where a character is one byte.
     characters = np.zeros(stems.max() + 1, "<u4")
     characters[sought] = np.arange(1, len(sought) + 1)
     spelt = characters.take(stem_at).tobytes().decode("utf-32-le", "surrogatepass")
-    return [spelt[start:end] for start, end in pairwise([0, *bounds.tolist()])]
+    return [spelt[start:end] for start, end in pairwise(bounds.tolist())], np.diff(bounds)
 
 
 def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
-    """The words of all texts in a row, and how many of them stand before the end of each text.
+    """The words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
 
     ROUGE's words are runs of ASCII letters and digits of the text in lower case; here each still
     has the blanks before it, so that it is a slice of the joined texts.
@@ -113,11 +116,15 @@ def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]
     import numpy as np
     import pyarrow as pa
 
-    plain = [text.lower().encode("utf-8", "replace") for text in texts]
-    joined = b" ".join([b"", *plain, b""]).translate(_BLANKED)
+    # Lower case first: it turns two characters, \u0130 and \u212a, into ASCII letters.
+    plain = [
+        text if text.isascii() else text.lower().encode("ascii", "replace").decode()
+        for text in texts
+    ]
+    joined = " ".join(["", *plain, ""]).encode().translate(_PLAIN)
     blank = np.frombuffer(joined, np.uint8) == _BLANK
-    ends = np.flatnonzero(blank[1:] > blank[:-1]) + 1
-    slices = [None, pa.py_buffer(np.append(0, ends)), pa.py_buffer(joined)]
-    words = pa.Array.from_buffers(pa.large_string(), len(ends), slices).dictionary_encode()
-    text_ends = np.cumsum([len(text) + 1 for text in plain])
-    return words, np.searchsorted(ends, text_ends, side="right")
+    ends = np.append(0, np.flatnonzero(blank[1:] > blank[:-1]) + 1)
+    slices = [None, pa.py_buffer(ends), pa.py_buffer(joined)]
+    words = pa.Array.from_buffers(pa.large_string(), len(ends) - 1, slices).dictionary_encode()
+    text_ends = np.cumsum([0, *map(len, plain)]) + np.arange(len(plain) + 1)
+    return words, np.searchsorted(ends[1:], text_ends, side="right")
