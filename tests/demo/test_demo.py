@@ -18,14 +18,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A demo that was stopped after its first evaluation, and then finished."""
     out = tmp_path_factory.mktemp("demo") / "run"
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(phase: str, done: float, total: float, unit: str = "") -> None:
         if phase == "full: sampling target" and done:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         run_demo(out, progress=stop)
     return out
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import tiny_model_folder
 
 from residua.engines import Prompting
 from residua.engines.hf import TransformersEngine
 from residua.engines.prefix_cache import CachedModel
 from residua.types import Decoding, Draws, Query, Sample
+from tiny import tiny_model_folder
 
 pytestmark = [
     pytest.mark.gpu,

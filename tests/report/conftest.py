@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from canned_runs import benchmark, make_run
+
 from residua.store import Run
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-
 from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
+
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import evaluate
 from residua.report import Table, write_report

@@ -6,8 +6,8 @@ from math import log
 from pathlib import Path
 
 import pytest
-
 from canned_runs import SCORERS, CannedEngine, benchmark, laws
+
 from residua.evaluation import sample, score_run, scorers_for
 from residua.evaluation.score import slug
 from residua.report.texts import (

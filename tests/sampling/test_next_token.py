@@ -119,6 +119,26 @@ def test_extreme_uniforms_never_draw_an_impossible_token(u: float) -> None:
                 assert p[picks.tokens[0]] > 0
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_uniforms_at_the_seams_of_blocks_draw_a_neighbour(seed: int) -> None:
+    """Sums of a block and running sums round differently; no draw may fall between them."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(8 * 256, 0.05))
+    p.reshape(8, 256)[:, :3] = 0
+    p.reshape(8, 256)[:, -3:] = 0
+    p /= p.sum()
+    seams = np.cumsum(p.reshape(8, 256).sum(axis=1))[:-1]
+    u = np.clip([s + i * 2.0**-54 for s in seams for i in range(-12, 13)], 0, 1 - 2**-53)
+    with np.errstate(divide="ignore"):
+        logits = torch.from_numpy(np.log(p))[None]
+    zeros = np.zeros(len(u), np.int64)
+    tokens = pick(logits, Decoding(), zeros, u, (np.zeros(1), np.ones(1, np.int64))).tokens
+    assert (p[tokens] > 0).all()
+    upto = np.cumsum(p)
+    assert (u > upto[tokens] - p[tokens] - 1e-12).all()
+    assert (u < upto[tokens] + 1e-12).all()
+
+
 def test_float32_logits_are_summed_in_float64() -> None:
     size = 128_000
     logits = torch.zeros(1, size, dtype=torch.float32)
@@ -140,6 +160,11 @@ def test_adaptive_temperature_switches_strictly_above_the_threshold() -> None:
     assert np.isclose(picks.logprob[1], np.log(0.2))
     at = pick(logits, Decoding(adaptive_temperature=1.0), rows, u, confidence)
     assert at.tokens.tolist() == [1, 1]
+    coin = torch.zeros(1, 2, dtype=torch.float64)  # its p_max is 0.5 to the last bit
+    even = pick(
+        coin, Decoding(adaptive_temperature=0.5), rows[:1], u[:1], (np.zeros(1), np.ones(1, int))
+    )
+    assert even.tokens.tolist() == [1]
 
 
 def test_adaptive_temperature_judges_the_untruncated_model_at_temperature_one() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from residua.errors import InputError, MixError
@@ -144,13 +146,8 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
     elif damage == "empty":
         file.write_bytes(b"")
     elif damage == "foreign":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         pq.write_table(pa.table({"a": [1]}), file)
     elif damage == "edited":
-        import pyarrow.parquet as pq
-
         changed = before.set_column(2, "count", [[1] * len(before)])
         pq.write_table(changed.replace_schema_metadata(before.schema.metadata), file)
     else:
@@ -201,6 +198,46 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -
     file.write_bytes(file.read_bytes()[:-9])
     arm.score("s", "s", score)
     assert len(calls) == 2 * len(arm.parts)
+
+
+def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm)
+    arm.score("s", "s", lambda table: [0.0] * len(table))
+    file = arm.scores_file("s")
+    stored = pq.read_table(file)
+    better = stored.set_column(2, "score", pa.array([1.0] * len(stored)))
+    pq.write_table(better.replace_schema_metadata(stored.schema.metadata), file)
+    assert not arm.has_scores("s", "s")
+    arm.score("s", "s", lambda table: [0.0] * len(table))
+    assert arm.has_scores("s", "s")
+    assert (arm.scores("s").scores == 0).all()
+
+
+def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm)
+    later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
+    failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
+    arm.write_part(later, failed, Usage(), {})
+    arm.score("s", "s", lambda table: [0.0] * len(table))
+    assert arm.scores("s").query_ids == ("p0", "p1", "p4")
+
+
+def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm)
+    part = arm.parts[0]
+    lost = [
+        Sample(query=q, decoding=arm.decoding, completions=(), missing=sum(part.sizes))
+        for q in QUERIES
+        if q.id in part.query_ids
+    ]
+    arm.write_part(part, lost, Usage(), {})
+    arm.score("s", "s", lambda table: [0.0] * len(table))
+    scores = arm.scores("s")
+    assert scores.missing.tolist() == [4, 4, 0, 0, 0]
+    assert (scores.n == 6).all()
 
 
 def test_files_are_there_whole_or_not_at_all(

@@ -51,19 +51,30 @@ def test_order_counts() -> None:
     assert rouge_l(["b a"], "a b").recall.tolist() == [0.5]
 
 
-def test_more_texts_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are joined in order, and an alphabet that is full begins anew."""
+def test_a_full_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"word{i} the cat" if i % 2 else "nothing" for i in range(10)]
-    whole = rouge_l(texts, "the cat").recall.tolist()
-    monkeypatch.setattr(rouge, "_BATCH", 3)
     monkeypatch.setattr(rouge, "_FULL", 2)
-    assert rouge_l(texts, "the cat").recall.tolist() == whole == [0.0, 1.0] * 5
+    for _ in range(2):
+        assert rouge_l(texts, "the cat").recall.tolist() == [0.0, 1.0] * 5
+    rouge_l(["a"], "a")
+    assert len(rouge._stems()) == 1
 
 
-def test_characters_are_distinct_and_fit_utf8() -> None:
-    characters = [rouge._character(i) for i in range(0xD7F0, 0xE010)]
-    assert len(set(characters)) == len(characters)
-    assert "".join(characters).encode().decode() == "".join(characters)
+class Numbered(dict[str, int]):
+    """A number for every word."""
+
+    def __missing__(self, word: str) -> int:
+        return self.setdefault(word, len(self))
+
+
+def test_a_reference_of_many_stems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than there are one-byte characters; among the later ones are surrogates."""
+    monkeypatch.setattr(rouge, "_stems", lambda words=Numbered(): words)
+    reference = [f"w{i}" for i in range(0xE010)]
+    late = reference[0xD7F0:]
+    got = rouge_l([" ".join(late), "x w0 w300 w299"], " ".join(reference))
+    assert got.precision.tolist() == [1.0, 0.5]
+    assert got.recall.tolist() == [len(late) / 0xE010, 2 / 0xE010]
 
 
 def test_a_lone_surrogate_is_no_word() -> None:

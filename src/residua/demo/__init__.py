@@ -24,6 +24,7 @@ from residua.evaluation import Table, evaluate
 from residua.evaluation.utility import retain_recall
 from residua.report import write_report
 from residua.store import Run, write_json
+from residua.text.figures import above, below, number
 from residua.types import Progress, Prompt, silent
 from residua.unlearning import TrainingSettings, finetune, unlearn
 
@@ -153,7 +154,7 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
                 f"{recall[label]:.3f}",
                 f"{found.count('greedy score')} of {len(run.queries)}",
                 found.mean("leak probability"),
-                found.worst("leak probability"),
+                found.worst(),
                 found.mean("leak@k", 32.0),
                 found.mean("mean leakage", scorer="rouge-l-recall"),
                 found.most_above("standard deviation", scorer="rouge-l-recall"),
@@ -166,9 +167,10 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
     )  # fmt: skip
     note = (
-        "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question with "
-        "its 99 % interval. M_σ: the largest upper bound. ED: mean + 2 sd, of the sample. Means "
-        "are over the forget questions. Prefix saving: tokens drawn for each one forwarded."
+        "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question; its "
+        "99 % interval counts the choice. M_σ: the largest upper bound. ED: mean + 2 sd, of the "
+        "sample. Means are over the forget questions. Prefix saving: tokens drawn for each one "
+        "forwarded."
     )
     return Table("What the four models leak", columns, tuple(rows), note)
 
@@ -177,7 +179,9 @@ class _Column:
     """Cells of the result table, from a run's estimates of its target and greedy arms."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = [r for r in rows if r["arm"] in ("target", "greedy") and r["query_id"]]
+        mine = [r for r in rows if r["arm"] in ("target", "greedy")]
+        self._rows = [r for r in mine if r["query_id"] is not None]
+        self._together = [r for r in mine if r["query_id"] is None]
 
     def _of(
         self, estimand: str, parameter: float | None = None, scorer: str = SCORER
@@ -192,9 +196,12 @@ class _Column:
         values = [r["value"] for r in self._of(estimand, parameter, scorer)]
         return f"{sum(values) / len(values):.4f}"
 
-    def worst(self, estimand: str) -> str:
-        row = max(self._of(estimand), key=lambda r: float(r["value"]))
-        return f"{row['value']:.3f} [{row['lower']:.3f}, {row['upper']:.3f}]"
+    def worst(self, scorer: str = SCORER) -> str:
+        """The statement about the worst question, its choice counted."""
+        (row,) = [
+            r for r in self._together if r["scorer"] == scorer and "the worst of" in r["target"]
+        ]
+        return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
     def most_above(self, estimand: str, scorer: str) -> str:
         return f"{max(r['upper'] for r in self._of(estimand, scorer=scorer)):.3f}"

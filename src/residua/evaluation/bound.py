@@ -56,26 +56,37 @@ def bound_run(
     confidence: float = 0.99,
     seed: int = 0,
     progress: Progress = silent,
-) -> list[Row]:
-    """Bound every arm's scores, store the table in the run, and return it.
+) -> None:
+    """Bound every arm's scores and store the table, unless it is there for just these.
 
     Statements about all questions are made only where every question has completions.
     """
-    rows: list[Row] = []
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
+    made_from = {
+        "confidence": confidence,
+        "seed": seed,
+        "scores": [[arm.name, scorer.name, _digest(arm, scorer)] for arm, scorer in jobs],
+    }
+    if run.has_estimates(made_from):
+        return
+    rows: list[Row] = []
     for done, (arm, scorer) in enumerate(jobs):
         progress("bounding", done, len(jobs), "arms × scorers")
-        if not arm.has_scores(scorer.name, slug(scorer)):
-            raise InputError(
-                f"arm {arm.name!r} of `{run.path}` has no scores of {scorer.name!r} for the "
-                "completions it has now. Run `residua score` first."
-            )
         rows += _arm_rows(arm, scorer, confidence, seed)
     for scorer in scorers:
         rows += _excess_rows(run, scorer, confidence, seed)
     progress("bounding", len(jobs), len(jobs), "arms × scorers")
-    run.write_estimates([row.to_dict() for row in rows])
-    return rows
+    run.write_estimates([row.to_dict() for row in rows], made_from)
+
+
+def _digest(arm: Arm, scorer: Scorer) -> str:
+    """A digest of the arm's scores; InputError where its completions have none."""
+    if not arm.has_scores(scorer.name, slug(scorer)):
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {scorer.name!r} for the "
+            "completions it has now. Run `residua score` first."
+        )
+    return arm.scores_digest(slug(scorer))
 
 
 def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:

@@ -115,10 +115,17 @@ class Run:
         """The arms planned so far, by name."""
         return {name: Arm(self, name, spec) for name, spec in self.record["arms"].items()}
 
-    def write_estimates(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store the table of estimates, replacing an older one."""
+    def write_estimates(
+        self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
+    ) -> None:
+        """Store the table of estimates and what it was made from, replacing an older one."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
-        tables.write_table(self.path / "estimates.parquet", table, {})
+        tables.write_table(self.path / "estimates.parquet", table, made_from)
+
+    def has_estimates(self, made_from: Mapping[str, Any]) -> bool:
+        """True if the stored estimates were made from just this."""
+        file = self.path / "estimates.parquet"
+        return file.exists() and _is_made_from(file, made_from)
 
     def estimates(self) -> list[dict[str, Any]]:
         """The stored estimates, one dictionary a row."""
@@ -238,15 +245,15 @@ class Arm:
 
     def has_scores(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
-        try:
-            meta = tables.read_meta(self.scores_file(slug))
-            tables.read_table(self.scores_file(slug))
-        except tables.DamagedError:
-            return False
-        return all(meta.get(k) == v for k, v in self._scores_made_from(scorer).items())
+        file = self.scores_file(slug)
+        return file.exists() and _is_made_from(file, self._scores_made_from(scorer))
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"
+
+    def scores_digest(self, slug: str) -> str:
+        """A digest of the stored scores."""
+        return str(tables.read_meta(self.scores_file(slug))["digest"])
 
     def scores(self, slug: str) -> ArmScores:
         """Distinct scores with counts of every query that has completions."""
@@ -292,6 +299,16 @@ class Arm:
     def _scores_made_from(self, scorer: str) -> dict[str, Any]:
         parts = [tables.read_meta(self._file(part))["digest"] for part in self.parts]
         return {"arm": self.identity, "scorer": scorer, "parts": parts}
+
+
+def _is_made_from(file: Path, made_from: Mapping[str, Any]) -> bool:
+    """True if a table of the run is whole and was made from just this."""
+    try:
+        tables.read_table(file)
+        meta = tables.read_meta(file)
+    except tables.DamagedError:
+        return False
+    return all(meta.get(key) == value for key, value in made_from.items())
 
 
 def _is_foreign(file: Path) -> bool:
