@@ -11,7 +11,7 @@ import pytest
 
 from canned import CannedEngine
 from residua.benchmarks import Benchmark
-from residua.evaluation import bound_run, evaluate, sample, score_run
+from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for
 from residua.store import Arm, Run
 from residua.types import Decoding, Prompt
 
@@ -58,6 +58,13 @@ def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
         chunks[query_id, chunk] += count
     sizes = dict.fromkeys(range(9), 1024) | {9: 5}
     assert chunks == {(q, c): size for q in ("p0", "p1") for c, size in sizes.items()}
+
+
+def test_bounding_again_changes_nothing(tmp_path: Path) -> None:
+    whole = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, seed=5, scorers=["keyword"])
+    before = whole.estimates()
+    bound_run(whole, scorers_for(["keyword"], whole.prompts))
+    assert whole.estimates() == before
 
 
 def test_an_excess_holds_at_the_confidence_asked_for(tmp_path: Path) -> None:

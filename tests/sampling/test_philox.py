@@ -86,3 +86,15 @@ def test_prefixes_of_other_tokens_or_order_have_other_digests() -> None:
 
     paths = [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]
     assert len({digest(p) for p in paths}) == len(paths)
+
+
+def test_a_seed_keeps_its_draws_from_version_to_version() -> None:
+    """Recorded once: with other numbers, no stored run could be gone on with."""
+    key = philox.stream_key(7, "score:target", "q1", 2)
+    assert key == (0xD893008B, 0xDE622532)
+    prefix = words(0, 0)
+    for depth, token in enumerate((5, 0, 31999), 1):
+        prefix = philox.extend_prefix(prefix, np.array([token]), np.array([depth]))  # type: ignore[arg-type,assignment]
+    assert [int(word[0]) for word in prefix] == [0x565EC5B9, 0xABED10DD]
+    u = philox.uniforms(words(*key), prefix, np.array([3]))  # type: ignore[arg-type]
+    assert u.tolist() == [0.4142458850274181, 0.12302904459978492, 0.01211714851517487]

@@ -107,11 +107,9 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         if value in (None, ()):
             value = like.get(name, _DEFAULTS.get(name))
         settings[name] = str(value.resolve()) if isinstance(value, Path) else value
-    for name, there in (
-        ("benchmark", settings["benchmark"]),
-        ("out", given["out"] or given["dry_run"]),
-    ):
-        if not there:
+    needed = {"benchmark": settings["benchmark"], "out": given["out"] or given["dry_run"]}
+    for name, value in needed.items():
+        if not value:
             raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
     return settings
 

@@ -119,7 +119,7 @@ def evaluate(
         progress=progress,
     )
     score_run(run, chosen, progress)
-    bound_run(run, chosen, confidence=confidence, seed=seed, progress=progress)
+    bound_run(run, chosen, confidence=confidence, progress=progress)
     require_complete(run)
     return run
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BLANK = ord(" ")
 _LETTERS = string.ascii_letters + string.digits
+# What every byte becomes: a letter in lower case, a digit or a blank.
 _PLAIN = bytes(ord(chr(i).lower()) if chr(i) in _LETTERS else _BLANK for i in range(256))
 _FULL = 2**20  # words remembered: some 200 MB
 
@@ -68,7 +69,7 @@ def has_rouge_words(text: str) -> bool:
 
 
 class _Stems(dict[str, int]):
-    """The number of every word's stem; learns as it reads."""
+    """The number of every word's stem, with or without blanks before it; learns as it reads."""
 
     def __init__(self) -> None:
         from rouge_score.tokenizers import DefaultTokenizer  # imports NLTK: a second or more
@@ -78,9 +79,13 @@ class _Stems(dict[str, int]):
         self._numbers: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
-        (stem,) = self._tokenize(word)
-        self[word] = number = self._numbers.setdefault(stem, len(self._numbers))
+        bare = word.lstrip()
+        self[word] = number = self._number(word) if bare == word else self[bare]
         return number
+
+    def _number(self, word: str) -> int:
+        (stem,) = self._tokenize(word)
+        return self._numbers.setdefault(stem, len(self._numbers))
 
 
 _stems = cache(_Stems)
@@ -100,7 +105,7 @@ def _spell(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     stems = np.fromiter(map(_stems().__getitem__, distinct), np.int32, len(distinct))
     stem_at = stems.take(words.indices)
     sought = np.unique(stem_at[: bounds[1]])
-    # The first characters there are: rapidfuzz is fastest where a character is one byte.
+    # The lowest characters there are: rapidfuzz is fastest where a character is one byte.
     characters = np.zeros(stems.max() + 1, "<u4")
     characters[sought] = np.arange(1, len(sought) + 1)
     spelt = characters.take(stem_at).tobytes().decode("utf-32-le", "surrogatepass")
@@ -116,7 +121,8 @@ def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]
     import numpy as np
     import pyarrow as pa
 
-    # Lower case first: it turns two characters, \u0130 and \u212a, into ASCII letters.
+    # The lower case of two characters, \u0130 and \u212a, begins with an ASCII letter. From here
+    # on a character is one byte.
     plain = [
         text if text.isascii() else text.lower().encode("ascii", "replace").decode()
         for text in texts
