@@ -16,10 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "residua"
+WORKERS = min(2, os.cpu_count() or 1)
 TIMEOUT = 120  # seconds for one mutant; a mutant that hangs is caught
 
 Mutant = tuple[str, str, str, str]
@@ -39,6 +42,7 @@ def run(tests: str, source: Path) -> int:
     command += ["-m", "not slow", str(TESTS / tests)]
     # A source tree on PYTHONPATH comes before an editable install's.
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["OMP_NUM_THREADS"] = "1"
     try:
         done = subprocess.run(
             command, cwd=TESTS.parent, env=environment, capture_output=True, timeout=TIMEOUT
@@ -58,28 +62,41 @@ def imported_from(source: Path) -> bool:
     return Path(out.stdout.strip()).is_relative_to(source)
 
 
+def judge(row: Mutant, copies: Queue[Path]) -> tuple[str, str]:
+    """The verdict on one mutant, and a line about it; it takes a copy of the package and returns it."""
+    file, old, new, tests = row
+    source = copies.get()
+    path = source / "residua" / file
+    text = path.read_text()
+    start = time.perf_counter()
+    if text.count(old) != 1:
+        verdict = f"NOT FOUND ONCE ({text.count(old)} times)"
+    else:
+        path.write_text(text.replace(old, new))
+        status = run(tests, source)
+        path.write_text(text)
+        verdict = {0: "SURVIVED", 1: "caught"}.get(status, f"NO TEST RAN ({status})")
+    copies.put(source)
+    seconds = time.perf_counter() - start
+    return verdict, f"{verdict:10} {seconds:5.1f} s  {file}: {old!r} -> {new!r}"
+
+
 def main() -> int:
     rows, wrong = mutants(sys.argv[1:]), 0
+    copies: Queue[Path] = Queue()
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder).resolve()
-        shutil.copytree(PACKAGE, source / "residua", ignore=shutil.ignore_patterns("__pycache__"))
+        for number in range(WORKERS):
+            source = Path(folder).resolve() / str(number)
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(PACKAGE, source / "residua", ignore=ignored)
+            copies.put(source)
         if not imported_from(source):
             print("the copy of the package is not what Python imports; nothing was tested")
             return 1
-        for file, old, new, tests in rows:
-            path = source / "residua" / file
-            text = path.read_text()
-            start = time.perf_counter()
-            if text.count(old) != 1:
-                verdict = f"NOT FOUND ONCE ({text.count(old)} times)"
-            else:
-                path.write_text(text.replace(old, new))
-                status = run(tests, source)
-                path.write_text(text)
-                verdict = {0: "SURVIVED", 1: "caught"}.get(status, f"NO TEST RAN ({status})")
-            wrong += verdict != "caught"
-            seconds = time.perf_counter() - start
-            print(f"{verdict:10} {seconds:5.1f} s  {file}: {old!r} -> {new!r}", flush=True)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for verdict, line in pool.map(lambda row: judge(row, copies), rows):
+                wrong += verdict != "caught"
+                print(line, flush=True)
     print(f"{len(rows)} mutants, {wrong} not caught")
     return 1 if wrong else 0
 

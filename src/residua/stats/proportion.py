@@ -155,4 +155,4 @@ def _subset_hit(hits: int, n: int, k: int) -> float:
     if hits > n - k:
         return 1.0
     few, many = min(hits, k), max(hits, k)
-    return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum()))
+    return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum())) + 0.0  # no -0.0

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLANK = ord(" ")
-_LETTERS = string.ascii_letters + string.digits
-# What every byte becomes: a letter in lower case, a digit or a blank.
-_PLAIN = bytes(ord(chr(i).lower()) if chr(i) in _LETTERS else _BLANK for i in range(256))
+_LETTERS = (string.ascii_letters + string.digits).encode()
+_PLAIN = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
 _FULL = 2**20  # words remembered: some 200 MB
 
 
@@ -115,8 +114,8 @@ def _spell(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
     """The words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
 
-    ROUGE's words are runs of ASCII letters and digits of the text in lower case; here each still
-    has the blanks before it, so that it is a slice of the joined texts.
+    ROUGE's words are runs of ASCII letters and digits of the text in lower case. Here each still
+    has its capitals, and the blanks before it: it is a slice of the joined texts.
     """
     import numpy as np
     import pyarrow as pa
