@@ -23,7 +23,7 @@ from queue import Queue
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "residua"
 WORKERS = min(2, os.cpu_count() or 1)
-TIMEOUT = 120  # seconds for one mutant; a mutant that hangs is caught
+TIMEOUT = 60  # seconds for one mutant; a mutant that hangs is caught
 
 Mutant = tuple[str, str, str, str]
 """(file within the package, old fragment, new fragment, test file or node within tests/)"""
@@ -63,7 +63,7 @@ def imported_from(source: Path) -> bool:
 
 
 def judge(row: Mutant, copies: Queue[Path]) -> tuple[str, str]:
-    """The verdict on one mutant, and a line about it; it takes a copy of the package and returns it."""
+    """The verdict on one mutant, judged in a copy of the package, and a line about it."""
     file, old, new, tests = row
     source = copies.get()
     path = source / "residua" / file
