@@ -21,8 +21,8 @@ MUTANTS = [
     ("store/run.py", "if q.id in found and q.id not in failed", "if q.id in found", RUN),
     ("store/run.py", "tally[score] = tally.get(score, 0) + count", "tally[score] = count", RUN),
     ("store/run.py", "        if self.has_scores(scorer, slug):\n            return\n", "", RUN),
-    ("store/run.py", "return all(meta.get(k) == v for", "return all(True for", INPUT),
-    ("store/run.py", "            tables.read_table(self.scores_file(slug))\n", "", RUN),
+    ("store/run.py", "return all(meta.get(key) == value for", "return all(True for", INPUT),
+    ("store/run.py", "        tables.read_table(file)\n        meta", "        meta", RUN),
     # whole files, private folders
     ("store/tables.py", 'if digest(table) != meta["digest"]:', "if False:", RUN),
     ("store/tables.py", "json.dumps([name, column.to_pylist()])", "json.dumps(name)", RUN),
