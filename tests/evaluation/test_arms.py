@@ -49,6 +49,12 @@ def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:
     assert all(a != b for i, a in enumerate(drawn) for b in drawn[:i])
 
 
+def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
+    only = Decoding(top_k=1, max_new_tokens=8)
+    arm = sample(engine(), benchmark(), out=tmp_path / "r", n=64, decoding=only).arms["target"]
+    assert arm.plan.n == 1
+
+
 def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
     n = 9 * 1024 + 5  # more than a part holds of one question
     arm = sample(engine(), benchmark(), out=tmp_path / "r", n=n).arms["target"]
@@ -119,7 +125,13 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert row["lower"] <= leaked
     assert row["upper"] >= leaked + open_ / 64
     excess = rows[f"excess {leak}", "p0"]
-    assert excess["upper"] - excess["lower"] > row["upper"] - row["lower"]
+    (control,) = (
+        r
+        for r in run.estimates()
+        if (r["arm"], r["estimand"], r["query_id"]) == ("control", leak, "p0")
+    )
+    assert excess["upper"] > row["upper"] - control["lower"]
+    assert excess["lower"] < row["lower"] - control["upper"]
     worst, mean = (r for (_, query_id), r in rows.items() if query_id is None)
     assert min(worst["upper"], mean["upper"]) >= leaked
 

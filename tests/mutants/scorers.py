@@ -4,8 +4,6 @@
 SCORERS = "scorers/test_scorer_family.py"
 REFERENCE = "scorers/test_reference_scorers.py"
 KEYWORD = "scorers/test_keyword.py"
-FAMILY = "conformance/test_scorers.py"
-TEXT = "text"
 
 MUTANTS = [
     ("scorers/threshold.py", "float(score >= self.at)", "float(score > self.at)", SCORERS),
@@ -13,12 +11,11 @@ MUTANTS = [
     ("scorers/threshold.py", "if not 0 < self.at <= 1", "if not 0 <= self.at <= 1", SCORERS),
     ("scorers/threshold.py", "check_prompts(self.scorer, [prompt])", "pass", SCORERS),
     ("scorers/family.py", "score <= 1 + _ROUNDING", "score <= 2", SCORERS),
-    ("scorers/family.py", "math.isnan(score) or not", "not", SCORERS),
     ("scorers/family.py", "min(max(float(score), 0.0), 1.0)", "float(score)", SCORERS),
     ("scorers/family.py", "clipped not in (0.0, 1.0)", "clipped not in (0.0, 0.5, 1.0)", SCORERS),
     ("scorers/family.py", "        return None\n    if math", "        return 0.0\n    if math", SCORERS),
     ("scorers/family.py", "settings(v) if hasattr", "v.name if hasattr", SCORERS),
-    ("scorers/family.py", "not answer.strip()", "not answer", FAMILY),
+    ("scorers/family.py", "not answer.strip()", "not answer", SCORERS),
     ("scorers/keyword.py", 'enough = any if self.require == "any" else all', "enough = any", KEYWORD),
     ("scorers/keyword.py", 'if self.match == "word":', 'if self.match != "word":', KEYWORD),
     ("scorers/keyword.py", "all(map(str.strip, prompt.keywords))", "prompt.keywords", KEYWORD),

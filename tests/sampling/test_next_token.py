@@ -77,6 +77,13 @@ def test_top_k_breaks_ties_by_id_in_a_large_vocabulary() -> None:
     assert sorted(set(picks.tokens.tolist())) == [0, 1, 2]
 
 
+def test_top_k_among_more_ties_than_are_looked_at_first_takes_the_lowest_ids() -> None:
+    weights = np.ones(5000)
+    weights[4900:] = 2
+    picks = draw(list(weights / weights.sum()), Decoding(top_k=130), 20_000)
+    assert sorted(set(picks.tokens.tolist())) == [*range(30), *range(4900, 5000)]
+
+
 def test_top_p_of_a_flat_large_vocabulary_keeps_the_smallest_sufficient_set() -> None:
     size = 4000
     picks = draw([1 / size] * size, Decoding(top_p=0.5), 8000)

@@ -12,6 +12,7 @@ TEXTS = ["Ron and hermione", "only RON", "wrong hermiones", "nobody"]
 
 def test_any_whole_word_is_the_default() -> None:
     assert Keyword().score(TEXTS, PROMPT) == [1, 1, 0, 0]
+    assert Keyword().score(["macron", "ronron"], PROMPT) == [0, 0]
 
 
 def test_all_must_occur() -> None:

@@ -84,6 +84,8 @@ def test_check_prompts_stops_at_the_first_bad_one() -> None:
     for scorer in (RougeLRecall(), Threshold(RougeLRecall(), 0.5), Exact()):
         with pytest.raises(InputError, match="needs an answer, got none at prompt 'p6'"):
             check_prompts(scorer, [PROMPT, bad])
+        with pytest.raises(InputError, match="needs an answer, got ' ' at prompt 'p8'"):
+            check_prompts(scorer, [Prompt(id="p8", question="Who?", answer=" ")])
 
 
 @pytest.mark.parametrize(

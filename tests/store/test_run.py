@@ -107,6 +107,9 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     ):
         with pytest.raises(MixError, match=named):
             begin(tmp_path / "r").add_arm("target", changed)
+    run.add_arm("control", spec(imported="x"))
+    with pytest.raises(MixError, match=r"imported: it has 'x', this one says None"):
+        run.add_arm("control", spec())
     other = {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "def"}}
     with pytest.raises(MixError, match="sha256"):
         Run.create(tmp_path / "r", PROMPTS, QUERIES, other)
@@ -134,7 +137,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
         Run.open(folder)
 
 
-@pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "edited", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
 def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str) -> None:
     run = begin(tmp_path / "r")
     arm = run.add_arm("target", spec())
@@ -143,6 +146,8 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
     before = read_table(file)
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-50])
+    elif damage == "other-part":
+        file.write_bytes(file.with_name("part-00003.parquet").read_bytes())
     elif damage == "empty":
         file.write_bytes(b"")
     elif damage == "foreign":
