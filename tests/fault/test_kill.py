@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,11 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, float]:
-    """The uninterrupted run, and how many seconds it took."""
+def whole(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run that nothing interrupted."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    started = time.monotonic()
     finish(command, out)
-    return Run.open(out), time.monotonic() - started
+    return Run.open(out)
 
 
 def finish(command: list[str], out: Path) -> None:
@@ -48,18 +47,20 @@ def finish(command: list[str], out: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def kill_after(seconds: float, command: list[str], out: Path) -> None:
-    """Start the command and kill it, process group and all, unless it ends before."""
+def parts_done(out: Path) -> int:
+    return len(list(out.glob("arms/*/completions/part-*.parquet")))
+
+
+def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out: Path) -> None:
+    """Start the command, and kill it so many seconds after `ready`; it must still be running."""
     with subprocess.Popen(
-        [*command, str(out)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+        while not ready() and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(seconds)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
 
 
 def contents(run: Run) -> dict[str, Any]:
@@ -79,53 +80,36 @@ def contents(run: Run) -> dict[str, Any]:
     return found
 
 
-def parts_done(out: Path) -> int:
-    return len(list(out.glob("arms/*/completions/part-*.parquet")))
+def test_the_run_has_a_part_for_every_question(whole: Run) -> None:
+    assert [part.draws for part in whole.arms["target"].parts] == [DRAWS] * QUESTIONS
 
 
-def test_the_run_has_a_part_for_every_question(whole: tuple[Run, float]) -> None:
-    target = whole[0].arms["target"]
-    assert [part.draws for part in target.parts] == [DRAWS] * QUESTIONS
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_killed_once_anywhere(
-    seed: int, command: list[str], whole: tuple[Run, float], tmp_path: Path
-) -> None:
-    run, seconds = whole
+@pytest.mark.parametrize("parts", [0, 1, 3, 5, 6])
+def test_killed_once(parts: int, command: list[str], whole: Run, tmp_path: Path) -> None:
+    """At a random moment after that many parts; with all six it is scoring or bounding."""
     out = tmp_path / "run"
-    kill_after(random.Random(seed).uniform(0.1, 0.9) * seconds, command, out)
+    moment = random.Random(parts).uniform(0, 0.5)
+    kill_when(lambda: parts_done(out) >= parts, moment, command, out)
     finish(command, out)
-    assert contents(Run.open(out)) == contents(run)
+    assert contents(Run.open(out)) == contents(whole)
     assert not list(out.rglob("*.set-aside-*"))
 
 
-def test_killed_again_and_again(
-    command: list[str], whole: tuple[Run, float], tmp_path: Path
-) -> None:
-    """Five times in one run, from before run.json is there; what was finished stays finished."""
-    run, seconds = whole
-    out, done = tmp_path / "run", 0
-    chance = random.Random(0)
-    for share in (0.05, 0.4, 0.6, 0.6, 0.8):
-        kill_after(share * seconds * chance.uniform(0.8, 1.2), command, out)
-        assert parts_done(out) >= done
-        done = parts_done(out)
+def test_killed_again_and_again(command: list[str], whole: Run, tmp_path: Path) -> None:
+    """Five times in one run; what was finished stays finished."""
+    out, chance = tmp_path / "run", random.Random(0)
+    for parts in (0, 1, 2, 4, 6):
+        before = parts_done(out)
+        kill_when(lambda n=parts: parts_done(out) >= n, chance.uniform(0, 0.5), command, out)
+        assert parts_done(out) >= max(parts, before)
     finish(command, out)
-    assert contents(Run.open(out)) == contents(run)
+    assert contents(Run.open(out)) == contents(whole)
 
 
-def test_killed_while_the_run_begins(
-    command: list[str], whole: tuple[Run, float], tmp_path: Path
-) -> None:
+def test_killed_as_the_run_begins(command: list[str], whole: Run, tmp_path: Path) -> None:
     """The first files are there and run.json is not: the command begins anew."""
     out = tmp_path / "run"
-    with subprocess.Popen(
-        [*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        while not (out / "prompts.parquet").exists() and process.poll() is None:
-            time.sleep(0.001)
-        process.kill()
+    kill_when((out / "prompts.parquet").exists, 0, command, out)
     assert not (out / "run.json").exists()
     finish(command, out)
-    assert contents(Run.open(out)) == contents(whole[0])
+    assert contents(Run.open(out)) == contents(whole)

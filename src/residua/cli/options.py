@@ -46,7 +46,7 @@ confidence = click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
 )
 scorers = click.option(
-    "--scorer", "scorers", multiple=True, metavar="NAME", help="h; again for more. 'NAME>=t': binary."
+    "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
 )
 sampling = options(
     click.argument("model"),
