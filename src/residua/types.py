@@ -6,7 +6,7 @@ Layer 0: the standard library only. Frozen values; protocols for whatever does t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -16,6 +16,7 @@ Role = Literal["forget", "retain", "holdout"]
 Source = Literal["original", "benchmark", "file", "rules", "model"]
 AdaptiveMode = Literal["running", "two_pass"]
 FinishReason = Literal["stop", "stop_string", "length"]
+ExploreMode = Literal["exact", "hybrid", "auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,8 @@ class Completion:
     was drawn; None where an engine has none. `finish_reason`: `stop` (the model's end token),
     `stop_string`, or `length`. `token_ids` includes the end token; `text` does not, and ends
     before a stop string. `confidence` is the mean over the tokens of the largest T = 1
-    next-token probability.
+    next-token probability. `logprob_floor` is what `logprob` is at least, whatever the batch
+    shape in which the model runs: a proof of leakage rests on it.
     """
 
     text: str
@@ -162,6 +164,7 @@ class Completion:
     model_logprob: float | None = None
     confidence: float | None = None
     finish_reason: FinishReason = "stop"
+    logprob_floor: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +209,65 @@ class Draws:
     @property
     def n(self) -> int:
         return sum(self.sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A complete output, or all outputs that begin with `token_ids`, and how likely it is at least.
+
+    `mass` is a certain lower bound of its probability under the decoding, at any batch shape.
+    `ended`: complete; `text` is then the completion. Else `text` is what every continuation's
+    text begins with. Two events of one query share no output.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    ended: bool
+    mass: float
+
+
+Ranges = Callable[[Query, Sequence[tuple[str, bool]]], list[tuple[float, float]]]
+"""(query, (text, ended) pairs) -> lowest and highest score that the text can end with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How an output distribution is explored: `forwards` prefixes of a query forwarded in all.
+
+    `exact` spends all of them on the likeliest prefixes; `hybrid` some, and the others on
+    `Draws` of the remainder; `auto` lets each query's tree decide, draws alone included. (seed,
+    purpose) keys the draws as in `Draws`.
+    """
+
+    mode: ExploreMode
+    forwards: int
+    seed: int = 0
+    purpose: str = "remainder"
+
+    def __post_init__(self) -> None:
+        _require(self.mode in ("exact", "hybrid", "auto"), "mode", self.mode, "one of its three")
+        _require(self.forwards >= 1, "budget", self.forwards, "at least 1 forward per question")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What is known of one query's output distribution: exact masses, and draws from the rest.
+
+    `events` are disjoint. `sample` was drawn from the distribution given that none of them
+    happens, and `remainder` is a lower bound of that chance; without draws (n = 0) it is 0.
+    What `events` and `remainder` leave of 1 is unknown: rounding and, without draws, what was
+    not explored. `explored` prefixes were forwarded before the draws, `forwards` in all.
+    """
+
+    events: tuple[Event, ...]
+    remainder: float
+    sample: Sample
+    explored: int
+    forwards: int
+
+    @property
+    def query(self) -> Query:
+        return self.sample.query
 
 
 @dataclass(slots=True)
@@ -258,6 +320,34 @@ class Generate(Protocol):
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         """Yield one Sample or Failure for each query, in any order."""
+        ...
+
+
+@runtime_checkable
+class Explores(Protocol):
+    """An engine that knows the probabilities behind its draws."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability may move with the batch shape (delta)."""
+        ...
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        """Yield one Exploration or Failure for each query, in any order.
+
+        `ranges` says which prefixes are settled. InputError where masses cannot be exact.
+        """
+        ...
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """Each text and the end token after it, teacher-forced through the decoding.
+
+        The completion has count 0; None where the decoding cannot produce it.
+        """
         ...
 
 

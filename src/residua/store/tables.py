@@ -30,6 +30,7 @@ COMPLETIONS = pa.schema(
         ("model_logprob", pa.float64()),
         ("confidence", pa.float64()),
         ("finish_reason", pa.string()),
+        ("logprob_floor", pa.float64()),
     ]
 )
 SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
