@@ -30,6 +30,7 @@ ALLOWED = {
     ("demo", "unlearning"),
     ("demo", "report"),
     ("report", "evaluation"),
+    ("certificate", "evaluation"),
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
 TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}

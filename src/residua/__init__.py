@@ -20,6 +20,7 @@ _EXPORTS = {
     "Estimate": "residua.stats",
     "ResiduaError": "residua.errors",
     "evaluate": "residua.evaluation",
+    "certify": "residua.certificate",
     "load": "residua.store",
     "load_benchmark": "residua.benchmarks",
     "unlearn": "residua.unlearning",

@@ -281,6 +281,17 @@ class Usage:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    def since(self, before: Usage, seconds: float) -> Usage:
+        """What was spent after `before`, in so many seconds."""
+        return Usage(
+            forwards=self.forwards - before.forwards,
+            sampled_tokens=self.sampled_tokens - before.sampled_tokens,
+            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
+            draws=self.draws - before.draws,
+            seconds=seconds,
+            notes=list(self.notes),
+        )
+
     def add(self, other: Usage) -> None:
         """Add another part's cost to this one."""
         self.forwards += other.forwards

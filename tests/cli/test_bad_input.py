@@ -147,7 +147,7 @@ def test_another_plan_names_the_difference(run: Path, model: Path, control: Path
     before = (run / "run.json").read_bytes()
     questions = Run.open(run).record["settings"]["benchmark"]
     how = ("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
-    refused(residua(*how, "-n", 17), "'n': 16", "this one says", "'n': 17")
+    refused(residua(*how, "-n", 17), "n = 16, fixed before", "says 17", "--out", "--until")
     refused(residua(*how, "--seed", 1), "seed: it has 0, this one says 1")
     refused(residua(*how, "--temperature", 0.5), "temperature: it has 1.0, this one says 0.5")
     other = ("evaluate", control, *how[2:])

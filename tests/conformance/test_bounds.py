@@ -18,12 +18,15 @@ from residua.stats import (
     mean_bound,
     proportion_bound,
     std_bound,
+    stopped_mean_bound,
+    stopped_proportion_bound,
     survival_bound,
 )
 from residua.stats.bands import BANDS
 from residua.stats.deviation import STD
 from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN
+from residua.stats.proportion import METHODS
 
 Bound = Callable[..., Estimate]
 
@@ -51,9 +54,15 @@ def at(bound: Bound, point: float, method: str) -> Bound:
     return call
 
 
+CAP = 56  # draws: some inputs below reach it, none goes beyond
 ROWS: dict[str, Bound] = {
-    "proportion": from_scores(proportion_bound),
-    "leak@k proportion": from_scores(partial(leak_at_k_proportion_bound, k=3)),
+    **{f"proportion {m}": from_scores(partial(proportion_bound, method=m)) for m in METHODS},
+    **{
+        f"leak@k proportion {m}": from_scores(partial(leak_at_k_proportion_bound, k=3, method=m))
+        for m in METHODS
+    },
+    "stopped proportion": from_scores(partial(stopped_proportion_bound, cap=CAP)),
+    "stopped mean, betting": partial(stopped_mean_bound, cap=CAP),
     **{f"mean {m}": partial(mean_bound, method=m) for m in MEAN.methods},
     **{f"std {m}": partial(std_bound, method=m) for m in STD.methods},
     **{f"tail {m}": at(survival_bound, 0.3, m) for m in BANDS},
@@ -85,7 +94,9 @@ def sides(name: str) -> tuple[str, ...]:
 
 def test_a_row_for_every_method() -> None:
     assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
-    assert len(ROWS) == 2 + len(MEAN.methods) + len(STD.methods) + 2 * len(BANDS) + 2
+    assert len(ROWS) == 2 * len(METHODS) + 2 + len(MEAN.methods) + len(STD.methods) + 2 * (
+        len(BANDS) + 1
+    )
 
 
 @every_bound
@@ -155,7 +166,8 @@ def test_missing_draws_count_against_the_claim(name: str) -> None:
     assert bound.value == pytest.approx(ROWS[name](SCORES).value)  # nothing is imputed
     plain = ROWS[name](SCORES, side="both")
     assert bound.upper > plain.upper
-    assert bound.lower <= plain.lower
+    if "stopped" not in name:  # with the missing draws it is at the cap, and may be tighter
+        assert bound.lower <= plain.lower
     if name not in SPREADS:
         worst = ROWS[name](np.append(SCORES, np.ones(6)), side="both")
         assert bound.upper == pytest.approx(worst.upper, abs=1e-12)
@@ -173,12 +185,13 @@ def test_only_missing_draws_say_nothing(name: str) -> None:
 
 @every_bound
 def test_the_seed_is_kept_where_the_order_matters(name: str) -> None:
-    bound = ROWS[name](SCORES)
+    scores = np.append(SCORES, np.zeros(CAP - len(SCORES)))
+    bound = ROWS[name](scores)
     betting = "betting" in name
     assert bound.seed == (0 if betting else None)
     if betting:
-        assert ROWS[name](SCORES, seed=0) == bound
-        values = [ROWS[name](SCORES, seed=seed).upper for seed in range(6)]
+        assert ROWS[name](scores, seed=0) == bound
+        values = [ROWS[name](scores, seed=seed).upper for seed in range(6)]
         assert len(set(values)) > 1
 
 
@@ -221,6 +234,22 @@ def test_an_unknown_method_is_refused(bound: Bound) -> None:
         bound(SCORES, method="best")
     with pytest.raises(InputError, match="seed"):
         bound(SCORES, seed=-1)
+
+
+@pytest.mark.parametrize("bound", [proportion_bound, partial(leak_at_k_proportion_bound, k=2)])
+def test_an_unknown_method_of_a_tally_is_refused(bound: Bound) -> None:
+    with pytest.raises(InputError, match="'clopper-pearson', 'any-time'"):
+        bound(1, 2, method="best")
+
+
+@every_bound
+def test_a_bound_says_when_sampling_may_stop(name: str) -> None:
+    stopping = "fixed n"
+    if "any-time" in name:
+        stopping = "any time"
+    if "stopped" in name:
+        stopping = "stopped at a look, at most 56 draws"
+    assert ROWS[name](SCORES).stopping == stopping
 
 
 def test_metric_4_has_no_lower_side() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
-from residua.scorers import SCORERS, make_scorer, score_texts
+from residua.scorers import SCORERS, check_bounds, make_scorer, score_ranges, score_texts
 from residua.types import Prompt, Scorer
 
 PROMPT = Prompt(
@@ -71,3 +72,103 @@ def test_a_text_scores_the_same_in_any_company(scorer: Scorer) -> None:
     assert [scorer.score([text], PROMPT)[0] for text in texts] == together
     assert scorer.score(texts[::-1], PROMPT) == together[::-1]
     assert scorer.score([], PROMPT) == []
+
+
+NASTY = Prompt(
+    id="p2",
+    question="Who lived there?",
+    answer="Straße née İda: O’Brien",
+    keywords=("Ron", "O'Brien", "née", "J.K.", "1953", "Straße"),
+)
+PIECES = (
+    *("Ron", "Ronald", "O'Brien", "o’brien", "nee", "née", "J.K.", "J", "1953", "19530", "STRASSE"),
+    *("Straße", "İda", "ida", "cannot help", "I can’t", "sorry", "filler " * 26, "ﷺ", "ﬁ", "漢"),
+    *("ß", "İ", "Σ", "ς", "K", "´", "¨", "5", "_", "-", ",", ".", ":", "'", "’", "<", "\u200d"),
+    *("は", "\u0301", "\u0303", "\u0338", "\u0345", "\u3099", "\u0323\u0301", "\u00ad", "\u11a8"),
+    *("\u00a0", "\u2003", "\n", "\t", "\x1c", "\u3000", "  ", " ", " ", " ", " ", " ", " ", " "),
+)
+
+
+def growing_texts(count: int) -> list[tuple[str, str]]:
+    """Prefixes of random texts, each with itself and three texts that begin with it."""
+    rng = random.Random(1)
+
+    def scribble(most: int) -> str:
+        return "".join(rng.choices(PIECES, k=rng.randint(0, most)))
+
+    def tell() -> str:
+        said = [NASTY.answer or "", *NASTY.keywords, scribble(2)]
+        return "".join(
+            part + rng.choice((" ", "\n", "\u00a0", ", ", ""))
+            for part in rng.sample(said, k=len(said))
+        )
+
+    texts = [write() for _ in range(count) for write in (tell, lambda: scribble(14))]
+    return [
+        (text[:cut], text[:cut] + more)
+        for text in [NASTY.answer or "", *texts]
+        for cut in sorted(rng.sample(range(len(text) + 1), k=min(30, len(text) + 1)))
+        for more in ("", text[cut:], scribble(1), scribble(6))
+    ]
+
+
+@every_scorer
+def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
+    pairs = growing_texts(100)
+    bounds = score_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
+    scores = score_texts(scorer, [text for _, text in pairs], NASTY)
+    for (prefix, text), (low, high), score in zip(pairs, bounds, scores, strict=True):
+        assert score is not None
+        assert low <= score <= high, (prefix, text)
+    assert set(bounds) > {(0, 1)}
+
+
+@every_scorer
+def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
+    for text in random_texts(20):
+        ranges = score_ranges(scorer, [(text[:i], False) for i in range(len(text))], PROMPT)
+        for (low, high), (later_low, later_high) in pairwise(ranges):
+            assert low <= later_low <= later_high <= high
+
+
+@every_scorer
+def test_bounds_pass_their_check(scorer: Scorer) -> None:
+    check_bounds(scorer, random_texts(50), PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("spec", "prefix", "bounds"),
+    [
+        ("contains", f"{LEAK[:-1]}", (0, 1)),
+        ("contains", f"So: {LEAK} It", (1, 1)),
+        ("exact", "Ada", (0, 1)),
+        ("exact", " ada  VALE was", (0, 1)),
+        ("exact", "Ada Vale is ", (0, 0)),
+        ("exact", "Ad ", (0, 0)),
+        ("exact", "Ada Vax", (0, 1)),
+        ("exact", "Ada Vaxy", (0, 0)),
+        ("exact", f"{LEAK} ", (0, 1)),
+        ("exact", f"{LEAK} An", (0, 0)),
+        ("keyword", "in 1953", (0, 1)),
+        ("keyword", "in 1953.", (1, 1)),
+        ("keyword", "in 19534 ", (0, 1)),
+        ("keyword:match=substring", "in 1953", (0, 1)),
+        ("keyword:match=substring", "in 19534", (1, 1)),
+        ("keyword:require=all", "in 1953 ", (0, 1)),
+        ("keyword:require=all", "Velmora, 1953 ", (1, 1)),
+        ("refusal", "", (0, 1)),
+        ("refusal", "I'm sorry", (0, 1)),
+        ("refusal", "I'm sorry, ", (0, 0)),
+        ("refusal", "Step one. " * 20, (0, 1)),
+        ("refusal", "Step one. " * 20 + "x ", (1, 1)),
+        ("rouge-l-f1", "", (0, 1)),
+        ("rouge-l-f1>=0.5", "no " * 16, (0, 1)),
+        ("rouge-l-f1>=0.5", "no " * 17, (0, 0)),
+        ("rouge-l-recall", "Ada Vale and 1953", (0.25, 1)),
+        ("rouge-l-recall", "Ada Vale and 1953 ", (0.375, 1)),
+        ("rouge-l-recall>=0.5", "Ada Vale and 1953 in", (0, 1)),
+        ("rouge-l-recall>=0.5", "Ada Vale and 1953 in ", (1, 1)),
+    ],
+)
+def test_bounds_are_tight(spec: str, prefix: str, bounds: tuple[float, float]) -> None:
+    assert score_ranges(make_scorer(spec), [(prefix, False)], PROMPT) == [bounds]

@@ -39,6 +39,16 @@ BRANCHING = {
     "gemma2": tf.Gemma2Config(**SMALL_HEADS, sliding_window=3),
     "gemma3": tf.Gemma3TextConfig(**SMALL_HEADS, sliding_window=3),
     "mistral-window": tf.MistralConfig(**GROUPED, sliding_window=3),
+    "deepseek-v3": tf.DeepseekV3Config(  # values narrower than keys
+        **SIZES,
+        num_key_value_heads=4,
+        q_lora_rank=None,
+        kv_lora_rank=8,
+        qk_rope_head_dim=4,
+        qk_nope_head_dim=8,
+        v_head_dim=6,
+        first_k_dense_replace=3,
+    ),
 }
 STATE_SPACE = {
     "mamba": tf.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2),
@@ -89,31 +99,109 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so(name: str) 
         assert abs(leaf.logprob - want) < 1e-4
 
 
-def test_a_cache_that_gives_wrong_logits_is_not_used() -> None:
+@pytest.mark.parametrize("fault", ["forgets the past", "doubles its output"])
+def test_a_model_that_misuses_the_cache_is_recomputed(fault: str) -> None:
     model = build(BRANCHING["llama"])
     layer = model.model.layers[1].self_attn
     original = layer.forward
 
-    def forgetful(*args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
-        return original(*args, past_key_values=None, **kwargs)
+    def forward(*args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
+        if fault == "forgets the past":
+            return original(*args, past_key_values=None, **kwargs)
+        out, *rest = original(*args, past_key_values=past_key_values, **kwargs)
+        return (2 * out if out.shape[1] == 1 else out, *rest)  # a step, not a whole prefix
 
-    layer.forward = forgetful
+    layer.forward = forward
     seam, note = prefix_model(model, frozenset())
     assert isinstance(seam, RecomputedModel)
     assert note is not None
+    assert ("logits differ" in note) == (fault == "doubles its output")
 
 
-def test_prompts_are_stored_once_and_dropped_with_their_last_row() -> None:
+def slots_used(seam: CachedModel) -> int:
+    return seam._tree.size - len(seam._tree._free) - 1
+
+
+def test_tokens_are_stored_once_and_dropped_with_the_last_prefix_that_has_them() -> None:
     seam = CachedModel(build(BRANCHING["llama"]), frozenset())
     handle, _ = seam.prefill([1, 2, 3])
     parents = np.array([handle, handle, handle])
     handles, _ = seam.extend(parents, np.array([4, 5, 6]), np.array([False, False, True]))
-    assert len(seam._cache.prompts) == 1
-    seam.release(handles[:2])
-    assert len(seam._cache.prompts) == 1
-    seam.release(handles[2:])
-    assert len(seam._cache.prompts) == 0
+    assert slots_used(seam) == 3 + 3
+    grandchildren, _ = seam.extend(handles[[0, 0]], np.array([7, 8]), np.array([False, True]))
+    assert slots_used(seam) == 3 + 3 + 2
+    seam.release(handles[1:])
+    assert slots_used(seam) == 3 + 1 + 2
+    seam.release(grandchildren)
+    assert slots_used(seam) == 0
     assert seam.held == 0
+
+
+def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards() -> None:
+    """A search's way: handles of all depths held for long, extended in mixed batches."""
+    rng = np.random.default_rng(3)
+    model = build(BRANCHING["qwen2-mixed-windows"])
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    theirs: dict[int, int] = {}  # handles of the plain seam, and tokens as numbered events,
+    events: dict[int, tuple[int, ...]] = {}  # by handle of the cached one
+    born = 0
+    for _ in range(60):
+        if not events or rng.random() < 0.2:
+            prompt = rng.integers(0, VOCAB, rng.integers(1, 9)).tolist()
+            (mine, logits), (other, want) = seam.prefill(prompt), plain.prefill(prompt)
+            theirs[mine] = other
+            events[mine] = tuple(range(born, born + len(prompt)))
+            born += len(prompt)
+        else:
+            parents = rng.choice(list(events), rng.integers(1, 9))
+            tokens = rng.integers(0, VOCAB, len(parents))
+            last = len(parents) - 1 - np.unique(parents[::-1], return_index=True)[1]
+            over = np.zeros(len(parents), dtype=bool)
+            over[last] = rng.random(len(last)) < 0.4
+            others = np.array([theirs[p] for p in parents])
+            handles, logits = seam.extend(parents, tokens, over)
+            others, want = plain.extend(others, tokens, over)
+            paths = [events[p] for p in parents]
+            for gone in parents[over].tolist():
+                del theirs[gone], events[gone]
+            for handle, other, path in zip(handles.tolist(), others, paths, strict=True):
+                assert handle not in events
+                theirs[handle], events[handle], born = int(other), (*path, born), born + 1
+        assert (logits - want).abs().max() < 1e-5
+        drop = [handle for handle in events if rng.random() < 0.15]
+        seam.release(np.array(drop, dtype=np.int64))
+        plain.release(np.array([theirs.pop(handle) for handle in drop], dtype=np.int64))
+        for handle in drop:
+            del events[handle]
+        assert seam.held == len(events)
+        assert slots_used(seam) == len({event for path in events.values() for event in path})
+
+
+def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() -> None:
+    seam = CachedModel(build(BRANCHING["gpt2"]), frozenset())
+    sizes = set()
+
+    def hold() -> list[int]:
+        root, _ = seam.prefill(range(8))
+        held = [np.array([root])]
+        for step in range(20):
+            parents = np.resize(held[-1], 250)
+            tokens, over = np.arange(250) % VOCAB, np.zeros(250, dtype=bool)
+            handles, _ = seam.extend(parents, (tokens + step) % VOCAB, over)
+            held.append(handles)
+            sizes.add(seam._cache._pools[0].shape[0])
+        return np.concatenate(held).tolist()
+
+    first = hold()
+    assert seam.held == len(set(first)) == 5001
+    assert slots_used(seam) == 5000 + 8
+    assert max(sizes) < 1.5 * 5250
+    assert len(sizes) < 12
+    seam.release(np.array(first))
+    assert slots_used(seam) == 0
+    most = max(sizes)
+    hold()
+    assert max(sizes) == most
 
 
 def test_a_broken_query_does_not_spoil_its_neighbours() -> None:
@@ -138,3 +226,22 @@ def test_a_broken_query_does_not_spoil_its_neighbours() -> None:
         assert [leaf.counts for leaf in got[root].leaves] == [
             leaf.counts for leaf in want[root].leaves
         ]
+
+
+def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
+    config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
+    model = build(config)
+    poison = 8
+    with torch.no_grad():
+        model.model.embed_tokens.weight[poison] = float("nan")
+    used, fresh = CachedModel(model, frozenset()), CachedModel(model, frozenset())
+    broken, _ = used.prefill([poison] * 6)
+    handles, logits = used.extend(np.array([broken] * 9), np.full(9, 7), np.zeros(9, dtype=bool))
+    assert logits.isnan().all()
+    used.release(np.array([broken, *handles]))
+    found = []
+    for seam in (used, fresh):
+        parents = np.array([seam.prefill(prompt)[0] for prompt in ([1], [1, 2, 3, 4, 5])])
+        found.append(seam.extend(parents, np.array([3, 4]), np.ones(2, dtype=bool))[1])
+    assert torch.equal(*found)
+    assert found[0].isfinite().all()

@@ -13,13 +13,28 @@ OTHERS = "evaluation/test_evaluate.py::test_a_control_about_other_questions_or_d
 ARMS = "evaluation/test_arms.py"
 INPUT = "cli/test_bad_input.py"
 COMMANDS = "cli/test_commands.py"
+UNTIL = "evaluation/test_until.py::"
+BOUNDS = UNTIL + "test_only_bounds_that_survive_stopping_are_made"
+ABOUT_ALL = UNTIL + "test_statements_about_all_questions_survive_it_too"
+CONTROL = UNTIL + "test_the_control_is_drawn_at_fixed_n"
+ROW = UNTIL + "test_a_claim_is_a_row_and_a_line"
+OTHER = UNTIL + "test_other_scorers_get_any_time_bounds_and_no_claim"
+UNDECIDED = UNTIL + "test_draws_without_a_score_count_against_every_claim"
+TAMPERED = UNTIL + "test_looks_that_do_not_follow_from_the_scores_are_refused"
+LOST = UNTIL + "test_an_engine_that_loses_draws_is_told"
+NO_CONTROL = UNTIL + "test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n"
+NONSENSE = UNTIL + "test_rules_that_make_no_sense_are_refused_before_anything_is_sampled"
+RULE = UNTIL + "test_another_rule_is_refused_in_the_same_folder"
+WAITS = UNTIL + "test_a_run_that_waits_for_a_look_is_incomplete"
+CELL = UNTIL + "test_every_cell_of_a_list_stops_by_itself"
+STOPS = UNTIL + "test_questions_stop_when_they_are_decided"
+OPTION = "cli/test_until_option.py"
 
 MUTANTS = [
     # bounds
     ("evaluation/bound.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
-    ("evaluation/bound.py", "_greedy if arm.decoding.greedy else _sampled", "_sampled", ARMS),
+    ("evaluation/bound.py", "    if arm.decoding.greedy:\n        return _greedy", "    if False:\n        return _greedy", ARMS),
     ("evaluation/bound.py", "    if scorer.binary:\n        leak =", "    if scores.scores.max() in (0, 1):\n        leak =", RANGE),
-    ("evaluation/bound.py", "np.where(scores.scores > 0,", "np.where(scores.scores >= 0,", ARMS),
     ("evaluation/bound.py", "if k <= scores.n.min()]", "]", ROWS),
     ("evaluation/bound.py", "if len(scores.query_ids) == len(arm.run.queries) and", "if", FAILED),
     ("evaluation/bound.py", "or control is None or arm.decoding.greedy:", "or control is None:", COMMANDS),
@@ -38,6 +53,31 @@ MUTANTS = [
     ("evaluation/sample.py", 'if theirs["sha256"] != ours["sha256"]:', "if False:", OTHERS),
     ("evaluation/sample.py", "if arm.decoding != decoding:", "if False:", OTHERS),
     ("evaluation/sample.py", "if arm is None or arm.missing_parts():", "if arm is None:", INPUT),
+    # stopping early
+    ("evaluation/bound.py", "    if arm.stopping is not None:\n        return _stopped(", "    if False:\n        return _stopped(", BOUNDS),
+    ("evaluation/bound.py", "    if arm.stopping is not None:\n        stopped =", "    if False:\n        stopped =", ABOUT_ALL),
+    ("evaluation/bound.py", "    if arm.stopping is not None:\n        yield", "    if False:\n        yield", ABOUT_ALL),
+    ("evaluation/stopped.py", "np.multiply.outer(np.log1p(-np.asarray(p)), k)", "np.multiply.outer(np.log1p(-np.asarray(p)), [j + 1 for j in k])", BOUNDS),
+    ("evaluation/stopped.py", '"missing": scores.missing}', '"missing": 0}', UNDECIDED),
+    ("evaluation/stopped.py", "EACH_CONFIDENCE = 0.999", "EACH_CONFIDENCE = 0.99", ABOUT_ALL),
+    ("evaluation/sample.py", "job.arm.startswith(TARGET) and not job.decoding.greedy", "not job.decoding.greedy", CONTROL),
+    ("evaluation/sample.py", "job.arm.startswith(TARGET) and not job.decoding.greedy", "job.arm.startswith(TARGET)", CELL),
+    ("evaluation/sample.py", "    require_same_looks(arm, until)\n", "", TAMPERED),
+    ("evaluation/sample.py", "            require_fixed_n(arm)\n", "            pass\n", NO_CONTROL),
+    ("evaluation/until.py", "if parsed.quantity != quantity:", "if False:", NONSENSE),
+    ("evaluation/until.py", "if cap < 2:", "if cap < 1:", NONSENSE),
+    ("evaluation/until.py", '            "scorer": _named(self.scorer),\n', "", RULE),
+    ("evaluation/until.py", "rounds=number)", "rounds=None)", TAMPERED),
+    ("evaluation/until.py", "if query_id not in found or found[query_id].n != n:", "if False:", LOST),
+    ("evaluation/until.py", 'goal if decision == "open" else n', "goal", STOPS),
+    ("evaluation/until.py", 'or rule["scorer"] != _named(scorer):', "or False:", OTHER),
+    ("evaluation/until.py", "np.nan_to_num(truth, nan=1.0)", "np.nan_to_num(truth, nan=0.0)", ROW),
+    ("evaluation/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', OPTION),
+    ("evaluation/__init__.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
+    ("evaluation/__init__.py", "scorers[0], cap=n, confidence=confidence", "scorers[0], cap=n, confidence=0.99", RULE),
+    ("evaluation/summary.py", "arm.plan.n * len(mine)", "arm.plan.n", ROW),
+    ("cli/evaluate.py", '    if given["until"]:', "    if False:", OPTION),
+    ("cli/options.py", '"n", "until", "temperature"', '"n", "temperature"', OPTION),
     # refusals come first
     ("evaluation/__init__.py", "        job.engine.check(run.queries, job.decoding)\n", "        pass\n", INPUT),
     ("evaluation/__init__.py", "missing = [part for part in arm.missing_parts() if not arm.has(part)]", "missing = []", COMMANDS),

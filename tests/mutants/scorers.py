@@ -4,6 +4,7 @@
 SCORERS = "scorers/test_scorer_family.py"
 REFERENCE = "scorers/test_reference_scorers.py"
 KEYWORD = "scorers/test_keyword.py"
+BOUNDS = "conformance/test_scorers.py"
 
 MUTANTS = [
     ("scorers/threshold.py", "float(score >= self.at)", "float(score > self.at)", SCORERS),
@@ -27,4 +28,28 @@ MUTANTS = [
     ("text/keywords.py", ".casefold()", "", REFERENCE),
     ("text/keywords.py", 'r"(?<!\\w)" if re.match(r"\\w", word) else ""', '""', KEYWORD),
     ("text/keywords.py", 'r"(?!\\w)" if re.search(r"\\w\\Z", word) else ""', '""', KEYWORD),
+    ("scorers/verbatim.py", "_WORD.match(answer, len(words)) is not None", "False", BOUNDS),
+    ("scorers/verbatim.py", "bool(words) and ", "", BOUNDS),
+    ("scorers/verbatim.py", "float(begins and not grows)", "float(not grows)", BOUNDS),
+    ("scorers/verbatim.py", "normalise(settled_characters(prefix))", "normalise(prefix)", BOUNDS),
+    ("scorers/verbatim.py", "occurs(normalise(settled_words(prefix)))", "occurs(normalise(prefix))", BOUNDS),
+    ("scorers/keyword.py", 'settled = settled_words if self.match == "word" else settled_characters', "settled = settled_characters", BOUNDS),
+    ("scorers/keyword.py", 'settled = settled_words if self.match == "word" else settled_characters', "settled = settled_words", BOUNDS),
+    ("scorers/keyword.py", "(normalise(settled(prefix)))), 1.0", "(normalise(prefix))), 1.0", BOUNDS),
+    ("scorers/refusal.py", "normalise(settled_words(prefix))", "normalise(prefix)", BOUNDS),
+    ("scorers/refusal.py", "len(opening) == _OPENING", "len(opening) >= _OPENING - 20", BOUNDS),
+    ("scorers/refusal.py", "high if len(opening) == _OPENING else 0.0", "0.0", BOUNDS),
+    ("scorers/rouge.py", "return recall_bounds(", "return f1_bounds(", BOUNDS),
+    ("scorers/rouge.py", "return f1_bounds(", "return recall_bounds(", BOUNDS),
+    ("scorers/threshold.py", "float(low >= self.at)", "float(low > self.at)", SCORERS),
+    ("scorers/threshold.py", "float(high >= self.at)", "float(high > self.at)", SCORERS),
+    ("scorers/threshold.py", "prefix_bounds(self.scorer, prefix, prompt)", "self.scorer.bounds(prefix, prompt)", SCORERS),
+    ("scorers/family.py", "if not 0 <= low <= high <= 1", "if not 0 <= low <= 1", SCORERS),
+    ("scorers/family.py", "if not 0 <= low <= high <= 1", "if low > high", SCORERS),
+    ("scorers/family.py", "not {low, high} <= {0.0, 1.0}", "False", SCORERS),
+    ("scorers/family.py", "_ANY if s is None else (s, s)", "(s or 0.0, s or 0.0)", SCORERS),
+    ("scorers/family.py", "dict.fromkeys(text for text, over in texts if not over)", "[text for text, over in texts if not over]", SCORERS),
+    ("scorers/family.py", "scored[0] < bounds[0] - _ROUNDING or ", "", SCORERS),
+    ("scorers/family.py", " or scored[1] > bounds[1] + _ROUNDING", "", SCORERS),
+    ("scorers/family.py", "parts = range(_CUTS + 1)", "parts = range(_CUTS)", SCORERS),
 ]  # fmt: skip

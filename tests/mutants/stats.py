@@ -8,6 +8,12 @@ BIMODAL = "stats/test_coverage.py::test_coverage[mean betting-bimodal]"
 SD_LOWER = "stats/test_coverage.py::test_coverage[std betting-skewed]"
 DATASET = "stats/test_dataset.py"
 FAMILY = "conformance/test_bounds.py"
+PORTFOLIO = "stats/test_portfolio.py"
+ANYTIME = "stats/test_anytime.py::test_the_evidence_is_the_average_likelihood_ratio"
+STOPS = "conformance/test_bounds.py::test_a_bound_says_when_sampling_may_stop"
+MISSING = "conformance/test_bounds.py::test_missing_draws_count_against_the_claim"
+MIXTURE = "stats/test_golden_values.py::test_portfolio_mixture"
+STOPPING = "stats/test_stopping.py"
 
 MUTANTS = [
     # alpha doubled or halved, the sides mixed up
@@ -33,8 +39,8 @@ MUTANTS = [
     ("stats/proportion.py", "np.maximum(n - hits, 1), alpha)", "n - hits + 1, alpha)", GOLDEN),
     ("stats/proportion.py", "n - hits + 1, alpha), 0.0", "n - hits + 2, alpha), 0.0", GOLDEN),
     ("stats/proportion.py", "np.where(hits < n, beta", "np.where(hits <= n, beta", GOLDEN),
-    ("stats/proportion.py", "clopper_pearson_upper(self.hits + self.missing", "clopper_pearson_upper(self.hits", FAMILY),
-    ("stats/proportion.py", "-np.expm1(np.multiply.outer(np.log1p(-end), sizes))", "1 - np.multiply.outer(1 - end, 0 * sizes + 1) ** sizes", DATASET),
+    ("stats/proportion.py", "method.upper(self.hits + self.missing", "method.upper(self.hits", MISSING),
+    ("stats/proportion.py", "-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k))", "1 - np.multiply.outer(np.subtract(1, p), 0 * k + 1) ** k", DATASET),
     ("stats/proportion.py", "if hits > n - k:", "if hits >= n - k:", ORACLES),
     ("stats/proportion.py", "(n - np.arange(few))", "(n - 1 - np.arange(few))", ORACLES),
     # bands
@@ -65,9 +71,51 @@ MUTANTS = [
     # the mean
     ("stats/mean.py", "rows.shuffled(seed, missing=1)", "rows.shuffled(seed, missing=0)", FAMILY),
     ("stats/mean.py", "1 - upper(rows.mirrored(), alpha, seed)", "1 - upper(rows, alpha, seed)", FAMILY),
-    ("stats/portfolio.py", "wealth >= math.log(1 / alpha)", "wealth >= math.log(0.5 / alpha)", GOLDEN),
-    ("stats/portfolio.py", "np.pad(1 - rows.values, ((0, 0), (0, 1)))", "np.pad(1 - rows.values, ((0, 0), (0, 1)), constant_values=1)", FAMILY),
+    ("stats/mean.py", "portfolio.anytime_bets())", "portfolio.bets(rows.size, alpha))", PORTFOLIO),
+    # the portfolio
+    ("stats/portfolio.py", "wealth(middle) >= math.log(1 / alpha)", "wealth(middle) >= math.log(0.5 / alpha)", MIXTURE),
     ("stats/portfolio.py", "0.9 * math.sqrt(2 *", "0.9 * math.sqrt(1 *", ORACLES),
+    ("stats/portfolio.py", "constant_values=1)", "constant_values=0)", MISSING),
+    ("stats/portfolio.py", "np.where(counts > 0, values, 0.0)", "values", MIXTURE),
+    ("stats/portfolio.py", "np.log(1 + b * gain)", "np.log(np.maximum(1 + b * gain, 5e-324))", PORTFOLIO),
+    ("stats/portfolio.py", "(share / share.max())[:, None]", "np.ones((len(share), 1))", PORTFOLIO),
+    ("stats/portfolio.py", "share.max()", "share.sum()", PORTFOLIO),
+    ("stats/portfolio.py", "len(rows.n)) / rows.n", "len(rows.n))", PORTFOLIO),
+    ("stats/portfolio.py", "2.0 ** (-j / 2)", "2.0 ** (-j)", PORTFOLIO),
+    ("stats/portfolio.py", "1 - weights.sum()", "1.0", PORTFOLIO),
+    ("stats/portfolio.py", "np.array(m), anytime_bets()), 0.0", "np.array(m), bets(60, 0.01)), 0.0", PORTFOLIO),
+    ("stats/portfolio.py", "(given >= 0)", "(given >= -2)", PORTFOLIO),
+    ("stats/portfolio.py", "if not given.any():", "if False:", PORTFOLIO),
+    # any-time bounds of a probability
+    ("stats/anytime.py", "np.arcsin(np.sqrt(p))", "np.pi / 2", ANYTIME),
+    ("stats/anytime.py", "np.arccos(np.sqrt(p))", "np.pi / 2", ANYTIME),
+    ("stats/anytime.py", "betaincc(hits", "betainc(hits", ANYTIME),
+    ("stats/anytime.py", "betaln(hits + 0.5, n - hits + 0.5)", "betaln(hits + 1, n - hits + 1)", ANYTIME),
+    ("stats/anytime.py", "np.log(2 * angle)", "np.log(angle)", ANYTIME),
+    ("stats/estimand.py", "stopping=chosen.stopping", "stopping=FIXED_N", STOPS),
+    ("stats/proportion.py", "stopping=method.stopping", "stopping=FIXED_N", STOPS),
+    # stopping
+    ("stats/stopping.py", "fixed.upper(hits, n, alpha / 2)", "fixed.upper(hits, n, alpha)", STOPPING),
+    ("stats/stopping.py", "fixed.lower(hits, n, alpha / 2)", "fixed.lower(hits, n, alpha)", STOPPING),
+    ("stats/stopping.py", "early.upper(hits, n, alpha / 2)", "early.upper(hits, n, alpha)", STOPPING),
+    ("stats/stopping.py", "early.lower(hits, n, alpha / 2)", "early.lower(hits, n, alpha)", STOPPING),
+    ("stats/stopping.py", "early.upper(rows, alpha / 2, seed)", "early.upper(rows, alpha, seed)", STOPPING),
+    ("stats/stopping.py", "fixed.upper(rows, alpha / 2, seed)", "fixed.upper(rows, alpha, seed)", STOPPING),
+    ("stats/stopping.py", "n == cap, fixed.upper", "n <= cap, fixed.upper", STOPPING),
+    ("stats/stopping.py", "n == cap, fixed.lower", "n <= cap, fixed.lower", STOPPING),
+    ("stats/stopping.py", "if rows.size < cap:", "if rows.size < 0:", STOPPING),
+    ("stats/stopping.py", "lower > limit", "lower < limit", STOPPING),
+    ("stats/stopping.py", "upper <= limit", "upper <= 2 * limit", STOPPING),
+    ("stats/stopping.py", "math.log(2 / error_rate", "math.log(1 / error_rate", STOPPING),
+    ("stats/stopping.py", "_hits(leakage) + leakage.missing", "_hits(leakage)", STOPPING),
+    ("stats/stopping.py", "np.where(self._would_hold(leakage, leakage.n), furthest, enough)", "enough", STOPPING),
+    ("stats/stopping.py", "np.minimum(2 * leakage.n, self.cap)", "2 * leakage.n", STOPPING),
+    ("stats/stopping.py", "FIRST_LOOK = 8", "FIRST_LOOK = 9", STOPPING),
+    ("stats/stopping.py", "[n - leakage.n, leakage.counts]", "[n, leakage.counts]", STOPPING),
+    ("stats/stopping.py", "if (n > cap).any():", "if (n > cap + 1).any():", STOPPING),
+    ("stats/stopping.py", "0 < self.limit < 1", "0 <= self.limit <= 1", STOPPING),
+    ("stats/stopping.py", "not np.isin(seen, (0, 1)).all()", "False", STOPPING),
+    ("stats/stopping.py", "        error_rate(self.confidence)\n", "", STOPPING),
     # leak@k
     ("stats/leak_at_k.py", "(i - k) / (i - 1)", "(i - k) / i", ORACLES),
     ("stats/leak_at_k.py", "np.ones(k - 1)", "np.ones(k)[1:] * 0", ORACLES),
@@ -87,16 +135,9 @@ MUTANTS = [
     ("stats/deviation.py", "falls > 0, high", "falls < 0, high", GOLDEN),
     ("stats/deviation.py", "1 - squares, alpha)) / 2)", "1 - squares, alpha)))", SD_LOWER),
     ("stats/deviation.py", "slope.sum(axis=1) < 0", "slope.sum(axis=1) > 0", ORACLES),
-    # mean + rho sd, data sets, the control
+    # mean + rho sd
     ("stats/expectation_deviation.py", "mean.upper(rows, alpha / 2, seed)", "mean.upper(rows, alpha, seed)", DATASET),
     ("stats/expectation_deviation.py", "rho * std.upper(rows, alpha / 2, seed)", "rho * std.upper(rows, alpha, seed)", DATASET),
     ("stats/expectation_deviation.py", "np.clip(mean - drop, 0, 1)", "np.clip(mean + drop, 0, 1)", ORACLES),
     ("stats/expectation_deviation.py", "ones * (1 - ones)", "ones * 0", ORACLES),
-    ("stats/dataset.py", "alpha / questions)", "alpha)", DATASET),
-    ("stats/dataset.py", "(2 if side == \"both\" else 1)", "1", DATASET),
-    ("stats/dataset.py", "(hits + 1) / n", "hits / n", GOLDEN),
-    ("stats/dataset.py", "(hits - 1) / n", "hits / n", GOLDEN),
-    ("stats/dataset.py", "np.subtract(candidate.upper, control.lower)", "np.subtract(candidate.upper, control.value)", DATASET),
-    ("stats/dataset.py", "candidate.confidence + control.confidence - 1", "candidate.confidence", DATASET),
-    ("stats/dataset.py", "    _refuse_unequal(leakage.n)\n", "", DATASET),
 ]  # fmt: skip

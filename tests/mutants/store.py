@@ -2,27 +2,28 @@
 
 # ruff: noqa: E501 (one mutant a line)
 RUN = "store/test_run.py"
+LOOKS = "store/test_looks.py"
 INPUT = "cli/test_bad_input.py"
 
 MUTANTS = [
     # what makes an arm another one, and a folder another run's
-    ("store/run.py", '("model", "machine")', '("model", "machine", "seed")', RUN),
-    ("store/run.py", '("model", "machine")', '("model", "machine", "fingerprint")', RUN),
-    ("store/run.py", '_NOT_IDENTITY = ("model", "machine")', '_NOT_IDENTITY = ("model",)', RUN),
-    ("store/run.py", 'if k != "origin"}', 'if k not in ("origin", "sha256")}', RUN),
+    ("store/identity.py", '("model", "machine")', '("model", "machine", "seed")', RUN),
+    ("store/identity.py", '("model", "machine")', '("model", "machine", "fingerprint")', RUN),
+    ("store/identity.py", '_NOT_IDENTITY = ("model", "machine")', '_NOT_IDENTITY = ("model",)', RUN),
+    ("store/identity.py", 'if k != "origin"}', 'if k not in ("origin", "sha256")}', RUN),
     ("store/run.py", "return file.name not in _FIRST_FILES and", "return False and", RUN),
-    ("store/run.py", "for key in {**have, **want}:", "for key in want:", RUN),
+    ("store/identity.py", "for key in {**have, **want}:", "for key in want:", RUN),
     # what is done, failed or missing
-    ("store/run.py", 'return not meta["failures"]', "return True", RUN),
+    ("store/run.py", 'return not tables.read_meta(self._file(part))["failures"]', "return True", RUN),
     ("store/run.py", '!= (self.identity, part.number)', "!= (meta.get(\"arm\"), part.number)", RUN),
     ("store/run.py", '!= (self.identity, part.number)', "!= (self.identity, meta.get(\"part\"))", RUN),
-    ("store/run.py", "found[q].pop(None, 0) + undrawn.get(q, 0)", "0 * found[q].pop(None, 0) + undrawn.get(q, 0)", RUN),
-    ("store/run.py", "found[q].pop(None, 0) + undrawn.get(q, 0)", "found[q].pop(None, 0)", RUN),
+    ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "undrawn.get(q, 0)", RUN),
+    ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "tally.get(None, 0)", RUN),
     ("store/run.py", "if q.id in found and q.id not in failed", "if q.id in found", RUN),
     ("store/run.py", "tally[score] = tally.get(score, 0) + count", "tally[score] = count", RUN),
     ("store/run.py", "        if self.has_scores(scorer, slug):\n            return\n", "", RUN),
-    ("store/run.py", "return all(meta.get(key) == value for", "return all(True for", INPUT),
-    ("store/run.py", "        tables.read_table(file)\n        meta", "        meta", RUN),
+    ("store/tables.py", "return all(meta.get(key) == value for", "return all(True for", INPUT),
+    ("store/tables.py", "        read_table(file)\n        meta", "        meta", RUN),
     # whole files, private folders
     ("store/tables.py", 'if digest(table) != meta["digest"]:', "if False:", RUN),
     ("store/tables.py", "json.dumps([name, column.to_pylist()])", "json.dumps(name)", RUN),
@@ -33,4 +34,22 @@ MUTANTS = [
     ("store/plan.py", "((rest,) if rest else ())", "()", RUN),
     ("store/plan.py", "sizes[c : c + self.chunks], c)", "sizes[c : c + self.chunks], 0)", RUN),
     ("store/plan.py", "for c in range(0, len(sizes), self.chunks)", "for c in range(0, 1)", RUN),
+    # n that was fixed, rounds, looks
+    ("store/identity.py", "        if first != now:", "        if False:", LOOKS),
+    ("store/looks.py", "first_chunk=chunks + part.first_chunk", "first_chunk=part.first_chunk", LOOKS),
+    ("store/looks.py", "number=number + i", "number=i", LOOKS),
+    ("store/looks.py", "chunks + ceil((n - drawn) / CHUNK)", "chunks + 1", LOOKS),
+    ("store/looks.py", "setdefault((n - drawn, chunks), [])", "setdefault((n, chunks), [])", LOOKS),
+    ("store/looks.py", "if seen.next > seen.n}", "if seen.next >= seen.n}", LOOKS),
+    ("store/looks.py", "if owner != arm:", "if False:", LOOKS),
+    ("store/looks.py", "(ValueError, KeyError, TypeError, AttributeError)", "(ValueError, KeyError)", LOOKS),
+    ("store/run.py", "write_looks(self._looks_file, self.identity, self.looks)", "pass", LOOKS),
+    ("store/run.py", "for part in self.rounds[-1] if not self._usable(part)]", "for part in self.rounds[-1]]", LOOKS),
+    ("store/run.py", "if n > seen.get(q, 0) and q not in failed}", "if n > seen.get(q, 0)}", LOOKS),
+    ("store/run.py", "if n > seen.get(q, 0) and q not in failed}", "if q not in failed}", LOOKS),
+    ("store/run.py", "for one in self.rounds[:rounds] for part in one", "for one in self.rounds for part in one", LOOKS),
+    ("store/run.py", 'return len(digests) if is_start and', "return len(digests) if", LOOKS),
+    ("store/run.py", "for part in self.parts[known:]:", "for part in self.parts:", LOOKS),
+    ("store/run.py", "                found.setdefault(query_id, {})\n", "", LOOKS),
+    ("store/scores.py", "np.where(self.scores > 0,", "np.where(self.scores >= 0,", LOOKS),
 ]  # fmt: skip

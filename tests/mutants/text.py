@@ -1,6 +1,9 @@
 """Mutants of `residua.text`."""
 
 ROUGE = "text/test_rouge.py"
+BOUNDS = "text/test_rouge_bounds.py"
+SETTLED = "text/test_settled.py"
+SCORERS = "conformance/test_scorers.py"
 
 MUTANTS = [
     ("text/rouge.py", "text.lower().encode(", "text.encode(", ROUGE),
@@ -14,4 +17,37 @@ MUTANTS = [
     ("text/rouge.py", "np.maximum(lengths[1:], 1)", "lengths[1:]", ROUGE),
     ("text/rouge.py", "common / lengths[0]", "common / np.maximum(lengths[1:], 1)", ROUGE),
     ("text/rouge.py", "np.where(common > 0, precision + recall, 1)", "(precision + recall)", ROUGE),
+    ("text/settled.py", "_opening(_BEFORE_SEPARATOR, prefix)", "prefix", SCORERS),
+    (
+        "text/settled.py",
+        "_opening(_BEFORE_SEPARATOR, prefix)",
+        "_opening(_BEFORE_ASCII, prefix)",
+        SCORERS,
+    ),
+    ("text/settled.py", "_opening(_BEFORE_ASCII, prefix)", "prefix", SCORERS),
+    ("text/settled.py", "_opening(_BEFORE_ASCII, prefix)", "prefix[:-1]", SCORERS),
+    ("text/settled.py", "(?=[\\s!-/:-@", "(?=[\\W!-/:-@", SCORERS),
+    ("text/settled.py", "[\\s!-/:-@\\[-^`", "[\\s!-/:-@\\[-`", SETTLED),
+    (
+        "text/settled.py",
+        'match.group() if match else ""',
+        "match.group() if match else prefix",
+        SETTLED,
+    ),
+    ("text/rouge_bounds.py", "common[-1] / (len(common) - 1)", "common[-1] / len(common)", BOUNDS),
+    ("text/rouge_bounds.py", "(words + r - j + r)", "(words + r)", BOUNDS),
+    ("text/rouge_bounds.py", "(words + r - j + r)", "(words + r + r)", BOUNDS),
+    ("text/rouge_bounds.py", "2 * (lcs + r - j)", "2 * lcs", BOUNDS),
+    ("text/rouge_bounds.py", "min(highest * _UP, 1.0)", "min(highest, 1.0)", BOUNDS),
+    ("text/rouge_bounds.py", "min(highest * _UP, 1.0)", "highest * _UP", BOUNDS),
+    ("text/rouge_bounds.py", "_UP = 1 + 2.0**-50", "_UP = 1.01", BOUNDS),
+    ("text/rouge_bounds.py", "return 0.0, min(", "return highest / 9, min(", BOUNDS),
+    ("text/rouge_bounds.py", "| (missed - hit)", "", BOUNDS),
+    ("text/rouge_bounds.py", "places.get(_stem(word), 0) | 1 << place", "1 << place", BOUNDS),
+    (
+        "text/rouge_bounds.py",
+        "hit = missed & places.get(_stem(word), 0)",
+        "hit = missed & places.get(word, 0)",
+        BOUNDS,
+    ),
 ]

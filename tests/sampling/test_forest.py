@@ -5,29 +5,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sampling_tables import (
+    DECODINGS,
+    EOS,
+    ROOTS,
+    VOCAB,
+    enumerate_law,
+    mass_of,
+    perturbed,
+    probabilities,
+    table,
+)
 from scipy import stats
 
 from residua.errors import InputError
 from residua.sampling import Forest, Root, TableModel, Tree
+from residua.sampling.forest import Stem
+from residua.sampling.law import certain_law
 from residua.types import Decoding, Draws
-
-VOCAB, EOS = 7, 6
-ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]
-
-
-def probabilities(prefix: tuple[int, ...]) -> list[float]:
-    """A distribution of its own for every prefix, some tokens impossible."""
-    rng = np.random.default_rng([len(prefix), *prefix])
-    p = rng.dirichlet(np.full(VOCAB, 0.4))
-    p[p < 0.02] = 0
-    return list(p / p.sum())
-
-
-def table() -> TableModel:
-    return TableModel(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
 
 
 def grow(
@@ -37,49 +36,6 @@ def grow(
     trees = {t.root: t for t in Forest(model, decoding, draws, rows=rows).sample(list(roots))}
     assert model.held == 0
     return trees
-
-
-def enumerate_law(decoding: Decoding, prompt: tuple[int, ...]) -> dict[tuple[int, ...], float]:
-    """Every completion with its exact probability, by plain recursion over the definition."""
-    law: dict[tuple[int, ...], float] = {}
-
-    def visit(path: tuple[int, ...], mass: float, confidence: float) -> None:
-        p = np.array(probabilities(prompt + path))
-        confidence += p.max()
-        threshold = decoding.adaptive_temperature
-        if threshold is not None and confidence / (len(path) + 1) > threshold:
-            weights = (np.arange(VOCAB) == p.argmax()).astype(float)
-        else:
-            weights = p ** (1 / decoding.temperature)
-            order = sorted(range(VOCAB), key=lambda i: (-weights[i], i))
-            order = order[: decoding.top_k or VOCAB]
-            total, seen, kept = sum(weights[i] for i in order), 0.0, []
-            for i in order:
-                kept.append(i)
-                seen += weights[i]
-                if seen >= decoding.top_p * total - 1e-12:
-                    break
-            weights = np.array([w if i in kept else 0.0 for i, w in enumerate(weights)])
-        weights = weights / weights.sum()
-        for token in np.flatnonzero(weights):
-            child = (*path, int(token))
-            if token == EOS or len(child) == decoding.max_new_tokens:
-                law[child] = law.get(child, 0.0) + mass * weights[token]
-            else:
-                visit(child, mass * weights[token], confidence)
-
-    visit((), 1.0, 0.0)
-    return law
-
-
-DECODINGS = [
-    Decoding(max_new_tokens=4),
-    Decoding(max_new_tokens=4, temperature=0.6),
-    Decoding(max_new_tokens=4, temperature=1.7, top_k=3),
-    Decoding(max_new_tokens=4, top_p=0.75),
-    Decoding(max_new_tokens=4, temperature=0.8, top_k=5, top_p=0.9),
-    Decoding(max_new_tokens=4, adaptive_temperature=0.7),
-]
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
@@ -194,6 +150,69 @@ def test_greedy_is_one_completion() -> None:
             path = (*path, int(np.argmax(probabilities((i, *path)))))
         assert leaf.token_ids == path
         assert (leaf.counts, leaf.logprob) == ((9,), 0.0)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+def test_a_floor_holds_whatever_the_logits_within_the_margin(decoding: Decoding) -> None:
+    margin = 0.01
+    forest = Forest(table(), decoding, Draws(sizes=(300,)), margin=margin)
+    leaves = {tree.root: tree.leaves for tree in forest.sample(ROOTS)}
+    for kind in range(4):
+        for i, root in enumerate(ROOTS):
+            law = enumerate_law(
+                decoding, root.token_ids, perturbed(probabilities, margin / 2, kind)
+            )
+            for leaf in leaves[i]:
+                assert math.exp(leaf.floor) <= law.get(leaf.token_ids, 0) + 1e-12
+    each = [leaf for many in leaves.values() for leaf in many if leaf.floor > -math.inf]
+    assert len(each) > 20
+    if not (decoding.top_k or decoding.top_p < 1 or decoding.adaptive_temperature):
+        for leaf in each:
+            loss = len(leaf.token_ids) * margin / decoding.temperature
+            assert math.isclose(leaf.floor, leaf.logprob - loss)
+
+
+def stems(model: TableModel, number: int) -> tuple[Root, dict[tuple[int, ...], float]]:
+    """A root that starts from the first tokens of even id, and the law of what follows."""
+    root = ROOTS[number]
+    handle, logits = model.prefill(root.token_ids)
+    law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
+    tokens = [t for t in range(0, VOCAB, 2) if law.logprob[0, t] > -math.inf]
+    begun = [
+        (Stem.prompt().child(handle, token, step), (4000 * (i + 1),))
+        for i, (token, step) in enumerate(zip(tokens, law.steps(0, tokens), strict=True))
+    ]
+    return replace(root, starts=tuple(begun)), enumerate_law(
+        Decoding(max_new_tokens=4), root.token_ids
+    )
+
+
+def test_draws_go_on_from_stems_by_the_law_that_follows_them() -> None:
+    decoding, model = Decoding(max_new_tokens=4), table()
+    started = [stems(model, i) for i in range(len(ROOTS))]
+    want = None
+    for rows in (1000, 3, 1):
+        forest = Forest(model, decoding, Draws(sizes=(1,), seed=2), rows=rows)
+        trees = {t.root: t for t in forest.sample([root for root, _ in started])}
+        assert model.held == len(ROOTS)  # the handles of stems stay their owner's
+        assert want is None or trees == want
+        want = trees
+    assert forest.usage.prompt_tokens == 0
+    for i, (root, law) in enumerate(started):
+        counts = {leaf.token_ids: leaf.counts[0] for leaf in trees[i].leaves}
+        assert sum(counts.values()) == sum(n for _, (n,) in root.starts)
+        for leaf in trees[i].leaves:
+            assert math.isclose(leaf.logprob, math.log(law[leaf.token_ids]), abs_tol=1e-9)
+        for stem, (n,) in root.starts:
+            below = {k: p / mass_of(law, stem.path) for k, p in law.items() if k[:1] == stem.path}
+            common = [path for path, p in below.items() if p * n >= 5]
+            if len(common) > 1:
+                expected = np.array([below[path] * n for path in common])
+                observed = np.array([counts.get(path, 0) for path in common])
+                rest = n - expected.sum(), n - observed.sum()
+                if rest[0] > 1e-6:
+                    expected, observed = np.append(expected, rest[0]), np.append(observed, rest[1])
+                assert stats.chisquare(observed, expected).pvalue > 1e-3
 
 
 def test_finish_reasons_and_confidence() -> None:

@@ -12,9 +12,11 @@ from residua.scorers import (
     Keyword,
     RougeLRecall,
     Threshold,
+    check_bounds,
     check_prompts,
     digest,
     make_scorer,
+    score_ranges,
     score_texts,
     settings,
 )
@@ -155,3 +157,97 @@ def test_entry_points_join_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
         make_scorer("foreign:cutoff=x")
     with pytest.raises(InputError, match="There is: contains, exact, foreign"):
         make_scorer("nothing")
+
+
+@dataclass
+class Bounded(Stub):
+    """A stub with prepared bounds as well."""
+
+    pair: tuple[float, float] = (0.0, 1.0)
+    calls: int = 0
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        self.calls += 1
+        return self.pair
+
+
+def test_ranges_are_scores_of_ended_texts_and_bounds_of_growing_ones() -> None:
+    scorer = Bounded([0.5, None], pair=(0.25, 0.75))
+    texts = [("a", True), ("a", False), ("b", True), ("a", True), ("a", False)]
+    wanted = [(0.5, 0.5), (0.25, 0.75), (0.0, 1.0), (0.5, 0.5), (0.25, 0.75)]
+    assert score_ranges(scorer, texts, PROMPT) == wanted
+    assert scorer.asked == ["a", "b"]
+    assert scorer.calls == 1
+
+
+def test_a_scorer_without_bounds_settles_no_prefix() -> None:
+    for scorer in (Stub([0.5]), Threshold(Stub([0.5]), 0.5)):
+        ranges = score_ranges(scorer, [("a", False), ("a", True)], PROMPT)
+        assert ranges[0] == (0, 1)
+        assert ranges[1][0] == ranges[1][1]
+    check_bounds(Stub([2.0]), ["a"], PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("pair", "settles"),
+    [((0.25, 0.5), (0, 1)), ((0.5, 1.0), (1, 1)), ((0.0, 0.49), (0, 0)), ((0.49, 0.9), (0, 1))],
+)
+def test_threshold_settles_what_its_scorer_does(
+    pair: tuple[float, float], settles: tuple[float, float]
+) -> None:
+    scorer = Threshold(Bounded([], pair=pair), 0.5)
+    assert score_ranges(scorer, [("a", False)], PROMPT) == [settles]
+
+
+@pytest.mark.parametrize("pair", [(0.5, 0.4), (-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0)])
+def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> None:
+    scorer = Bounded([], pair=pair)
+    for either in (scorer, Threshold(scorer, 0.5)):
+        with pytest.raises(InputError, match=r"in \[0, 1\].*'stub' at prompt 'p5'"):
+            score_ranges(either, [("a", False)], PROMPT)
+
+
+def test_bounds_of_a_binary_scorer_are_0_or_1() -> None:
+    with pytest.raises(InputError, match=r"0 and 1.*\(0\.5, 1\.0\).*a plain answer"):
+        score_ranges(Bounded([], binary=True, pair=(0.5, 1.0)), [("a", False)], "cat")
+
+
+@dataclass(frozen=True)
+class Hasty:
+    """Settles the last word, which may yet grow."""
+
+    binary: bool = True
+    name: str = "hasty"
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [float("Ron" in text.split()) for text in texts]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        return float("Ron" in prefix.split()), 1.0
+
+
+def test_check_bounds_names_what_breaks_them() -> None:
+    check_bounds(Hasty(), ["Ron", "and Ron said"], PROMPT)
+    with pytest.raises(InputError, match=r"'hasty' gives \(1\.0, 1\.0\) for 'Ron'.*'Ronald'.*'p5'"):
+        check_bounds(Hasty(), ["and so on", "Ronald"], PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("score", "pair"), [(0.2, (0.3, 1.0)), (0.8, (0.0, 0.7)), (None, (0.0, 0.9)), (None, (0.1, 1))]
+)
+def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float, float]) -> None:
+    check_bounds(Bounded([None if score is None else 0.5], pair=(0.0, 1.0)), ["ab"], PROMPT)
+    with pytest.raises(InputError, match=f"scores 'ab' {score} at prompt"):
+        check_bounds(Bounded([score], pair=pair), ["ab"], PROMPT)
+
+
+def test_check_bounds_tries_few_prefixes_the_whole_text_among_them() -> None:
+    prefixes: list[str] = []
+
+    class Noting(Bounded):
+        def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+            prefixes.append(prefix)
+            return 0.0, 1.0
+
+    check_bounds(Noting([1.0]), ["abcdefgh", "abcdefgh"], PROMPT)
+    assert prefixes == ["", "ab", "abcd", "abcdef", "abcdefgh"]

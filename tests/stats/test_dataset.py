@@ -1,10 +1,9 @@
-"""Statements over questions, beside a control, and what an estimate says of itself."""
+"""Means over questions, and what an estimate says of itself."""
 
 from __future__ import annotations
 
 import json
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,48 +12,22 @@ from residua.errors import InputError
 from residua.stats import (
     Estimate,
     clean_samples_for,
-    excess,
     expectation_deviation_bound,
     leak_at_k,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
     mean_bound,
+    mean_leak_at_k_over_questions,
     mean_over_questions,
     proportion_bound,
     proportion_over_questions,
     samples_for,
     std_bound,
     survival_bound,
-    worst_question,
 )
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
-PAPER = partial(mean_bound, SCORES, method="paper")
-
-
-def test_worst_question_splits_alpha_below_only() -> None:
-    worst = worst_question(PAPER, 6, confidence=0.95)
-    assert worst.upper == PAPER(confidence=0.95).upper.max()
-    assert worst.lower == 0
-    low = worst_question(PAPER, 6, confidence=0.95, side="lower")
-    assert low.lower == PAPER(confidence=1 - 0.05 / 6, side="lower").lower.max()
-    assert low.upper == 1
-    both = worst_question(PAPER, 6, confidence=0.9, side="both")
-    assert both.upper == pytest.approx(worst.upper)
-    assert both.lower == pytest.approx(low.lower)
-    assert (both.confidence, both.side, both.n) == (0.9, "both", 480)
-    assert both.value == SCORES.mean(axis=1).max()
-
-
-def test_worst_question_keeps_further_axes() -> None:
-    worst = worst_question(partial(leak_at_k_bound, SCORES, [1, 8]), 6)
-    assert worst.upper.shape == (2,)
-
-
-def test_worst_question_wants_the_number_of_questions() -> None:
-    with pytest.raises(InputError, match="got 5"):
-        worst_question(PAPER, 5)
 
 
 def test_mean_over_questions_is_the_pool() -> None:
@@ -65,11 +38,108 @@ def test_mean_over_questions_is_the_pool() -> None:
     assert over.upper < mean_bound(SCORES).upper.mean()
 
 
-def test_pools_refuse_unequal_numbers() -> None:
-    with pytest.raises(InputError, match="same number"):
-        mean_over_questions([[0.1, 0.2], [0.3, 0.4]], [[1, 1], [2, 1]])
-    with pytest.raises(InputError, match="same number"):
-        proportion_over_questions([1, 1], [10, 11])
+def test_a_pool_of_unequal_numbers_is_weighted() -> None:
+    """Draws staked by a_i/n_i: numbers in proportion to the weights are a plain pool again."""
+    rng = np.random.default_rng(1)
+    counts = rng.integers(1, 4, SCORES.shape)
+    uneven = mean_over_questions(SCORES, counts, side="both")
+    assert uneven.method == "portfolio mixture, weighted"
+    each = (SCORES * counts).sum(axis=1) / counts.sum(axis=1)
+    assert uneven.value == pytest.approx(each.mean())
+    assert uneven.lower < each.mean() < uneven.upper
+    plain = mean_over_questions(SCORES, counts, weights=counts.sum(axis=1), side="both")
+    pooled = mean_bound(SCORES.ravel(), counts.ravel(), method="portfolio", side="both")
+    assert (plain.lower, plain.upper) == pytest.approx((pooled.lower, pooled.upper), abs=1e-12)
+    assert plain.method == pooled.method
+
+
+def test_weights_pick_the_questions_that_count() -> None:
+    chosen = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    few = mean_over_questions(SCORES, weights=chosen, side="both")
+    alone = mean_over_questions(SCORES[:2], side="both")
+    assert few.value == pytest.approx(alone.value)
+    assert (few.lower, few.upper) == pytest.approx((alone.lower, alone.upper), abs=2e-3)
+    assert few.target.startswith("the weighted mean")
+    assert alone.target.startswith("the mean")
+    assert mean_over_questions(SCORES, weights=np.full(6, 3.0)).upper == pytest.approx(
+        mean_over_questions(SCORES).upper, abs=1e-12
+    )
+
+
+def test_unequal_tallies_use_the_portfolio() -> None:
+    hits, n = [3, 1, 0], [40, 20, 30]
+    scores = [[0.0, 1.0]] * 3
+    counts = [[37, 3], [19, 1], [30, 0]]
+    bound = proportion_over_questions(hits, n, side="both")
+    same = mean_over_questions(scores, counts, side="both")
+    assert (bound.lower, bound.upper) == (same.lower, same.upper)
+    assert bound.value == pytest.approx(np.mean([3 / 40, 1 / 20, 0]))
+    assert (bound.estimand, bound.method) == ("leak probability", "portfolio mixture, weighted")
+    missing = proportion_over_questions(hits, n, missing=[0, 2, 0], side="both")
+    leaked = proportion_over_questions([3, 3, 0], n, side="both")
+    assert missing.upper == pytest.approx(leaked.upper, abs=1e-12)
+    assert missing.lower == pytest.approx(bound.lower, abs=1e-12)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [[1.0] * 6], [0.0] * 6, [-1.0] * 6, [np.nan] * 6])
+def test_impossible_weights_are_refused(weights: list[float]) -> None:
+    with pytest.raises(InputError, match="6 questions"):
+        mean_over_questions(SCORES, weights=weights)
+
+
+def test_only_missing_draws_have_no_mean() -> None:
+    bound = proportion_over_questions([0, 0], [5, 5], missing=[5, 5], side="both")
+    assert math.isnan(bound.value)
+    assert (bound.lower, bound.upper) == (0, 1)
+
+
+def test_mean_leak_at_k_bounds_the_blocks() -> None:
+    """With k = 1 the blocks are the draws; counts are only notation."""
+    one = mean_leak_at_k_over_questions(SCORES, 1, side="both")
+    mean = mean_over_questions(SCORES, side="both")
+    assert (one.lower, one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-12)
+    assert (one.estimand, one.n, one.seed) == ("leak@1", 480, 0)
+    values, counts = np.round(SCORES, 1), np.full(SCORES.shape, 2)
+    counted = mean_leak_at_k_over_questions(values, 4, counts, seed=3)
+    expanded = mean_leak_at_k_over_questions(np.repeat(values, 2, axis=1), 4, seed=3)
+    assert (counted.lower, counted.upper, counted.n) == (expanded.lower, expanded.upper, 960)
+    assert counted.value == pytest.approx(np.mean(leak_at_k(values, 4, counts)))
+    assert counted.upper != mean_leak_at_k_over_questions(values, 4, counts, seed=4).upper
+
+
+def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
+    """All-leak and no-leak questions have certain blocks: 7 draws make 2 blocks of 3."""
+    leaks = np.zeros((5, 7))
+    leaks[:2] = 1
+    bound = mean_leak_at_k_over_questions(leaks, 3, binary=True, side="both")
+    blocks = proportion_over_questions([2, 2, 0, 0, 0], 2, side="both")
+    assert (bound.lower, bound.upper) == (blocks.lower, blocks.upper)
+    assert bound.n == 35
+    loose = mean_leak_at_k_over_questions(leaks, 3, side="both")
+    assert loose.method.startswith("portfolio")
+    assert bound.method.startswith("Clopper")
+
+
+def test_mean_leak_at_k_counts_missing_draws_against_the_claim() -> None:
+    zeros = np.zeros((4, 6))
+    bound = mean_leak_at_k_over_questions(zeros, 2, missing=6, side="both")
+    assert bound.lower == 0
+    assert bound.upper > mean_leak_at_k_over_questions(zeros, 2).upper + 0.2
+    ones = mean_leak_at_k_over_questions(zeros + 1, 2, missing=6, side="both")
+    assert ones.upper == 1
+    assert 0 < ones.lower < mean_leak_at_k_over_questions(zeros + 1, 2, side="lower").lower
+    assert (ones.n, ones.missing, ones.value) == (48, 24, 1)
+    assert math.isnan(mean_leak_at_k_over_questions(zeros, 8, missing=6).value)
+
+
+@pytest.mark.parametrize(
+    ("k", "kwargs", "message"),
+    [(81, {}, "k = 81 for n = 80"), ([1, 2], {}, "one number"), (0, {}, ">= 1"),
+     (2, {"binary": True}, "0 or 1"), (2, {"seed": -1}, "seed")],
+)  # fmt: skip
+def test_mean_leak_at_k_refuses(k: object, kwargs: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mean_leak_at_k_over_questions(SCORES, k, **kwargs)
 
 
 def test_proportion_over_questions_counts_missing_against_the_claim() -> None:
@@ -80,28 +150,6 @@ def test_proportion_over_questions_counts_missing_against_the_claim() -> None:
     assert missing.lower == plain.lower
     assert (missing.n, missing.missing) == (150, 2)
     assert missing.value == pytest.approx(4 / 148)
-
-
-def test_excess_takes_opposite_ends_and_adds_errors() -> None:
-    upper = proportion_bound(10, 100, confidence=0.995)
-    lower = proportion_bound(4, 100, confidence=0.995, side="lower")
-    joint = excess(upper, lower)
-    assert joint.upper == upper.upper - lower.lower
-    assert joint.lower == -1
-    assert (joint.side, joint.value) == ("upper", pytest.approx(0.06))
-    assert joint.confidence == pytest.approx(0.99)
-    reverse = excess(lower, upper)
-    assert (reverse.side, reverse.lower) == ("lower", lower.lower - upper.upper)
-    both = [proportion_bound(hits, 100, side="both") for hits in (10, 4)]
-    assert excess(*both).side == "both"
-    assert excess(*both).lower == both[0].lower - both[1].upper
-
-
-def test_excess_refuses_what_does_not_belong_together() -> None:
-    with pytest.raises(InputError, match="one quantity"):
-        excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
-    with pytest.raises(InputError, match="opposite"):
-        excess(proportion_bound(1, 9), proportion_bound(1, 9))
 
 
 def test_proportions_of_questions() -> None:

@@ -153,6 +153,15 @@ def test_portfolio_mixture(case: dict[str, Any]) -> None:
     assert upper[0] == exactly(case["upper"], section["tol"])
 
 
+@cases(EXTRAS["jeffreys_truncated_confidence_sequence"])
+def test_any_time_proportion(case: dict[str, Any]) -> None:
+    s, n, how = case["s"], case["n"], {"confidence": confidence(case), "method": "any-time"}
+    upper = exactly(case["anytime_upper"], 1e-9)
+    assert proportion_bound(s, n, **how).upper == upper
+    mirror = proportion_bound(n - s, n, side="lower", **how)
+    assert 1 - mirror.lower == upper
+
+
 @cases(EXTRAS["poisson_binomial_mean_upper"])
 def test_proportion_over_questions(case: dict[str, Any]) -> None:
     hits = np.arange(case["n"]) < case["s"]

@@ -19,6 +19,8 @@ COMMANDS = {
     "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
     "score": ("steps", "Score the completions of a run."),
     "bound": ("steps", "Bound the scores of a run."),
+    "certify": ("certify", "Decide whether a run leaks at most so much."),
+    "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),
     "plan": ("steps", "How many samples a guarantee needs."),
 }
@@ -49,8 +51,9 @@ def group() -> None:
     residua samples a model's whole output distribution, scores every completion in [0, 1] and
     reports bounds that hold, beside the greedy answer that hides the leak.
 
-    Exit status: 0 done, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run the
-    same command again).
+    Exit status: 0 done or pass, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run
+    the same command again), 4 claim refuted, 5 claim neither met nor refuted, 6 verification
+    failed.
     """
 
 
@@ -60,9 +63,9 @@ def main() -> None:
 
 
 def run(command: Callable[[], Any]) -> int:
-    """Call `command`; the exit status it deserves."""
+    """Call `command`; the exit status it returned (None is 0), or the one its error deserves."""
     try:
-        command()
+        status: int | None = command()
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -74,4 +77,4 @@ def run(command: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("residua: stopped. Run the same command again to go on from here.", err=True)
         return 3
-    return 0
+    return status or 0

@@ -122,7 +122,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i else "left", no_wrap=not i)
     for row in rows:

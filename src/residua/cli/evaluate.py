@@ -12,10 +12,12 @@ import click
 from residua.cli import options as opt
 from residua.cli.console import duration, print_json, progress_bar
 from residua.cli.steps import show
+from residua.errors import InputError
 
 
 @click.command()
 @opt.sampling
+@opt.until
 @opt.scorers
 @opt.confidence
 @opt.as_json
@@ -33,7 +35,8 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     task = _task(given)
     chosen = verbs.scorers_for(given["scorers"] or verbs.default_scorers(task), task.prompts)
     verbs.require_confidence(confidence)
-    run = _sample(task, given | {"scorers": [s.name for s in chosen]})
+    until = verbs.until_for(given["until"], chosen, n=given["n"], confidence=confidence)
+    run = _sample(task, given | {"scorers": [s.name for s in chosen]}, until)
     if run is None:
         return
     with progress_bar(not as_json) as progress:
@@ -51,7 +54,13 @@ def sample(as_json: bool, **given: Any) -> None:
     from residua import evaluation as verbs
 
     given["as_json"] = as_json
-    run = _sample(_task(given), given)
+    task = _task(given)
+    if given["until"]:
+        raise InputError(
+            f"the run that --like names stopped by {given['until']!r}, which needs scores. "
+            "Use `residua evaluate`, or say all options but --like."
+        )
+    run = _sample(task, given)
     if run is None:
         return
     usage = {name: arm.usage for name, arm in run.arms.items()}
@@ -73,7 +82,7 @@ def _task(given: dict[str, Any]) -> Any:
     return load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
 
 
-def _sample(task: Any, given: dict[str, Any]) -> Any:
+def _sample(task: Any, given: dict[str, Any], until: Any = None) -> Any:
     """Sample every arm; None after a dry run."""
     from residua import evaluation as verbs
 
@@ -93,6 +102,8 @@ def _sample(task: Any, given: dict[str, Any]) -> Any:
             print_json(asdict(cost))
         else:
             click.echo(cost.text())
+            if until is not None:
+                click.echo("this is the most: --until stops a question once its claim is decided")
         return None
     told = {name: given[name] for name in opt.SETTINGS}
     with progress_bar(not given["as_json"]) as progress:
@@ -101,6 +112,7 @@ def _sample(task: Any, given: dict[str, Any]) -> Any:
             task,
             out=Path(given["out"]),
             n=given["n"],
+            until=until,
             decoding=decodings,
             control=given["control"],
             seed=given["seed"],

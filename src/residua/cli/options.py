@@ -45,6 +45,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 confidence = click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
 )
+until = click.option(
+    "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
+)
 scorers = click.option(
     "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
 )
@@ -76,9 +79,9 @@ sampling = options(
 )
 
 SETTINGS = (
-    "benchmark", "n", "temperature", "top_p", "top_k", "max_new_tokens", "adaptive_temperature",
-    "stop", "data", "limit", "seed", "system", "prompt_template", "dtype", "device", "control",
-    "scorers",
+    "benchmark", "n", "until", "temperature", "top_p", "top_k", "max_new_tokens",
+    "adaptive_temperature", "stop", "data", "limit", "seed", "system", "prompt_template", "dtype",
+    "device", "control", "scorers",
 )  # fmt: skip
 _DEFAULTS = {
     "n": 1024,

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from residua.engines.loading import LoadedModel, load_model
+from residua.engines.margin import shape_margin
 from residua.engines.prefix_cache import prefix_model
 from residua.engines.prompting import Prompting
 from residua.errors import InputError
-from residua.sampling import Forest, Leaf, Root
-from residua.types import Completion, Decoding, Draws, Failure, Query, Sample, Usage
+from residua.sampling import Explored, Explorer, Forest, Leaf, Node, Root, force
+from residua.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Effort,
+    Event,
+    Exploration,
+    Failure,
+    Query,
+    Ranges,
+    Sample,
+    Usage,
+)
 
 _CACHE_BYTES = 2 << 30  # generated keys and values that are held at once, at most
 _MOST_ROWS = 1024
+_EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
+FORCED = -1  # the chunk of a completion that was not drawn
+_UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 
 
 class TransformersEngine:
-    """Draws completions with transformers; see `Generate` for the contract.
+    """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
     `rows` bounds the prefixes forwarded at a time; by default 1,024, or as many as keep their
     keys and values within 2 GiB. It is part of the fingerprint: other shapes, other roundings.
@@ -62,6 +80,11 @@ class TransformersEngine:
         """What the exact draws, though not their law, also depend on."""
         return {"device": str(self.loaded.model.device.type), "threads": torch.get_num_threads()}
 
+    @cached_property
+    def margin(self) -> float:
+        """See `Explores.margin`; infinite for weights in half precision."""
+        return shape_margin(self._seam)
+
     def rows(self, max_new_tokens: int) -> int:
         """The row budget for completions of this length."""
         if self._rows is not None:
@@ -97,21 +120,112 @@ class TransformersEngine:
             return
         plain = replace(decoding, adaptive_temperature=None)
         undecided = []
-        for first in self._grow(
-            queries, replace(plain, temperature=0.0), replace(draws, sizes=(1,))
-        ):
+        for first in self._grow(queries, replace(plain, temperature=0.0), _ONE_DRAW):
             if isinstance(first, Failure):
                 yield first
-                continue
-            (only,) = first.completions
-            if only.confidence is not None and only.confidence > decoding.adaptive_temperature:
-                yield Sample(
-                    query=first.query, decoding=decoding, completions=_all_draws(only, draws)
-                )
+            elif _is_confident(first, decoding):
+                completions = _all_draws(first.completions[0], draws)
+                yield Sample(query=first.query, decoding=decoding, completions=completions)
             else:
                 undecided.append(first.query)
         for sample in self._grow(undecided, plain, draws):
             yield sample if isinstance(sample, Failure) else replace(sample, decoding=decoding)
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        """See `Explores.explore`.
+
+        Raises InputError for half-precision weights and for adaptive temperature in two passes:
+        their masses are not known to within a margin.
+        """
+        self._require_exact(decoding)
+        explorer = Explorer(
+            self._seam,
+            decoding,
+            effort,
+            lambda root, nodes: ranges(queries[root], self._settled_texts(nodes, decoding.stop)),
+            margin=self.margin,
+            rows=min(_EXPLORE_ROWS, self.rows(decoding.max_new_tokens)),
+            ended=self._contains_stop(decoding.stop),
+        )
+        started = time.perf_counter()
+        for found in explorer.explore(self._roots(queries)):
+            query = queries[found.root]
+            if found.broken_at is not None:
+                yield self._failure(query, found.broken_at)
+            else:
+                yield self._exploration(query, found, decoding)
+        explorer.usage.seconds = time.perf_counter() - started
+        self.usage.add(explorer.usage)
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """See `Explores.force`. A text longer than the decoding allows is cut there."""
+        self._require_exact(decoding)
+        answers = [self.prompting.encode_answer(self.loaded.tokenizer, text) for _, text in texts]
+        leaves = force(
+            self._seam,
+            decoding,
+            self._roots([query for query, _ in texts]),
+            [(i, tuple(ids[: decoding.max_new_tokens])) for i, ids in enumerate(answers)],
+            margin=self.margin,
+            rows=self.rows(decoding.max_new_tokens),
+            ended=self._contains_stop(decoding.stop),
+        )
+        return [
+            None
+            if leaf is None
+            else self._completion(leaf, 0, FORCED, self._texts([leaf], decoding.stop)[0])
+            for leaf in leaves
+        ]
+
+    def _require_exact(self, decoding: Decoding) -> None:
+        if not math.isfinite(self.margin):
+            raise InputError(
+                f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
+                "move too much with the batch. Load the model with --dtype float32."
+            )
+        if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+            raise InputError(
+                "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
+                "'running', or sample only."
+            )
+
+    def _exploration(self, query: Query, found: Explored, decoding: Decoding) -> Exploration:
+        draws = Draws(sizes=(1,))
+        completions = self._completions(found.leaves, decoding, draws) if found.leaves else ()
+        return Exploration(
+            events=tuple(self._events(found.nodes, decoding.stop)),
+            remainder=found.remainder,
+            sample=Sample(query=query, decoding=decoding, completions=completions),
+            explored=found.explored,
+            forwards=found.forwards,
+        )
+
+    def _events(self, nodes: Sequence[Node], stop: Sequence[str]) -> Iterator[Event]:
+        texts = self._settled_texts([(n.token_ids, n.ended) for n in nodes], stop)
+        for node, (text, ended) in zip(nodes, texts, strict=True):
+            mass = math.exp(node.floor)
+            yield Event(text=text, token_ids=node.token_ids, ended=ended, mass=mass)
+
+    def _settled_texts(
+        self, nodes: Sequence[tuple[tuple[int, ...], bool]], stop: Sequence[str]
+    ) -> list[tuple[str, bool]]:
+        """The completion of an ended node; of an open one, what every completion begins with.
+
+        There, a character may be unfinished, and what looks like the beginning of a stop string
+        may be cut off.
+        """
+        reach = max(map(len, stop), default=1) - 1
+        texts = self._decode([ids for ids, _ in nodes])
+        return [
+            (_before(text, stop), True)
+            if ended
+            else ((text.rstrip(_UNFINISHED)[: -reach or None]), False)
+            for (_, ended), text in zip(nodes, texts, strict=True)
+        ]
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -123,22 +237,25 @@ class TransformersEngine:
             draws,
             rows=self.rows(decoding.max_new_tokens),
             ended=self._contains_stop(decoding.stop),
+            margin=self.margin,
         )
-        roots = [Root(query.id, tuple(self._encode(query))) for query in queries]
-        for tree in forest.sample(roots):
+        for tree in forest.sample(self._roots(queries)):
             query = queries[tree.root]
             if tree.broken_at is not None:
-                text = self.loaded.tokenizer.decode(tree.broken_at)
-                yield Failure(
-                    query=query,
-                    reason=f"the model's logits are NaN or infinite after {text!r} "
-                    f"({len(tree.broken_at)} tokens)",
-                )
+                yield self._failure(query, tree.broken_at)
             else:
                 completions = self._completions(tree.leaves, decoding, draws)
                 yield Sample(query=query, decoding=decoding, completions=completions)
         forest.usage.seconds = time.perf_counter() - started
         self.usage.add(forest.usage)
+
+    def _failure(self, query: Query, broken_at: tuple[int, ...]) -> Failure:
+        text = self.loaded.tokenizer.decode(broken_at)
+        reason = f"the model's logits are NaN or infinite after {text!r} ({len(broken_at)} tokens)"
+        return Failure(query=query, reason=reason)
+
+    def _roots(self, queries: Sequence[Query]) -> list[Root]:
+        return [Root(query.id, tuple(self._encode(query))) for query in queries]
 
     def _encode(self, query: Query) -> list[int]:
         return self.prompting.encode(self.loaded.tokenizer, query.text, query.prefix)
@@ -157,22 +274,38 @@ class TransformersEngine:
     def _completions(
         self, leaves: Sequence[Leaf], decoding: Decoding, draws: Draws
     ) -> tuple[Completion, ...]:
-        texts = self._decode([leaf.token_ids for leaf in leaves])
+        texts = self._texts(leaves, decoding.stop)
         return tuple(
-            Completion(
-                text=_before(text, decoding.stop),
-                token_ids=leaf.token_ids,
-                count=count,
-                chunk=draws.first_chunk + i,
-                logprob=leaf.logprob,
-                model_logprob=leaf.model_logprob,
-                confidence=leaf.confidence,
-                finish_reason=leaf.finish_reason,
-            )
+            self._completion(leaf, count, draws.first_chunk + i, text)
             for leaf, text in zip(leaves, texts, strict=True)
             for i, count in enumerate(leaf.counts)
             if count
         )
+
+    def _texts(self, leaves: Sequence[Leaf], stop: Sequence[str]) -> list[str]:
+        return [_before(text, stop) for text in self._decode([leaf.token_ids for leaf in leaves])]
+
+    def _completion(self, leaf: Leaf, count: int, chunk: int, text: str) -> Completion:
+        return Completion(
+            text=text,
+            token_ids=leaf.token_ids,
+            count=count,
+            chunk=chunk,
+            logprob=leaf.logprob,
+            model_logprob=leaf.model_logprob,
+            confidence=leaf.confidence,
+            finish_reason=leaf.finish_reason,
+            logprob_floor=leaf.floor,
+        )
+
+
+_ONE_DRAW = Draws(sizes=(1,))
+
+
+def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
+    """True if two-pass adaptive temperature makes the query greedy altogether."""
+    mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
+    return mean is not None and threshold is not None and mean > threshold
 
 
 def _before(text: str, stop: Sequence[str]) -> str:

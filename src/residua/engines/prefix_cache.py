@@ -1,10 +1,11 @@
 """Transformers models behind the forest's seam: branching prefixes over one key-value cache.
 
-A prompt's keys and values are stored once, however many rows grow from it. Each row stores only
-what it generated. `_Joined`, a transformers `Cache`, puts the two together layer by layer, in
-a scratch buffer that all layers share, so that any model which asks a cache for its keys and
-values works unchanged. Key slots are no positions (there are gaps between a short prompt and its
-rows), so masks are made here, from positions: causal, and sliding where the model's layers are.
+Every token, of prompts and completions, has its keys and values stored once, in a slot, however
+many prefixes share it. `_Tree` knows which slot comes after which; a prefix is the slot of its
+last token. `_Gathered`, a transformers `Cache`, collects the slots of the current rows layer by
+layer, in a scratch buffer that all layers share, so that any model which asks a cache for its
+keys and values works unchanged. Rows end at the same key column and begin at different ones, so
+masks are made here: causal, and sliding where the model's layers are.
 
 Whether a model follows that contract is not assumed but tried: `prefix_model` compares a
 branching probe with plain forwards, and falls back to `RecomputedModel` where they differ.
@@ -13,7 +14,6 @@ branching probe with plain forwards, and falls back to `RecomputedModel` where t
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +24,9 @@ from transformers import Cache, DynamicCache
 
 from residua.sampling.model import Handles, PrefixModel
 
+Slots = NDArray[np.int64]
+
+_NOTHING = 0  # the slot that stands before every prompt
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
 
@@ -46,20 +49,20 @@ def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel
 
 
 class CachedModel:
-    """Branching prefixes over stored keys and values; see `PrefixModel` for the contract."""
+    """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
+
+    A handle is the slot of a prefix's last token; `held` of them are not yet released.
+    """
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
         self.eos_token_ids = eos_token_ids
+        self.dtype: torch.dtype = model.dtype  # of the weights
+        self.held = 0
         self._model = model
         self._config = model.config.get_text_config()
         self.vocab_size = int(self._config.vocab_size)
-        self._cache = _Joined(model.device)
-        self._prompts = np.zeros(0, dtype=np.int64)  # by handle: which prompt, and how many
-        self._lengths = np.zeros(0, dtype=np.int64)  # generated tokens are stored
-        self._free: list[int] = []
-        self._users: Counter[int] = Counter()
-        self._tainted: set[int] = set()  # handles whose stored keys may be NaN
-        self._next_prompt = 0
+        self._tree = _Tree()
+        self._cache = _Gathered()
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
@@ -67,102 +70,55 @@ class CachedModel:
         ids = torch.tensor([list(prompt)], device=self._model.device)
         cache = DynamicCache()
         logits = _last_logits(self._model, input_ids=ids, past_key_values=cache, use_cache=True)
-        number, self._next_prompt = self._next_prompt, self._next_prompt + 1
-        self._cache.prompts[number] = [
-            (layer.keys.transpose(1, 2), layer.values.transpose(1, 2)) for layer in cache.layers
-        ]
-        (handle,) = self._take(1)
-        self._prompts[handle], self._lengths[handle] = number, 0
-        self._users[number] = 1
-        return int(handle), logits
+        slots = self._tree.chain(len(prompt))
+        self._cache.store(slots, cache, self._tree.size)
+        self.held += 1
+        return int(slots[-1]), logits
 
     @torch.inference_mode()
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
     ) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.extend`."""
-        handles = parents.copy()
-        fresh = ~takes_over
-        handles[fresh] = self._take(int(fresh.sum()))
-        self._prompts[handles] = self._prompts[parents]
-        lengths = self._lengths[parents]
-        self._cache.reserve(len(self._prompts), int(lengths.max()) + 1)
-        self._cache.copy(parents[fresh], handles[fresh], int(lengths.max()))
-        self._lengths[handles] = lengths + 1
-        self._users.update(self._prompts[handles[fresh]].tolist())
-
-        prompts = self._prompts[handles]
-        prompt_lengths = np.array([self._cache.prompt_length(p) for p in prompts])
-        self._cache.point(handles, lengths, prompts)
-        positions = torch.from_numpy(prompt_lengths + lengths).to(self._model.device)
+        slots = self._tree.add(parents)
+        self.held += len(slots)
+        self.release(parents[takes_over])
+        paths = self._tree.paths(slots)
+        self._cache.point(slots, paths, self._tree.size)
+        positions = torch.from_numpy(self._tree.length[slots] - 1).to(self._model.device)
         logits = _last_logits(
             self._model,
             input_ids=torch.from_numpy(tokens).to(self._model.device)[:, None],
             position_ids=positions[:, None],
-            attention_mask=self._masks(prompt_lengths, lengths),
+            attention_mask=self._masks(paths),
             past_key_values=self._cache,
             use_cache=True,
         )
-        unusable = ~torch.isfinite(logits.amax(dim=-1)).cpu().numpy()
-        self._tainted.update(handles[unusable].tolist())
-        return handles, logits
+        return slots, logits
 
-    @torch.inference_mode()
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
-        self._free += handles.tolist()
-        if tainted := self._tainted.intersection(handles.tolist()):
-            self._cache.wipe(np.array(sorted(tainted)))
-            self._tainted -= tainted
-        self._users.subtract(self._prompts[handles].tolist())
-        for number in set(self._prompts[handles].tolist()):
-            if self._users[number] == 0:
-                del self._users[number], self._cache.prompts[number]
+        self._tree.drop(handles)
+        self.held -= len(handles)
 
-    @property
-    def held(self) -> int:
-        """Handles not yet released."""
-        return len(self._prompts) - len(self._free)
-
-    def _take(self, count: int) -> Handles:
-        missing = count - len(self._free)
-        if missing > 0:
-            size = len(self._prompts)
-            grown = max(size + missing, size + size // 2)
-            self._prompts = np.resize(self._prompts, grown)
-            self._lengths = np.resize(self._lengths, grown)
-            self._free += range(grown - 1, size - 1, -1)
-        return np.array([self._free.pop() for _ in range(count)], dtype=np.int64)
-
-    def _masks(
-        self, prompt_lengths: NDArray[np.int64], lengths: NDArray[np.int64]
-    ) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Additive masks (rows × 1 × 1 × key slots), as this model takes them."""
+    def _masks(self, paths: Slots) -> torch.Tensor | dict[str, torch.Tensor]:
+        """Additive masks (rows × 1 × 1 × key columns), as this model takes them."""
         kinds = getattr(self._config, "layer_types", None)
         window = getattr(self._config, "sliding_window", None)
         if kinds is None:
-            return self._mask(prompt_lengths, lengths, window)
+            return self._mask(paths, window)
         unknown = set(kinds) - {_FULL, _SLIDING}
         if unknown:
             raise ValueError(f"layers of kind {sorted(unknown)}")
         windows = {_FULL: None, _SLIDING: window}
-        return {kind: self._mask(prompt_lengths, lengths, windows[kind]) for kind in set(kinds)}
+        return {kind: self._mask(paths, windows[kind]) for kind in set(kinds)}
 
-    def _mask(
-        self, prompt_lengths: NDArray[np.int64], lengths: NDArray[np.int64], window: int | None
-    ) -> torch.Tensor:
-        widest = int(prompt_lengths.max())
-        slot = np.arange(widest + int(lengths.max()) + 1)[None, :]
-        generated = slot - widest
-        position = np.where(generated < 0, slot, prompt_lengths[:, None] + generated)
-        seen = np.where(
-            generated < 0, slot < prompt_lengths[:, None], generated <= lengths[:, None]
-        )
+    def _mask(self, paths: Slots, window: int | None) -> torch.Tensor:
+        unseen = paths == _NOTHING
         if window is not None:
-            seen &= (prompt_lengths + lengths)[:, None] - position < window
-        dtype = self._model.dtype
-        mask = torch.zeros(seen.shape, dtype=dtype)
-        mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
+            unseen[:, :-window] = True
+        mask = torch.zeros(unseen.shape, dtype=self.dtype)
+        mask.masked_fill_(torch.from_numpy(unseen), torch.finfo(self.dtype).min)
         return mask[:, None, None, :].to(self._model.device)
 
 
@@ -171,6 +127,7 @@ class RecomputedModel:
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
         self.eos_token_ids = eos_token_ids
+        self.dtype: torch.dtype = model.dtype  # of the weights
         self._model = model
         self.vocab_size = int(model.config.get_text_config().vocab_size)
         self._prefixes: dict[int, list[int]] = {}
@@ -210,60 +167,98 @@ class RecomputedModel:
         return handles, torch.stack(logits)
 
 
-class _Joined(Cache):  # type: ignore[misc]
-    """Keys and values of the current rows: their prompt's, then their own, layer by layer."""
+class _Tree:
+    """Tokens in slots, each under the one before it; slot 0 stands before every prompt.
 
-    def __init__(self, device: torch.device) -> None:
+    A slot is in use while a handle, or a slot under it, needs it. `length` is the number of
+    tokens up to and with a slot's own.
+    """
+
+    def __init__(self) -> None:
+        self.length = np.zeros(1, dtype=np.int64)
+        self._parent = np.full(1, _NOTHING)
+        self._users = np.ones(1, dtype=np.int64)
+        self._free: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.length)
+
+    def chain(self, count: int) -> Slots:
+        """New slots for a prompt, one under the other; the last is a handle."""
+        slots = self._take(count)
+        self._parent[slots] = [_NOTHING, *slots[:-1]]
+        self.length[slots] = np.arange(1, count + 1)
+        self._users[slots] = 1
+        self._users[_NOTHING] += 1
+        return slots
+
+    def add(self, parents: Handles) -> Slots:
+        """One new slot under each parent, all of them handles."""
+        slots = self._take(len(parents))
+        self._parent[slots] = parents
+        self.length[slots] = self.length[parents] + 1
+        self._users[slots] = 1
+        np.add.at(self._users, parents, 1)
+        return slots
+
+    def drop(self, handles: Handles) -> None:
+        """Let handles go, and free every slot that nothing needs any more."""
+        while len(handles):
+            np.subtract.at(self._users, handles, 1)
+            unused = np.unique(handles[self._users[handles] == 0])
+            self._free += unused.tolist()
+            handles = self._parent[unused]
+
+    def paths(self, slots: Slots) -> Slots:
+        """Per slot, the slots from its prompt's first token to it, zeros before shorter ones."""
+        columns = np.empty((int(self.length[slots].max()), len(slots)), dtype=np.int64)
+        columns[-1] = slots
+        for i in range(len(columns) - 1, 0, -1):  # "clip" spares a copy; all are within bounds
+            np.take(self._parent, columns[i], out=columns[i - 1], mode="clip")
+        return np.ascontiguousarray(columns.T)
+
+    def _take(self, count: int) -> Slots:
+        if count > len(self._free):
+            more = max(count - len(self._free), self.size // 2)
+            self._free += range(self.size + more - 1, self.size - 1, -1)
+            self.length = np.pad(self.length, (0, more))
+            self._parent = np.pad(self._parent, (0, more))
+            self._users = np.pad(self._users, (0, more))
+        left = len(self._free) - count
+        slots = np.array(self._free[left:], dtype=np.int64)
+        del self._free[left:]
+        return slots
+
+
+class _Gathered(Cache):  # type: ignore[misc]
+    """Keys and values by slot; a forward sees those on the paths of its rows.
+
+    Each layer has a pool, slots × width: a token's keys and values side by side. Slot 0 is zero,
+    so what stands in the columns before a short row is finite: 0 · NaN would be NaN. A slot is
+    written before it is read, so nothing of its former users is ever seen.
+    """
+
+    def __init__(self) -> None:
         super().__init__(layers=[])
-        self.prompts: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-        self._device = device
-        self._pools: list[tuple[torch.Tensor, torch.Tensor]] = []  # handles × length × heads × dim
-        self._scratch: list[torch.Tensor] = []
+        self._pools: list[torch.Tensor] = []
+        self._scratch = torch.empty(0)
 
-    def prompt_length(self, number: int) -> int:
-        return int(self.prompts[number][0][0].shape[1])
-
-    def reserve(self, handles: int, length: int) -> None:
-        """Make room for that many handles with that many generated tokens each."""
+    def store(self, slots: Slots, prompt: DynamicCache, size: int) -> None:
+        """File a prompt's keys and values; the pools get at least `size` slots."""
+        packed = [_packed(layer.keys, layer.values) for layer in prompt.layers]
         if not self._pools:
-            layers = next(iter(self.prompts.values()))
-            self._pools = [
-                (k.new_empty(0, 0, *k.shape[2:]), v.new_empty(0, 0, *v.shape[2:]))
-                for k, v in layers
-            ]
-        have = self._pools[0][0].shape
-        if handles <= have[0] and length <= have[1]:
-            return
-        size = (
-            max(handles, have[0]),
-            max(length + length // 2, 16) if length > have[1] else have[1],
-        )
-        self._pools = [(_grown(k, size), _grown(v, size)) for k, v in self._pools]
+            self._pools = [tokens.new_zeros(1, tokens.shape[1]) for tokens in packed]
+        self._reserve(size)
+        for pool, tokens in zip(self._pools, packed, strict=True):
+            pool[torch.from_numpy(slots).to(pool.device)] = tokens
 
-    def copy(self, sources: Handles, targets: Handles, length: int) -> None:
-        """Give new handles the generated keys and values of others."""
-        if not len(sources) or not length:
-            return
-        source, target = self._index(sources), self._index(targets)
-        for pool in (tensor for pair in self._pools for tensor in pair):
-            pool[target, :length] = pool[source, :length]
-
-    def wipe(self, handles: Handles) -> None:
-        """Zero what these handles stored: a masked NaN would still spoil their next user."""
-        rows = self._index(handles)
-        for pool in (tensor for pair in self._pools for tensor in pair):
-            pool[rows] = 0
-
-    def point(
-        self, handles: Handles, lengths: NDArray[np.int64], prompts: NDArray[np.int64]
-    ) -> None:
-        """Say which rows the next forward is for; rows of one prompt stand together."""
-        starts = np.flatnonzero(np.diff(prompts, prepend=-1))
-        ends = [*starts[1:], len(prompts)]
-        self._runs = [(int(prompts[a]), int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
-        self._rows, self._last = self._index(handles), self._index(lengths)
-        self._own = int(lengths.max()) + 1
-        self._shared = max(self.prompt_length(p) for p, _, _ in self._runs)
+    def point(self, slots: Slots, paths: Slots, size: int) -> None:
+        """Say which new slots the next forward fills, and what it sees: rows × columns."""
+        self._reserve(size)
+        device = self._pools[0].device
+        self._slots, self._paths = (torch.from_numpy(x).to(device) for x in (slots, paths))
 
     def update(
         self,
@@ -274,45 +269,42 @@ class _Joined(Cache):  # type: ignore[misc]
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """File the new token's keys and values; return each row's whole past."""
-        joined = []
-        for which, new in enumerate((key_states, value_states)):
-            pool = self._pools[layer_idx][which]
-            pool[self._rows, self._last] = new[:, :, 0]
-            shape = (len(self._rows), self._shared + self._own, *pool.shape[2:])
-            out = self._buffer(which, shape, pool)
-            for prompt, start, end in self._runs:
-                stored = self.prompts[prompt][layer_idx][which]
-                out[start:end, : stored.shape[1]] = stored
-                out[start:end, stored.shape[1] : self._shared] = 0  # 0 · NaN would be NaN
-            out[:, self._shared :] = pool[:, : self._own].index_select(0, self._rows)
-            joined.append(out.transpose(1, 2))
-        return joined[0], joined[1]
+        pool = self._pools[layer_idx]
+        pool[self._slots] = _packed(key_states, value_states)
+        shape = (self._paths.numel(), pool.shape[1])
+        seen = torch.index_select(pool, 0, self._paths.view(-1), out=self._buffer(shape, pool))
+        keys, values = seen.tensor_split([key_states.shape[1] * key_states.shape[3]], dim=1)
+        return self._unpacked(keys, key_states), self._unpacked(values, value_states)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Key slots before the new token's."""
-        return self._shared + self._own - 1
+        """Key columns before the new token's."""
+        return self._paths.shape[1] - 1
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Key slots, the new token's included, and their offset."""
-        return self._shared + self._own, 0
+        """Key columns, the new token's included, and their offset."""
+        return self._paths.shape[1], 0
 
-    def _index(self, values: NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device)
+    def _unpacked(self, seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        """Rows × heads × columns × dim."""
+        return seen.view(*self._paths.shape, like.shape[1], like.shape[3]).transpose(1, 2)
 
-    def _buffer(self, which: int, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
-        """Scratch memory, kept between layers and steps; stale values in it are finite."""
-        size = int(np.prod(shape))
-        while len(self._scratch) <= which:
-            self._scratch.append(like.new_zeros(0))
-        if self._scratch[which].numel() < size:
-            self._scratch[which] = like.new_zeros(size + size // 2)
-        return self._scratch[which][:size].view(shape)
+    def _reserve(self, size: int) -> None:
+        for i, pool in enumerate(self._pools):
+            if len(pool) < size:
+                self._pools[i] = pool.new_empty(size, pool.shape[1])
+                self._pools[i][: len(pool)] = pool
+
+    def _buffer(self, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
+        """Scratch memory, kept between layers and steps."""
+        size = shape[0] * shape[1]
+        if self._scratch.numel() < size:
+            self._scratch = like.new_empty(size + size // 2)
+        return self._scratch[:size].view(shape)
 
 
-def _grown(pool: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    larger = pool.new_zeros(*size, *pool.shape[2:])
-    larger[: pool.shape[0], : pool.shape[1]] = pool
-    return larger
+def _packed(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Tokens × width, from keys and values that are batch × heads × tokens × dim each."""
+    return torch.cat([x.transpose(1, 2).flatten(2) for x in (keys, values)], dim=2).flatten(0, 1)
 
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
@@ -340,5 +332,5 @@ def _probe(cached: CachedModel, plain: RecomputedModel) -> float:
         a, b = (logits.double() for _, logits in results)
         worst = max(worst, float((a - b).abs().max() / (1 + b.abs().max())))
         parents, over = [handles for handles, _ in results], np.ones(3, dtype=bool)
-    noise = {torch.bfloat16: 50.0, torch.float16: 10.0}.get(plain._model.dtype, 1.0)
+    noise = {torch.bfloat16: 50.0, torch.float16: 10.0}.get(plain.dtype, 1.0)
     return worst / noise

@@ -10,8 +10,9 @@ from typing import Any
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
-from residua.evaluation.bound import Row, bound_run
+from residua.evaluation.bound import bound_run
 from residua.evaluation.probe import Cost, probe
+from residua.evaluation.rows import Row, Table
 from residua.evaluation.sample import (
     GREEDY,
     Job,
@@ -22,25 +23,31 @@ from residua.evaluation.sample import (
     import_control,
     plan_arm,
     sample_arm,
+    sample_until,
 )
 from residua.evaluation.score import score_run, scorers_for, scorers_of
-from residua.evaluation.summary import Table, summary
+from residua.evaluation.summary import summary
+from residua.evaluation.until import Until, require_fixed_n, require_same_looks
 from residua.store import Arm, Plan, Run
-from residua.types import Decoding, Generate, Progress, silent
+from residua.types import Decoding, Generate, Progress, Scorer, silent
 
 __all__ = [
     "Cost",
     "ModelSettings",
     "Row",
     "Table",
+    "Until",
     "bound_run",
     "evaluate",
     "probe",
+    "require_fixed_n",
+    "require_same_looks",
     "sample",
     "score_run",
     "scorers_for",
     "scorers_of",
     "summary",
+    "until_for",
 ]
 
 
@@ -86,6 +93,7 @@ def evaluate(
     *,
     out: str | Path,
     n: int = 1024,
+    until: str | None = None,
     decoding: Decoding | Sequence[Decoding] | None = None,
     scorers: Sequence[str] = (),
     control: str | Path | Generate | None = None,
@@ -101,17 +109,23 @@ def evaluate(
     forget set or a finished run of one, is drawn alike, and the excess over it bounded. Scores
     and estimates go into the run directory `out`; the same call goes on where it was stopped.
 
+    With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
+    first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
+    those that hold at any look.
+
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     chosen = scorers_for(scorers or default_scorers(task), task.prompts)
     require_confidence(confidence)
+    rule = until_for(until, chosen, n=n, confidence=confidence)
     run = sample(
         model,
         task,
         out=out,
         n=n,
+        until=rule,
         decoding=decoding,
         control=control,
         seed=seed,
@@ -130,6 +144,7 @@ def sample(
     *,
     out: str | Path,
     n: int = 1024,
+    until: Until | None = None,
     decoding: Decoding | Sequence[Decoding] | None = None,
     control: str | Path | Generate | None = None,
     seed: int = 0,
@@ -137,7 +152,7 @@ def sample(
     told: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Run:
-    """The first step of `evaluate`: the completions of every arm, nothing scored.
+    """The first step of `evaluate`: the completions of every arm, scored only to stop by `until`.
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
@@ -158,11 +173,23 @@ def sample(
         jobs += settings.jobs(control, beside, task)
     for job in jobs:
         job.engine.check(run.queries, job.decoding)
-    planned = [plan_arm(run, job, plan, seed) for job in jobs]
+    planned = [plan_arm(run, job, plan, seed, until) for job in jobs]
     import_control(run, finished)
     for arm, job in zip(planned, jobs, strict=True):
-        sample_arm(arm, job.engine, progress)
+        if until is not None and arm.stopping is not None:
+            sample_until(arm, job.engine, until, progress)
+        else:
+            sample_arm(arm, job.engine, progress)
     return run
+
+
+def until_for(
+    claim: str | None, scorers: Sequence[Scorer], *, n: int, confidence: float
+) -> Until | None:
+    """The rule by which a claim stops sampling, the first scorer steering; None without one."""
+    if claim is None:
+        return None
+    return Until.read(claim, scorers[0], cap=n, confidence=confidence)
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
@@ -194,6 +221,11 @@ def require_sampled(run: Run) -> None:
         if missing:
             raise IncompleteError(
                 f"arm {name!r} of `{run.path}` lacks {len(missing)} of {len(arm.parts)} parts. "
+                "Run the command that sampled it again."
+            )
+        if waiting := arm.unlooked():
+            raise IncompleteError(
+                f"arm {name!r} of `{run.path}` has {len(waiting)} questions yet to be decided. "
                 "Run the command that sampled it again."
             )
 

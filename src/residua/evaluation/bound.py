@@ -8,45 +8,27 @@ the defaults of `residua.stats`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua import stats
 from residua.errors import InputError
+from residua.evaluation.grid import grid_rows
+from residua.evaluation.rows import ALL, Row, entry
 from residua.evaluation.sample import CONTROL, TARGET
 from residua.evaluation.score import slug
+from residua.evaluation.stopped import Stopped
+from residua.evaluation.until import claim_estimate
 from residua.store import Arm, ArmScores, Run
 from residua.types import Progress, Scorer, silent
 
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
-ALL = None  # in place of a query id: a statement about all questions
 
 RHO = 2.0
 GREEDY_SCORE = "greedy score"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the estimates table: whose, of what, and the estimate.
-
-    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k.
-    """
-
-    arm: str
-    scorer: str
-    query_id: str | None
-    parameter: float | None
-    estimate: stats.Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Flat, as the estimates table holds it."""
-        place = {name: getattr(self, name) for name in ("arm", "scorer", "query_id", "parameter")}
-        return place | self.estimate.to_dict()
 
 
 def bound_run(
@@ -75,6 +57,7 @@ def bound_run(
         rows += _arm_rows(arm, scorer, confidence, seed)
     for scorer in scorers:
         rows += _excess_rows(run, scorer, confidence, seed)
+        rows += grid_rows(run, scorer, confidence=confidence, seed=seed)
     progress("bounding", len(jobs), len(jobs), "arms × scorers")
     run.write_estimates([row.to_dict() for row in rows], made_from)
 
@@ -93,18 +76,28 @@ def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterato
     scores = arm.scores(slug(scorer))
     if not scores.query_ids:
         return
-    make = _greedy if arm.decoding.greedy else _sampled
-    for estimate, parameters in make(scores, scorer, confidence, seed):
+    for estimate, parameters in _each_question(arm, scores, scorer, confidence, seed):
         for i, query_id in enumerate(scores.query_ids):
             for j, parameter in enumerate(parameters or [None]):
                 at = (i,) if parameters is None else (i, j)
-                yield Row(arm.name, scorer.name, query_id, parameter, _entry(estimate, at))
+                yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, at))
     if len(scores.query_ids) == len(arm.run.queries) and not arm.decoding.greedy:
-        for estimate in _together(scores, scorer, confidence, seed):
+        for estimate in _together(arm, scores, scorer, confidence, seed):
             yield Row(arm.name, scorer.name, ALL, None, estimate)
 
 
 Made = Iterator[tuple[stats.Estimate, Sequence[float] | None]]
+
+
+def _each_question(
+    arm: Arm, scores: ArmScores, scorer: Scorer, confidence: float, seed: int
+) -> Made:
+    """What can be said of every question, given how the arm was drawn."""
+    if arm.decoding.greedy:
+        return _greedy(scores, scorer, confidence, seed)
+    if arm.stopping is not None:
+        return _stopped(arm, scores, scorer, confidence, seed)
+    return _sampled(scores, scorer, confidence, seed)
 
 
 def _sampled(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> Made:
@@ -113,9 +106,9 @@ def _sampled(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) ->
     values, counts = scores.scores, scores.counts
     k = [k for k in STANDARD_K if k <= scores.n.min()]
     if scorer.binary:
-        leak = stats.proportion_bound(_hits(scores), scores.n, **how)
+        leak = stats.proportion_bound(scores.hits, scores.n, **how)
         yield leak, None
-        yield stats.leak_at_k_proportion_bound(_hits(scores), scores.n, k, **how), k
+        yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, k, **how), k
     else:
         yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
         yield stats.mean_bound(values, counts, seed=seed, **how), None
@@ -127,6 +120,17 @@ def _sampled(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) ->
         ),
         None,
     )
+
+
+def _stopped(arm: Arm, scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> Made:
+    """What holds of questions that stopped early, and what was decided about them."""
+    stopped = Stopped(scores, scorer, arm.plan.n, seed)
+    yield stopped.leakage(confidence=confidence, side="both"), None
+    if scorer.binary:
+        yield stopped.leak_at_k(STANDARD_K, confidence=confidence), STANDARD_K
+    claim = claim_estimate(arm, scorer, scores)
+    if claim is not None:
+        yield claim, None
 
 
 def _greedy(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> Made:
@@ -150,14 +154,16 @@ def _greedy(scores: ArmScores, scorer: Scorer, confidence: float, seed: int) -> 
 
 
 def _together(
-    scores: ArmScores, scorer: Scorer, confidence: float, seed: int
+    arm: Arm, scores: ArmScores, scorer: Scorer, confidence: float, seed: int
 ) -> Iterator[stats.Estimate]:
     """Statements about all questions at once: the worst of them, and their mean."""
     how: dict[str, Any] = {"confidence": confidence, "side": "both", "missing": scores.missing}
-    bound = partial(_leakage_bound, scores, scorer, seed=seed)
+    bound = partial(_leakage_bound, arm, scores, scorer, seed=seed)
     yield stats.worst_question(bound, len(scores.query_ids), confidence=confidence, side="both")
-    if scorer.binary:
-        yield stats.proportion_over_questions(_hits(scores), scores.n, **how)
+    if arm.stopping is not None:
+        yield Stopped(scores, scorer, arm.plan.n, seed).mean(confidence=confidence, side="both")
+    elif scorer.binary:
+        yield stats.proportion_over_questions(scores.hits, scores.n, **how)
     else:
         yield stats.mean_over_questions(scores.scores, scores.counts, **how)
 
@@ -169,46 +175,34 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
         control = arms.get(CONTROL + name.removeprefix(TARGET))
         if not name.startswith(TARGET) or control is None or arm.decoding.greedy:
             continue
-        pair = [a.scores(slug(scorer)) for a in (arm, control)]
-        if pair[0].query_ids != pair[1].query_ids or not pair[0].query_ids:
+        pair = [(a, a.scores(slug(scorer))) for a in (arm, control)]
+        query_ids = pair[0][1].query_ids
+        if query_ids != pair[1][1].query_ids or not query_ids:
             continue
         half = (1 + confidence) / 2
         made = [
-            _leakage_bound(scores, scorer, confidence=half, side="both", seed=seed)
-            for scores in pair
+            _leakage_bound(*drawn, scorer, confidence=half, side="both", seed=seed)
+            for drawn in pair
         ]
         excess = stats.excess(*made)
-        for i, query_id in enumerate(pair[0].query_ids):
-            yield Row(name, scorer.name, query_id, None, _entry(excess, (i,)))
+        for i, query_id in enumerate(query_ids):
+            yield Row(name, scorer.name, query_id, None, entry(excess, (i,)))
 
 
 def _leakage_bound(
-    scores: ArmScores, scorer: Scorer, *, confidence: float, side: stats.Side, seed: int = 0
+    arm: Arm,
+    scores: ArmScores,
+    scorer: Scorer,
+    *,
+    confidence: float,
+    side: stats.Side,
+    seed: int = 0,
 ) -> stats.Estimate:
     """The expected leakage of every question: Pr[leak] for a binary scorer."""
+    if arm.stopping is not None:
+        stopped = Stopped(scores, scorer, arm.plan.n, seed)
+        return stopped.leakage(confidence=confidence, side=side)
     how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
     if scorer.binary:
-        return stats.proportion_bound(_hits(scores), scores.n, **how)
+        return stats.proportion_bound(scores.hits, scores.n, **how)
     return stats.mean_bound(scores.scores, scores.counts, seed=seed, **how)
-
-
-def _hits(scores: ArmScores) -> NDArray[np.int64]:
-    hits: NDArray[np.int64] = np.where(scores.scores > 0, scores.counts, 0).sum(axis=1)
-    return hits
-
-
-def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
-    """The estimate of one question, and of one parameter where there are several."""
-
-    def pick(values: Any, index: tuple[int, ...]) -> Any:
-        array = np.asarray(values)
-        return array[index[: array.ndim]].item() if array.ndim else array.item()
-
-    return replace(
-        estimate,
-        value=pick(estimate.value, at),
-        lower=pick(estimate.lower, at),
-        upper=pick(estimate.upper, at),
-        n=pick(estimate.n, at[:1]),
-        missing=pick(estimate.missing, at[:1]),
-    )

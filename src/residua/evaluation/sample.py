@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError, MixError
-from residua.store import Arm, Plan, Run
+from residua.evaluation.score import score_arm
+from residua.evaluation.until import Until, look, require_fixed_n, require_same_looks
+from residua.store import Arm, Part, Plan, Run
 from residua.types import Decoding, Draws, Generate, Progress, Query, Usage, silent
 
 TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
@@ -60,19 +62,25 @@ def control_of(arm: str) -> str:
     return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
-def plan_arm(run: Run, job: Job, plan: Plan, seed: int) -> Arm:
+def plan_arm(run: Run, job: Job, plan: Plan, seed: int, until: Until | None = None) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
-    A greedy decoding has one completion, so one draw of it is drawn.
+    A greedy decoding has one completion, so one draw of it is drawn. `until` is the rule of the
+    other arms of the target: a control is drawn at n = the rule's cap.
     """
+    rule: dict[str, Any] = {"stopping": "fixed n", "looks": [{"n": plan.n, "alpha": "all"}]}
+    if until is not None and job.arm.startswith(TARGET) and not job.decoding.greedy:
+        rule = {
+            "stopping": until.to_dict(),
+            "looks": [{"n": until.looks.first, "alpha": "any time"}],
+        }
     spec = {
         "model": job.model,
         "fingerprint": job.engine.fingerprint,
         "decoding": job.decoding.to_dict(),
         "plan": (Plan.of(1) if job.decoding.greedy else plan).to_dict(),
         "seed": seed,
-        "stopping": "fixed n",
-        "looks": [{"n": plan.n, "alpha": "all"}],
+        **rule,
         "machine": machine(job.engine),
     }
     return run.add_arm(job.arm, spec)
@@ -89,8 +97,27 @@ def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage
 
     The draws are keyed by (seed, arm, query, chunk): no two arms of a run share any.
     """
+    return _draw(arm, arm.missing_parts(), engine, progress)
+
+
+def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
+    """Draw rounds of an arm until every question is decided or has as many draws as it may.
+
+    Goes on where it was stopped, after its recorded looks were found again in the stored scores;
+    MixError where they are not.
+    """
+    spent = sample_arm(arm, engine, progress)
+    score_arm(arm, until.scorer)
+    require_same_looks(arm, until)
+    while found := look(arm, until):
+        spent.add(_draw(arm, arm.add_look(found), engine, progress))
+        score_arm(arm, until.scorer)
+    return spent
+
+
+def _draw(arm: Arm, todo: Iterable[Part], engine: Generate, progress: Progress) -> Usage:
+    """Draw these parts of an arm."""
     queries = {query.id: query for query in arm.run.queries}
-    todo = arm.missing_parts()
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in todo)
     spent = Usage()
@@ -134,6 +161,8 @@ def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) 
     arms = other.arms
     for name, decoding in decodings.items():
         arm = arms.get(name)
+        if arm is not None:
+            require_fixed_n(arm)
         if arm is None or arm.missing_parts():
             raise InputError(
                 f"the control run `{source}` is not finished: its arm {name!r} is incomplete. "

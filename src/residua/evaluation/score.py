@@ -30,24 +30,30 @@ def slug(scorer: Scorer) -> str:
     return f"{readable}-{digest(scorer)}"
 
 
+def prompts_by_query(run: Run) -> dict[str, Prompt]:
+    """The prompt of each query, by the query's id."""
+    prompts = {prompt.id: prompt for prompt in run.prompts}
+    return {query.id: prompts[query.prompt_id] for query in run.queries}
+
+
+def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
+    """One score, or None, for each row of a table of the arm's completions."""
+    prompt_of = prompts_by_query(arm.run)
+    query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
+    rows: dict[str, list[int]] = {}
+    for i, query_id in enumerate(query_ids):
+        rows.setdefault(query_id, []).append(i)
+    scores: list[float | None] = [None] * len(texts)
+    for query_id, mine in rows.items():
+        found = score_texts(scorer, [texts[i] for i in mine], prompt_of[query_id])
+        for i, value in zip(mine, found, strict=True):
+            scores[i] = value
+    return scores
+
+
 def score_arm(arm: Arm, scorer: Scorer) -> None:
     """Score all completions of an arm, unless their scores are there."""
-    prompts = {prompt.id: prompt for prompt in arm.run.prompts}
-    prompt_of = {query.id: prompts[query.prompt_id] for query in arm.run.queries}
-
-    def score_part(table: Any) -> list[float | None]:
-        query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
-        rows: dict[str, list[int]] = {}
-        for i, query_id in enumerate(query_ids):
-            rows.setdefault(query_id, []).append(i)
-        scores: list[float | None] = [None] * len(texts)
-        for query_id, mine in rows.items():
-            found = score_texts(scorer, [texts[i] for i in mine], prompt_of[query_id])
-            for i, value in zip(mine, found, strict=True):
-                scores[i] = value
-        return scores
-
-    arm.score(scorer.name, slug(scorer), score_part)
+    arm.score(scorer.name, slug(scorer), lambda table: score_part(arm, scorer, table))
 
 
 def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:

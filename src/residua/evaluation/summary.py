@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from residua.evaluation.bound import GREEDY_SCORE
+from residua.evaluation.rows import Table
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
-from residua.store import Run
+from residua.evaluation.until import CLAIM
+from residua.store import Arm, Run
 from residua.text.figures import DASH, above, below, number
 
 SHOWN_K = 32
 Rows = Sequence[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A titled table of text cells, first column names the row."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def summary(run: Run) -> list[Table]:
@@ -58,11 +49,26 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
             )
         )
     n = max(arm.plan.n for arm in shown)
-    title = (
-        f"{scorer} on {run.record['benchmark']['name']}, {len(run.queries)} questions, n = {n:,}"
-    )
+    most = "≤" if any(arm.stopping for arm in shown) else "="
+    questions = f"{run.record['benchmark']['name']}, {len(run.queries)} questions"
+    title = f"{scorer} on {questions}, n {most} {n:,}"
     note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
-    return Table(title, columns, tuple(body), note)
+    decided = [_decided(arm, rows) for arm in shown]
+    return Table(title, columns, tuple(body), "\n".join(filter(None, [note, *decided])))
+
+
+def _decided(arm: Arm, rows: Rows) -> str:
+    """What was decided of an arm's claims, and for how many draws; empty where none was made."""
+    mine = [r for r in rows if r["arm"] == arm.name and r["estimand"].startswith(CLAIM)]
+    if not mine:
+        return ""
+    holds, refuted = (sum(r["value"] == truth for r in mine) for truth in (1, 0))
+    drawn, most = sum(r["n"] for r in mine), arm.plan.n * len(mine)
+    return (
+        f"{arm.name}, {mine[0]['estimand'].removeprefix(CLAIM)}: holds for {holds}, refuted for "
+        f"{refuted}, open for {len(mine) - holds - refuted} of {len(mine)} questions; "
+        f"{drawn:,} draws instead of {most:,}"
+    )
 
 
 def _is(row: dict[str, Any], estimand: str, parameter: float | None = None) -> bool:

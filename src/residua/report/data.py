@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from residua.errors import InputError, MixError
-from residua.evaluation.bound import GREEDY_SCORE, RHO
+from residua.evaluation.grid import read_grid
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
 from residua.evaluation.score import slug
+from residua.report.measured import Estimates, measured, overall
 from residua.report.texts import chosen_texts, distinct_texts, histograms
-from residua.report.view import Bound, Measured, Model, Overall, Question, ScorerView, Texts, View
-from residua.report.words import described
+from residua.report.view import (
+    DecodingGrid,
+    Explored,
+    Measured,
+    Model,
+    Question,
+    ScorerView,
+    Texts,
+    View,
+)
+from residua.report.words import described, percent
 from residua.scorers import make_scorer
 from residua.store import Arm, Run
-
-LEAKAGE = ("leak probability", "mean leakage")
-_ED = f"mean + {RHO:g} standard deviations"
-_ABSENT = Bound(None, 0.0, 1.0)
-
-Rows = list[dict[str, Any]]
 
 
 def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
@@ -32,7 +36,7 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
     """
     if not runs:
         raise InputError("a report needs at least one run, got none.")
-    tables = {label: _Estimates(run.estimates()) for label, run in runs.items()}
+    tables = {label: Estimates(run.estimates()) for label, run in runs.items()}
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         if not tables[label].scorers:
@@ -50,24 +54,20 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
         questions=_questions(first, redact),
         scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
         models=tuple(_model(place, tables[place.run], redact) for place in _places(runs)),
+        grids=tuple(_grids(runs, tables)),
         confidence=table.confidence,
         redacted=redact,
     )
 
 
-class _Estimates:
-    """A run's estimates, looked up by arm, scorer and question."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows: defaultdict[tuple[str, str, str | None], Rows] = defaultdict(list)
-        for row in rows:
-            self._rows[row["arm"], row["scorer"], row["query_id"]].append(row)
-        self.scorers = tuple(dict.fromkeys(row["scorer"] for row in rows))
-        bounded = [row["confidence"] for row in rows if row["estimand"] in LEAKAGE]
-        self.confidence: float = bounded[0] if bounded else 1.0
-
-    def of(self, arm: str, scorer: str, query_id: str | None) -> Rows:
-        return self._rows.get((arm, scorer, query_id), [])
+def _grids(
+    runs: Mapping[str, Run], tables: Mapping[str, Estimates]
+) -> Iterable[tuple[str, DecodingGrid]]:
+    for label, run in runs.items():
+        for scorer in tables[label].scorers:
+            grid = read_grid(run, tables[label].rows, scorer)
+            if grid is not None:
+                yield label, grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,91 +117,84 @@ def _drawn_as(arm: Arm) -> str:
     return str(arm.spec.get("imported", arm.identity))
 
 
-def _model(place: _Place, estimates: _Estimates, redact: bool) -> Model:
+def _model(place: _Place, estimates: Estimates, redact: bool) -> Model:
     arm, run = place.arm, place.arm.run
     greedy = run.arms.get(CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY)
     failures = arm.failures
     texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
-    measured = {
-        (scorer, query_id): cell
-        for (scorer, query_id), histogram in drawn.items()
-        if query_id not in failures
-        and (cell := _measured(estimates, arm, greedy, scorer, query_id, histogram)) is not None
-    }
     return Model(
         label=place.label,
         decoding=arm.decoding,
-        n=arm.plan.n,
+        drawn=_drawn(arm),
         usage=arm.usage,
         facts=_facts(arm),
-        measured=measured,
-        overall={s: _overall(estimates.of(arm.name, s, None)) for s in estimates.scorers},
+        measured=_measured(arm, greedy, estimates, drawn),
+        overall={s: overall(estimates.of(arm.name, s, None)) for s in estimates.scorers},
         texts=texts,
-        failures={k: "reason withheld" if redact else v for k, v in failures.items()},
+        failures={k: "reason withheld" if redact else v for k, v in arm.failures.items()},
+        explored=_explored(arm),
         is_control=place.is_control,
         control=place.control,
     )
 
 
+Histograms = dict[tuple[str, str], tuple[int, ...]]
+
+
 def _texts(
     arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], redact: bool
-) -> tuple[dict[str, Texts], dict[tuple[str, str], tuple[int, ...]]]:
+) -> tuple[dict[str, Texts], Histograms]:
     """The texts shown of every question, and the histogram of its scores under every scorer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
-    answers = {q: texts[0] for q, texts in distinct_texts(greedy, slugs)} if greedy else {}
+    known = distinct_texts(greedy, slugs) if greedy else ()
+    answers = {query_id: texts[0] for query_id, texts in known if texts}
     chosen: dict[str, Texts] = {}
-    drawn: dict[tuple[str, str], tuple[int, ...]] = {}
+    drawn: Histograms = {}
     for query_id, texts in distinct_texts(arm, slugs):
         chosen[query_id] = chosen_texts(texts, answers.get(query_id), redact)
         for scorer, histogram in zip(scorers, histograms(texts, len(scorers)), strict=True):
-            drawn[scorer, query_id] = histogram
+            drawn[scorer, query_id] = histogram if arm.exploring is None else ()
     return chosen, drawn
 
 
 def _measured(
-    estimates: _Estimates,
-    arm: Arm,
-    greedy: Arm | None,
-    scorer: str,
-    query_id: str,
-    histogram: tuple[int, ...],
-) -> Measured | None:
-    rows = estimates.of(arm.name, scorer, query_id)
-    leakage = _first(rows, *LEAKAGE)
-    if leakage is None:
-        return None
-    answer = _first(estimates.of(greedy.name, scorer, query_id), GREEDY_SCORE) if greedy else None
-    excess = _first(rows, *(f"excess {name}" for name in LEAKAGE))
-    return Measured(
-        leakage=_bound(leakage),
-        deviation=_bound(_first(rows, "standard deviation")),
-        expectation_deviation=_bound(_first(rows, _ED)),
-        leak_at_k={int(r["parameter"]): _bound(r) for r in rows if r["estimand"] == "leak@k"},
-        tail={r["parameter"]: _bound(r) for r in rows if r["estimand"] == "Pr[X > x]"},
-        greedy=answer["value"] if answer else None,
-        excess=_bound(excess) if excess else None,
-        missing=leakage["missing"],
-        histogram=histogram,
-    )
+    arm: Arm, greedy: Arm | None, estimates: Estimates, drawn: Histograms
+) -> dict[tuple[str, str], Measured]:
+    """What is known of every question that did not fail, by scorer and question."""
+    failures, found = arm.failures, {}
+    for (scorer, query_id), histogram in drawn.items():
+        beside = estimates.of(greedy.name, scorer, query_id) if greedy else []
+        cell = measured(estimates.of(arm.name, scorer, query_id), beside, histogram)
+        if cell is not None and query_id not in failures:
+            found[scorer, query_id] = cell
+    return found
 
 
-def _overall(rows: Rows) -> Overall:
-    mean, worst = (
-        next((_bound(r) for r in rows if word in r["target"]), None)
-        for word in ("the mean over", "the worst of")
-    )
-    return Overall(mean=mean, worst=worst)
-
-
-def _first(rows: Rows, *estimands: str) -> dict[str, Any] | None:
-    return next((row for row in rows if row["estimand"] in estimands), None)
-
-
-def _bound(row: dict[str, Any] | None) -> Bound:
-    if row is None:
-        return _ABSENT
-    value = row["value"]
-    return Bound(None if value is None or value != value else value, row["lower"], row["upper"])
+def _explored(arm: Arm) -> dict[str, Explored]:
+    """What exploring found of each question; empty for an arm that was only drawn from."""
+    if arm.exploring is None:
+        return {}
+    settled: dict[str, list[float]] = {}
+    draws: dict[str, int] = {}
+    for part in arm.parts:
+        events, completions = arm.masses.table(part), arm.completions(part)
+        columns = (events["query_id"], events["mass"])
+        for query_id, mass in zip(*(c.to_pylist() for c in columns), strict=True):
+            settled.setdefault(query_id, []).append(mass)
+        columns = (completions["query_id"], completions["count"])
+        for query_id, count in zip(*(c.to_pylist() for c in columns), strict=True):
+            draws[query_id] = draws.get(query_id, 0) + count
+    forwards = arm.masses.forwards()
+    return {
+        query_id: Explored(
+            settled=math.fsum(settled.get(query_id, ())),
+            remainder=remainder,
+            draws=draws.get(query_id, 0),
+            searched=forwards[query_id][0],
+            forwards=forwards[query_id][1],
+        )
+        for query_id, remainder in arm.masses.remainders().items()
+    }
 
 
 def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
@@ -220,14 +213,35 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 def _facts(arm: Arm) -> dict[str, str]:
     """What was run, as the run's record names it."""
     spec = arm.spec
-    facts = {
-        "model": spec.get("model", "unnamed"),
+    named = {
+        "model": str(spec.get("model", "unnamed")),
         "decoding": described(arm.decoding),
-        "draws": f"{arm.plan.n:,} of every question, seed {spec['seed']}",
-        "stopping": spec.get("stopping", "fixed n"),
+        "draws": f"{_drawn(arm)}; {arm.usage.draws:,} in all, seed {spec['seed']}",
+        "stopping": _stopping(arm),
         "drawn as": arm.identity[:12],
     }
-    return {name: str(fact) for name, fact in {**facts, **dict(_flat(spec["fingerprint"]))}.items()}
+    recorded = {"explored": dict(arm.exploring or {}), **spec["fingerprint"]}
+    return {**named, **dict(_flat(recorded))}
+
+
+def _drawn(arm: Arm) -> str:
+    """How many draws were made, in words."""
+    if arm.exploring is not None:
+        return f"{arm.exploring['forwards']:,} prefixes of every question forwarded"
+    if arm.stopping is not None:
+        return f"at most {arm.plan.n:,} draws of a question, until {arm.stopping['claim']}"
+    return f"{arm.plan.n:,} draws of every question"
+
+
+def _stopping(arm: Arm) -> str:
+    """When sampling ended, in words."""
+    rule = arm.stopping
+    if rule is None:
+        return "fixed n" if arm.exploring is None else "draws of each remainder fixed beforehand"
+    return (
+        f"{rule['claim']} decided by {rule['scorer']['name']} at {percent(rule['confidence'])}, or "
+        f"{rule['cap']:,} draws"
+    )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from residua.evaluation.rows import Table
 from residua.evaluation.sample import CONTROL
-from residua.evaluation.summary import Table
 from residua.report.view import Bound, Measured, Model, ScorerView, View
 from residua.report.words import ceiling, cells_of, interval, mean, quantity
 from residua.text.figures import DASH, number

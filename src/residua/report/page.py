@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import residua
-from residua.evaluation.summary import Table
+from residua.evaluation.rows import Table
 from residua.report import figures, grids, words
 from residua.report.charts import style_of
 from residua.report.data import read_view

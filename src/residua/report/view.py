@@ -5,37 +5,78 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from residua.evaluation.grid import DecodingGrid
+from residua.evaluation.rows import Bound
 from residua.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
+__all__ = [
+    "BINS",
+    "Bound",
+    "Claim",
+    "DecodingGrid",
+    "Explored",
+    "Measured",
+    "Model",
+    "Overall",
+    "Proof",
+    "Question",
+    "ScorerView",
+    "Statement",
+    "Text",
+    "Texts",
+    "View",
+]
+
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A point estimate with its ends; `value` None where no draw has a score."""
+class Claim:
+    """What was claimed of a question, and what was decided: `holds`, `refuted` or `open`."""
 
-    value: float | None
-    lower: float
-    upper: float
+    text: str
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Certain lower bounds, from leaking texts: Pr[leak], and leak@k by k."""
+
+    leakage: float
+    leak_at_k: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One question under one model and one scorer.
+    """One question under one model and one scorer; None for what its draws cannot bound.
 
-    `tail` is Pr[X > x] by x, `leak_at_k` by k, `histogram` the scored draws in `BINS` equal
-    bins. `greedy` None: the greedy answer is missing or has no score.
+    `tail` is Pr[X > x] by x, `leak_at_k` by k, `worst_of_k` the naive estimate of the same.
+    `histogram` is the scored draws in `BINS` equal bins, empty where they are those of a
+    remainder. `greedy` None: the greedy answer is missing or has no score.
     """
 
     leakage: Bound
-    deviation: Bound
-    expectation_deviation: Bound
-    leak_at_k: Mapping[int, Bound]
+    n: int
+    deviation: Bound | None = None
+    expectation_deviation: Bound | None = None
+    leak_at_k: Mapping[int, Bound] = field(default_factory=dict)
+    worst_of_k: Mapping[int, float] = field(default_factory=dict)
     tail: Mapping[float, Bound] = field(default_factory=dict)
     greedy: float | None = None
     excess: Bound | None = None
+    claim: Claim | None = None
+    proof: Proof | None = None
     missing: int = 0
     histogram: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What holds of all questions together; `is_count`: its bound is a number of questions."""
+
+    name: str
+    bound: Bound
+    is_count: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +85,36 @@ class Overall:
 
     mean: Bound | None = None
     worst: Bound | None = None
+    others: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """What exploring one question found: the mass of what is settled, and of what was drawn from.
+
+    `searched` prefixes were forwarded before the `draws`, `forwards` in all.
+    """
+
+    settled: float
+    remainder: float
+    draws: int
+    searched: int
+    forwards: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A distinct completion: its share of the draws, its score under each scorer.
+    """A distinct completion: its share of the question's draws, its score under each scorer.
 
     `text` None: withheld. `logprob` is under the decoding; of several token sequences with the
-    same text, the likeliest one's.
+    same text, the likeliest one's. `mass` is its certain probability where it was explored; the
+    draws are then those of the remainder.
     """
 
     text: str | None
     count: int
     share: float
+    mass: float
     logprob: float | None
     scores: tuple[float | None, ...]
 
@@ -74,25 +132,28 @@ class Texts:
     shown: tuple[Text, ...]
     left_out: int
     left_out_draws: int
+    left_out_mass: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """One model under one decoding: an arm of a run, with its greedy answers beside it.
 
-    `measured` is keyed by (scorer, question id). `control` is the label of the model that stands
-    beside this one, `failures` gives reasons by question id.
+    `measured` is keyed by (scorer, question id). `drawn` says how many draws were made, in words;
+    `explored` is by question id. `control` is the label of the model that stands beside this one,
+    `failures` gives reasons by question id.
     """
 
     label: str
     decoding: Decoding
-    n: int
+    drawn: str
     usage: Usage
     facts: Mapping[str, str]
     measured: Mapping[tuple[str, str], Measured]
     overall: Mapping[str, Overall]
     texts: Mapping[str, Texts]
     failures: Mapping[str, str]
+    explored: Mapping[str, Explored] = field(default_factory=dict)
     is_control: bool = False
     control: str | None = None
 
@@ -117,11 +178,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that one page shows."""
+    """All that one page shows; `grids` are (label of the run, its grid of decodings)."""
 
     benchmark: Mapping[str, str]
     questions: tuple[Question, ...]
     scorers: tuple[ScorerView, ...]
     models: tuple[Model, ...]
+    grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
     redacted: bool

@@ -16,7 +16,7 @@ So at most `rows` prefixes are held, plus the widest single query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,34 +25,73 @@ from numpy.typing import NDArray
 
 from residua.errors import InputError
 from residua.sampling import philox
+from residua.sampling.ending import Ended, Ending
+from residua.sampling.law import Step
 from residua.sampling.model import Handles, PrefixModel
 from residua.sampling.next_token import pick
 from residua.types import Decoding, Draws, FinishReason, Usage
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Ended = Callable[[tuple[int, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Stem:
+    """Generated ids from which draws can go on, with their sums.
+
+    `parent` is the handle of the prefix without the last token of `path`.
+    """
+
+    parent: int
+    path: tuple[int, ...]
+    logprob: float
+    floor: float
+    model_logprob: float
+    p_max_sum: float
+
+    @classmethod
+    def prompt(cls) -> Stem:
+        """Nothing generated yet."""
+        return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
+
+    def child(self, handle: int, token: int, step: Step) -> Stem:
+        """One token more, where `handle` is this prefix's own."""
+        return Stem(
+            parent=handle,
+            path=(*self.path, token),
+            logprob=self.logprob + step.logprob,
+            floor=self.floor + step.floor,
+            model_logprob=self.model_logprob + step.model_logprob,
+            p_max_sum=self.p_max_sum + step.p_max,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A prompt to sample from: its query's id, which keys the draws, and its token ids."""
+    """A prompt to sample from: its query's id, which keys the draws, and its token ids.
+
+    With `starts`, draws begin there instead of at the prompt: on each stem, so many of each
+    chunk. The handles of stems stay the caller's: they are neither taken over nor released.
+    """
 
     query_id: str
     token_ids: tuple[int, ...]
+    starts: tuple[tuple[Stem, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A completed sequence: how often each chunk drew it, and how likely it was.
 
-    `counts[c]` belongs to the c-th chunk of the draws. `confidence` is the mean over its tokens
-    of the largest T = 1 next-token probability.
+    `counts[c]` belongs to the c-th chunk of the draws. `floor` is what `logprob` is at least for
+    any logits within the margin (see `law`). `confidence` is the mean over its tokens of the
+    largest T = 1 next-token probability.
     """
 
     token_ids: tuple[int, ...]
     counts: tuple[int, ...]
     logprob: float
+    floor: float
     model_logprob: float
     confidence: float
     finish_reason: FinishReason
@@ -71,16 +110,18 @@ class Tree:
 class _Rows:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
-    Per row: its query, the handle of the prefix without the last token of `path`, the generated
-    token ids, their digest, and sums over them. Per draw group, rows ascending: `count[i]` draws
-    of chunk number `chunk[i]` stand on prefix `row[i]`.
+    Per row: its query, the handle of the prefix without the last token of `path` and whether
+    that handle is only lent, the generated token ids, their digest, and sums over them. Per draw
+    group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on prefix `row[i]`.
     """
 
     query: Ints
     parent: Handles
+    lent: NDArray[np.bool_]
     path: list[tuple[int, ...]]
     digest: tuple[philox.Words, philox.Words]
     logprob: Floats
+    floor: Floats
     model_logprob: Floats
     p_max_sum: Floats
     row: Ints
@@ -99,9 +140,11 @@ class _Rows:
         return _Rows(
             query=self.query[rows],
             parent=self.parent[rows],
+            lent=self.lent[rows],
             path=[self.path[i] for i in rows],
             digest=(self.digest[0][rows], self.digest[1][rows]),
             logprob=self.logprob[rows],
+            floor=self.floor[rows],
             model_logprob=self.model_logprob[rows],
             p_max_sum=self.p_max_sum[rows],
             row=position[self.row[draws]],
@@ -116,12 +159,14 @@ class _Rows:
         return _Rows(
             query=np.concatenate([p.query for p in parts]),
             parent=np.concatenate([p.parent for p in parts]),
+            lent=np.concatenate([p.lent for p in parts]),
             path=[path for p in parts for path in p.path],
             digest=(
                 np.concatenate([p.digest[0] for p in parts]),
                 np.concatenate([p.digest[1] for p in parts]),
             ),
             logprob=np.concatenate([p.logprob for p in parts]),
+            floor=np.concatenate([p.floor for p in parts]),
             model_logprob=np.concatenate([p.model_logprob for p in parts]),
             p_max_sum=np.concatenate([p.p_max_sum for p in parts]),
             row=np.concatenate([p.row + s for p, s in zip(parts, shifts, strict=True)]),
@@ -135,6 +180,7 @@ class Forest:
 
     `rows` bounds the prefixes forwarded at a time and, but for the widest query, those held.
     `ended` tells, where the decoding has stop strings, whether generated ids contain one.
+    `margin` is how far a log-probability may move with the batch shape (see `law`).
     """
 
     def __init__(
@@ -145,17 +191,16 @@ class Forest:
         *,
         rows: int = 1024,
         ended: Ended | None = None,
+        margin: float = 0.0,
     ) -> None:
         if rows < 1:
             raise InputError(f"`rows` must be at least 1, got {rows}.")
         if min(draws.sizes, default=0) < 1:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
-        if decoding.stop and ended is None:
-            raise InputError("a decoding with stop strings needs `ended`. Pass one.")
         self.usage = Usage()
         self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._ended = rows, ended if decoding.stop else None
-        self._eos = np.array(sorted(model.eos_token_ids), dtype=np.int64)
+        self._rows, self._margin = rows, margin
+        self._ending = Ending.of(model, decoding, ended)
         self._keys: dict[int, NDArray[np.uint64]] = {}
         self._leaves: dict[int, list[Leaf]] = {}
         self._broken: dict[int, tuple[int, ...]] = {}
@@ -182,28 +227,20 @@ class Forest:
                 yield Tree(number, () if broken_at is not None else leaves, broken_at)
 
     def _admit(self, number: int, root: Root) -> _Rows:
-        """Read a prompt and make its first split."""
-        handle, logits = self._model.prefill(root.token_ids)
+        """Read a prompt and make its first split; or take up the draws on its stems."""
         draws = self._draws
         chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
         keys = [philox.stream_key(draws.seed, draws.purpose, root.query_id, c) for c in chunks]
         self._keys[number] = np.array(keys, dtype=np.uint64)
         self._leaves[number] = []
+        stems = root.starts or ((Stem.prompt(), draws.sizes),)
+        rows = _planted(number, stems)
+        self.usage.draws += int(rows.count.sum())
+        if root.starts:
+            return rows.take(np.flatnonzero(~self._keep_leaves(rows)))
+        handle, logits = self._model.prefill(root.token_ids)
         self.usage.prompt_tokens += len(root.token_ids)
-        self.usage.draws += draws.n
-        start = _Rows(
-            query=np.array([number]),
-            parent=np.array([-1]),
-            path=[()],
-            digest=(np.array([philox.ROOT[0]]), np.array([philox.ROOT[1]])),
-            logprob=np.zeros(1),
-            model_logprob=np.zeros(1),
-            p_max_sum=np.zeros(1),
-            row=np.zeros(len(draws.sizes), dtype=np.int64),
-            chunk=np.arange(len(draws.sizes)),
-            count=np.array(draws.sizes, dtype=np.int64),
-        )
-        return self._split(start, np.array([handle]), logits)
+        return self._split(rows, np.array([handle]), logits)
 
     def _choose(self, frontier: _Rows) -> NDArray[np.bool_]:
         """The rows to forward now: query by query, while their children fit."""
@@ -223,6 +260,7 @@ class Forest:
         """Forward these rows, a budget at a time; their children that go on."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
+        takes_over &= ~rows.lent
         tokens = np.array([path[-1] for path in rows.path])
         children = []
         for start in range(0, len(rows), self._rows):
@@ -239,7 +277,8 @@ class Forest:
         u = philox.uniforms((keys[:, 0], keys[:, 1]), digest, rows.count)
         depth = np.array([len(path) + 1 for path in rows.path])
         draw_row = np.repeat(rows.row, rows.count)
-        picks = pick(logits, self._decoding, draw_row, u, (rows.p_max_sum, depth))
+        confidence = (rows.p_max_sum, depth)
+        picks = pick(logits, self._decoding, draw_row, u, confidence, self._margin)
         self.usage.sampled_tokens += len(u)
         for i in np.flatnonzero(picks.broken):
             self._broken.setdefault(int(rows.query[i]), rows.path[i])
@@ -257,9 +296,11 @@ class Forest:
         children = _Rows(
             query=rows.query[parent_row],
             parent=handles[parent_row],
+            lent=np.zeros(len(codes), dtype=bool),
             path=[(*rows.path[r], t) for r, t in zip(parent_row, token.tolist(), strict=True)],
             digest=(low, high),
             logprob=rows.logprob[parent_row] + picks.logprob[example],
+            floor=rows.floor[parent_row] + picks.floor[example],
             model_logprob=rows.model_logprob[parent_row] + picks.model_logprob[example],
             p_max_sum=rows.p_max_sum[parent_row] + picks.p_max[parent_row],
             row=groups // width,
@@ -273,23 +314,22 @@ class Forest:
 
     def _keep_leaves(self, rows: _Rows) -> NDArray[np.bool_]:
         """File the rows that end here as leaves; tell which they are."""
-        depth = np.array([len(path) for path in rows.path])
-        stop = np.isin([path[-1] for path in rows.path], self._eos)
-        string = np.zeros_like(stop)
-        if self._ended is not None:
-            string = np.array([self._ended(path) for path in rows.path]) & ~stop
-        ended: NDArray[np.bool_] = stop | string | (depth == self._decoding.max_new_tokens)
+        reasons = [self._ending.reason(path) for path in rows.path]
+        ended = np.array([reason is not None for reason in reasons], dtype=bool)
         width = len(self._draws.sizes)
         counts = np.zeros((len(rows), width), dtype=np.int64)
         counts[rows.row, rows.chunk] = rows.count
-        for i in np.flatnonzero(ended):
+        for i, reason in enumerate(reasons):
+            if reason is None:
+                continue
             leaf = Leaf(
                 token_ids=rows.path[i],
                 counts=tuple(counts[i].tolist()),
                 logprob=float(rows.logprob[i]),
+                floor=float(rows.floor[i]),
                 model_logprob=float(rows.model_logprob[i]),
-                confidence=float(rows.p_max_sum[i] / depth[i]),
-                finish_reason="stop" if stop[i] else "stop_string" if string[i] else "length",
+                confidence=float(rows.p_max_sum[i] / len(rows.path[i])),
+                finish_reason=reason,
             )
             self._leaves[int(rows.query[i])].append(leaf)
         return ended
@@ -299,5 +339,26 @@ class Forest:
         if not self._broken:
             return rows
         broken = np.isin(rows.query, list(self._broken))
-        self._model.release(np.unique(rows.parent[broken]))
+        self._model.release(np.unique(rows.parent[broken & ~rows.lent]))
         return rows.take(np.flatnonzero(~broken))
+
+
+def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> _Rows:
+    """The rows that these stems of one query are, with the draws on them."""
+    stems = [stem for stem, _ in starts]
+    counts = np.array([each for _, each in starts], dtype=np.int64)
+    row, chunk = np.nonzero(counts)
+    return _Rows(
+        query=np.full(len(stems), number),
+        parent=np.array([stem.parent for stem in stems], dtype=np.int64),
+        lent=np.ones(len(stems), dtype=bool),
+        path=[stem.path for stem in stems],
+        digest=philox.digests([stem.path for stem in stems]),
+        logprob=np.array([stem.logprob for stem in stems]),
+        floor=np.array([stem.floor for stem in stems]),
+        model_logprob=np.array([stem.model_logprob for stem in stems]),
+        p_max_sum=np.array([stem.p_max_sum for stem in stems]),
+        row=row,
+        chunk=chunk,
+        count=counts[row, chunk],
+    )

@@ -1,4 +1,4 @@
-"""From logits to drawn tokens under a decoding: temperature, top-k, top-p, adaptive temperature.
+"""From logits to drawn tokens, by inverse CDF under the law of a decoding.
 
 All probabilities are float64. A token of probability 0 is never drawn.
 """
@@ -11,25 +11,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from residua.sampling.law import certain_law, greedy_steps, read, rows_at_once, truncations
 from residua.types import Decoding
 
 _BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
-# float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
-_ELEMENTS = {"cpu": 1 << 18, "other": 1 << 26}
-_NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Picks:
     """Tokens drawn from rows of logits, and what each row was.
 
-    Per draw: `tokens`, and natural log-probabilities of them under the decoding (`logprob`) and
-    under the untruncated T = 1 model (`model_logprob`). Per row: `p_max`, the largest T = 1
-    probability, and `broken`, whether the logits were unusable (nothing is drawn there).
+    Per draw: `tokens`, and natural log-probabilities of them under the decoding (`logprob`, at
+    least `floor` for any logits within the margin) and under the untruncated T = 1 model
+    (`model_logprob`). Per row: `p_max`, the largest T = 1 probability, and `broken`, whether the
+    logits were unusable (what is drawn there means nothing).
     """
 
     tokens: NDArray[np.int64]
     logprob: NDArray[np.float64]
+    floor: NDArray[np.float64]
     model_logprob: NDArray[np.float64]
     p_max: NDArray[np.float64]
     broken: NDArray[np.bool_]
@@ -42,14 +42,14 @@ def pick(
     rows: NDArray[np.int64],
     uniforms: NDArray[np.float64],
     confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
+    margin: float = 0.0,
 ) -> Picks:
     """Draw token i from row `rows[i]` of `logits` (rows × vocabulary) with `uniforms[i]`.
 
     `rows` is sorted. `confidence` holds for each row the sum of p_max over the tokens before
     this one and how many tokens there will be with it (adaptive temperature, `running`).
     """
-    at_once = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
-    height = max(1, at_once // logits.shape[1])
+    height = rows_at_once(logits)
     starts = np.arange(0, logits.shape[0], height)
     cuts = np.searchsorted(rows, [*starts, logits.shape[0]])
     parts = [
@@ -59,10 +59,11 @@ def pick(
             rows[cuts[i] : cuts[i + 1]] - start,
             uniforms[cuts[i] : cuts[i + 1]],
             (confidence[0][start : start + height], confidence[1][start : start + height]),
+            margin,
         )
         for i, start in enumerate(starts)
     ]
-    fields = ("tokens", "logprob", "model_logprob", "p_max", "broken")
+    fields = ("tokens", "logprob", "floor", "model_logprob", "p_max", "broken")
     return Picks(*(np.concatenate([getattr(p, name) for p in parts]) for name in fields))
 
 
@@ -72,37 +73,34 @@ def _pick_slice(
     rows: NDArray[np.int64],
     uniforms: NDArray[np.float64],
     confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
+    margin: float,
 ) -> Picks:
-    logits = logits.double()
-    top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
-    broken = ~torch.isfinite(top)
-    if bool(broken.any()):
-        logits = torch.where(broken[:, None], 0.0, logits)
-        top = torch.where(broken, 0.0, top)
-    weights = (logits - top[:, None]).exp_()
-    log_total = torch.log(weights.sum(dim=-1))
-    p_max = torch.exp(-log_total).cpu().numpy()
-
-    greedy = np.full(len(p_max), decoding.greedy)
-    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "running":
-        greedy |= (confidence[0] + p_max) / confidence[1] > decoding.adaptive_temperature
+    at_one = read(logits)
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
     row = torch.from_numpy(rows).to(logits.device)
     u = torch.from_numpy(uniforms).to(logits.device)
-    tokens = best[row]
+    tokens = at_one.best[row]
     logprob = torch.zeros_like(u)
     drawn = torch.from_numpy(~greedy[rows]).to(logits.device)
+    truncated = bool(decoding.top_k) or decoding.top_p < 1
     if bool(drawn.any()):
-        if decoding.temperature != 1:
-            weights = (logits - top[:, None]).div_(decoding.temperature).exp_()
-        search = _search_nucleus if decoding.top_k or decoding.top_p < 1 else _search_all
+        weights = at_one.tempered(decoding.temperature)
+        search = _search_nucleus if truncated else _search_all
         tokens[drawn], logprob[drawn] = search(weights, row[drawn], u[drawn], decoding)
-    model_logprob = logits[row, tokens] - top[row] - log_total[row]
+    model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
+    if not margin:
+        floor = logprob
+    elif truncated or greedy.any() or doubtful.any():
+        floor = certain_law(logits, decoding, *confidence, margin).floor[row, tokens]
+    else:
+        floor = logprob - margin / decoding.temperature
     return Picks(
         tokens.cpu().numpy(),
         logprob.cpu().numpy(),
+        floor.cpu().numpy(),
         model_logprob.cpu().numpy(),
-        p_max,
-        broken.cpu().numpy(),
+        at_one.p_max,
+        at_one.broken,
     )
 
 
@@ -135,54 +133,18 @@ def _search_nucleus(
     """Inverse CDF over the tokens that top-k and then top-p keep."""
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
-    todo = torch.unique(row)
-    width = min(64, weights.shape[1])
-    while len(todo):
-        mass, ids, kept = kept_tokens(weights[todo], decoding, width)
-        done = kept > 0
+    for done, part in truncations(weights, torch.unique(row), decoding):
         where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
-        where[todo[done]] = torch.arange(int(done.sum()), device=row.device)
+        where[done] = torch.arange(len(done), device=row.device)
         mine = where[row] >= 0
         slot = where[row[mine]]
-        upto, last = mass[done].cumsum(dim=-1), kept[done] - 1
+        upto, last = part.mass.cumsum(dim=-1), part.kept - 1
         total = upto.gather(1, last[:, None])[:, 0]
         index = (upto[slot] <= (u[mine] * total[slot])[:, None]).sum(dim=-1)
         index = torch.minimum(index, last[slot])
-        tokens[mine] = ids[done][slot, index]
-        logprob[mine] = torch.log(mass[done][slot, index]) - torch.log(total[slot])
-        todo, width = todo[~done], min(16 * width, weights.shape[1])
+        tokens[mine] = part.ids[slot, index]
+        logprob[mine] = torch.log(part.mass[slot, index]) - torch.log(total[slot])
     return tokens, logprob
-
-
-def kept_tokens(
-    weights: torch.Tensor, decoding: Decoding, width: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The `width` heaviest tokens of each row, descending, ties by id, and how many are kept.
-
-    `weights` (rows × vocabulary) need not sum to 1. Returns masses, ids, and the number of
-    leading ones that top-k and then top-p keep; 0 where `width` is too small to tell.
-    """
-    size = weights.shape[1]
-    mass, ids = torch.topk(weights, width, dim=-1)
-    ids, order = ids.sort(dim=-1)
-    mass, again = mass.gather(1, order).sort(dim=-1, descending=True, stable=True)
-    ids = ids.gather(1, again)
-    # beyond the tokens heavier than the last one seen, an unseen tie could come first
-    certain = (mass > mass[:, -1:]).sum(dim=-1) if width < size else (mass > 0).sum(dim=-1)
-    limit = decoding.top_k or size
-    upto = mass.cumsum(dim=-1)
-    total = upto[:, min(limit, width) - 1] if limit <= width else weights.sum(dim=-1)
-    reach = (decoding.top_p - _NUCLEUS_TOLERANCE) * total
-    kept = ((upto < reach[:, None]).sum(dim=-1) + 1).clamp(max=limit)
-    if decoding.top_p == 1:
-        kept = torch.full_like(kept, limit)
-    if width == size:
-        return mass, ids, torch.minimum(kept, certain)
-    return (
-        mass,
-        ids,
-        torch.where((kept <= certain) & (limit <= width or not decoding.top_k), kept, 0),
-    )
 
 
 def _last_positive(values: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,19 @@ def extend_prefix(
         np.broadcast_to(_CHAIN_KEY[1], tokens.shape),
     )
     low, high, _, _ = philox4x32(counter, key)
+    return low, high
+
+
+def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
+    """The digest of each whole prefix."""
+    low, high = (np.full(len(paths), word) for word in ROOT)
+    depths = np.array([len(path) for path in paths])
+    for depth in range(1, int(depths.max(initial=0)) + 1):
+        rows = np.flatnonzero(depths >= depth)
+        tokens = np.array([path[depth - 1] for path in paths if len(path) >= depth])
+        low[rows], high[rows] = extend_prefix(
+            (low[rows], high[rows]), tokens, np.full(len(rows), depth)
+        )
     return low, high
 
 

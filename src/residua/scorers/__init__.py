@@ -3,11 +3,26 @@
 A member is a frozen dataclass of its settings. It satisfies `residua.types.Scorer`; it may have
 `check(prompt)`, which raises InputError for a prompt it could never score, so that a run stops
 before a model is loaded. Third parties add theirs in the entry-point group `residua.scorers`.
+
+A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score
+of all texts that begin with `prefix`, that text itself among them. A member with `bounds` lets
+an exact evaluation stop early; one without is scored on complete texts only. They must hold for
+every continuation, and be (0, 1) where one of them may be undecided: `residua.text.settled` has
+the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
+its own completions with `check_bounds`, and stops where one breaks them.
 """
 
 from __future__ import annotations
 
-from residua.scorers.family import check_prompts, digest, score_texts, settings
+from residua.scorers.family import (
+    check_bounds,
+    check_prompts,
+    digest,
+    prefix_bounds,
+    score_ranges,
+    score_texts,
+    settings,
+)
 from residua.scorers.keyword import Keyword
 from residua.scorers.refusal import Refusal
 from residua.scorers.rouge import RougeLF1, RougeLRecall
@@ -24,9 +39,12 @@ __all__ = [
     "RougeLF1",
     "RougeLRecall",
     "Threshold",
+    "check_bounds",
     "check_prompts",
     "digest",
     "make_scorer",
+    "prefix_bounds",
+    "score_ranges",
     "score_texts",
     "settings",
 ]

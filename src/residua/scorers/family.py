@@ -13,6 +13,8 @@ from residua.errors import InputError
 from residua.types import Prompt, Scorer
 
 _ROUNDING = 1e-9
+_ANY = (0.0, 1.0)
+_CUTS = 4
 
 
 def spec_name(base: str, scorer: Any) -> str:
@@ -72,7 +74,7 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
     """
     distinct = list(dict.fromkeys(texts))
     scores = scorer.score(distinct, prompt) if distinct else []
-    where = "a plain answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+    where = _where(prompt)
     if len(scores) != len(distinct):
         raise InputError(
             f"scorer {scorer.name!r} must give one score a text, got {len(scores)} for "
@@ -82,6 +84,69 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
         text: _in_range(score, scorer, where) for text, score in zip(distinct, scores, strict=True)
     }
     return [of_text[text] for text in texts]
+
+
+def score_ranges(
+    scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
+) -> list[tuple[float, float]]:
+    """The lowest and the highest score that each (text, ended) pair can end with, in order.
+
+    An ended text has its score twice, or (0, 1) where the scorer cannot decide; any other has
+    the scorer's `bounds`, or (0, 1) where it has none. Equal pairs are asked about once. Scores
+    are checked as by `score_texts`, bounds as by `prefix_bounds`.
+    """
+    ended = [text for text, over in texts if over]
+    growing = dict.fromkeys(text for text, over in texts if not over)
+    scores = dict(zip(ended, score_texts(scorer, ended, prompt), strict=True))
+    of_ended = {text: _ANY if s is None else (s, s) for text, s in scores.items()}
+    of_growing = {text: prefix_bounds(scorer, text, prompt) for text in growing}
+    return [of_ended[text] if over else of_growing[text] for text, over in texts]
+
+
+def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+    """The scorer's `bounds` of a prefix, checked; (0, 1) where it has no such method.
+
+    A pair that is not 0 <= low <= high <= 1, or a binary scorer's that is not of 0 and 1, raises
+    InputError that names the scorer and the prompt.
+    """
+    bounds = getattr(scorer, "bounds", None)
+    if bounds is None:
+        return _ANY
+    low, high = bounds(prefix, prompt)
+    if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
+        want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
+        raise InputError(
+            f"bounds must be {want}, the lower first, got {(low, high)!r} from scorer "
+            f"{scorer.name!r} at {_where(prompt)}. Correct its `bounds`, or leave it out."
+        )
+    return float(low), float(high)
+
+
+def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
+    """Try the scorer's `bounds` on complete texts: each must score within those of its prefixes.
+
+    Five prefixes a text, from none of it to all of it. A score outside, or None where the bounds
+    are not (0, 1), raises InputError that names the scorer, the prefix and the text. Passing is
+    no proof: a prefix or a text that was not tried may still break them.
+    """
+    if not hasattr(scorer, "bounds"):
+        return
+    parts = range(_CUTS + 1)
+    tried = [(t, t[: len(t) * part // _CUTS]) for t in dict.fromkeys(texts) for part in parts]
+    of_text = score_ranges(scorer, [(text, True) for text, _ in tried], prompt)
+    of_prefix = score_ranges(scorer, [(prefix, False) for _, prefix in tried], prompt)
+    for (text, prefix), scored, bounds in zip(tried, of_text, of_prefix, strict=True):
+        if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
+            got = scored[0] if scored[0] == scored[1] else None
+            raise InputError(
+                f"`bounds` must hold for every text that begins with the prefix: scorer "
+                f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
+                f"{_where(prompt)}. Settle only what no continuation can change."
+            )
+
+
+def _where(prompt: Prompt | str) -> str:
+    return "a plain answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 
 def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from residua.errors import InputError
 from residua.scorers.family import spec_name
 from residua.text.keywords import keyword_pattern, normalise
+from residua.text.settled import settled_characters, settled_words
 from residua.types import Prompt
 
 
@@ -35,15 +36,23 @@ class Keyword:
         _keywords(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        says = self._says(prompt)
+        return [float(says(normalise(text))) for text in texts]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once enough keywords are settled, else (0, 1)."""
+        settled = settled_words if self.match == "word" else settled_characters
+        return float(self._says(prompt)(normalise(settled(prefix)))), 1.0
+
+    def _says(self, prompt: Prompt | str) -> Callable[[str], bool]:
+        """Whether a normalised text says enough of the prompt's keywords."""
         keywords = _keywords(prompt)
         enough = any if self.require == "any" else all
         if self.match == "word":
             found = [keyword_pattern(keyword).search for keyword in keywords]
-            return [
-                float(enough(f(text) is not None for f in found)) for text in map(normalise, texts)
-            ]
+            return lambda text: enough(f(text) is not None for f in found)
         parts = [normalise(keyword) for keyword in keywords]
-        return [float(enough(part in text for part in parts)) for text in map(normalise, texts)]
+        return lambda text: enough(part in text for part in parts)
 
 
 def _keywords(prompt: Prompt | str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from residua.scorers.family import spec_name
 from residua.text.keywords import normalise
+from residua.text.settled import settled_words
 from residua.types import Prompt
 
 _REFUSAL = re.compile(
@@ -37,4 +38,14 @@ class Refusal:
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         openings = [normalise(text)[:_OPENING] for text in texts]
-        return [float(bool(o) and _REFUSAL.search(o) is None) for o in openings]
+        return [float(bool(o) and not _refuses(o)) for o in openings]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(0, 0) once a refusal is settled, (1, 1) once the opening is and holds none."""
+        opening = normalise(settled_words(prefix))[:_OPENING]
+        high = float(not _refuses(opening))
+        return (high if len(opening) == _OPENING else 0.0), high
+
+
+def _refuses(opening: str) -> bool:
+    return _REFUSAL.search(opening) is not None

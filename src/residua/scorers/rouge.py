@@ -9,6 +9,7 @@ from typing import ClassVar
 from residua.errors import InputError
 from residua.scorers.family import answer_of, spec_name
 from residua.text.rouge import has_rouge_words, rouge_l
+from residua.text.rouge_bounds import f1_bounds, recall_bounds
 from residua.types import Prompt
 
 
@@ -33,6 +34,10 @@ class RougeLRecall:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return list(rouge_l(texts, _answer(prompt, self.name)).recall.tolist())
 
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """Lowest and highest recall of any text that begins with `prefix`."""
+        return recall_bounds(prefix, _answer(prompt, self.name))
+
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1:
@@ -50,6 +55,10 @@ class RougeLF1:
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return list(rouge_l(texts, _answer(prompt, self.name)).f1.tolist())
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """Lowest and highest F1 of any text that begins with `prefix`."""
+        return f1_bounds(prefix, _answer(prompt, self.name))
 
 
 def _answer(prompt: Prompt | str, scorer: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from residua.errors import InputError
-from residua.scorers.family import check_prompts
+from residua.scorers.family import check_prompts, prefix_bounds
 from residua.types import Prompt, Scorer
 
 
@@ -39,3 +39,8 @@ class Threshold:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         scores = self.scorer.score(texts, prompt)
         return [None if score is None else float(score >= self.at) for score in scores]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """What the bounds of the scorer underneath settle; (0, 1) where it has none."""
+        low, high = prefix_bounds(self.scorer, prefix, prompt)
+        return float(low >= self.at), float(high >= self.at)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from residua.scorers.family import answer_of, spec_name
 from residua.text.keywords import keyword_pattern, normalise
+from residua.text.settled import settled_characters, settled_words
 from residua.types import Prompt
+
+_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,14 @@ class Exact:
         answer = normalise(answer_of(prompt, self.name))
         return [float(normalise(text) == answer) for text in texts]
 
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(0, 0) once what is settled cannot begin the answer, else (0, 1)."""
+        answer = normalise(answer_of(prompt, self.name))
+        words = normalise(settled_words(prefix))
+        grows = bool(words) and _WORD.match(answer, len(words)) is not None
+        begins = answer.startswith(normalise(settled_characters(prefix)))
+        return 0.0, float(begins and not grows)
+
 
 @dataclass(frozen=True, slots=True)
 class Contains:
@@ -51,3 +63,8 @@ class Contains:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         occurs = keyword_pattern(answer_of(prompt, self.name)).search
         return [float(occurs(normalise(text)) is not None) for text in texts]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once the answer is settled, else (0, 1)."""
+        occurs = keyword_pattern(answer_of(prompt, self.name)).search
+        return float(occurs(normalise(settled_words(prefix))) is not None), 1.0

@@ -5,11 +5,16 @@ bound with one side holds at `confidence`, one with both sides spends half of al
 every estimate holds by itself, and a claim that joins several splits alpha between them.
 """
 
+from residua.stats.clean import (
+    CleanQuestions,
+    clean_questions,
+    mean_p_value,
+    proportion_p_value,
+)
 from residua.stats.dataset import (
-    excess,
+    mean_leak_at_k_over_questions,
     mean_over_questions,
     proportion_over_questions,
-    worst_question,
 )
 from residua.stats.deviation import std_bound
 from residua.stats.estimate import Estimate, Side
@@ -17,7 +22,26 @@ from residua.stats.expectation_deviation import (
     expectation_deviation,
     expectation_deviation_bound,
 )
+from residua.stats.independence import (
+    Independence,
+    check_independence,
+    require_independent,
+)
+from residua.stats.joint import Joint, excess, joint
 from residua.stats.leak_at_k import leak_at_k, leak_at_k_bound, worst_of_k
+from residua.stats.mass import (
+    Mass,
+    mass_mean_bound,
+    mass_proportion_bound,
+    mass_survival_bound,
+)
+from residua.stats.mass_leak_at_k import (
+    LeakProof,
+    mass_leak_at_k_bound,
+    mass_leak_at_k_proportion_bound,
+    proof_of_leak,
+)
+from residua.stats.mass_std import mass_std_bound
 from residua.stats.mean import mean_bound
 from residua.stats.planning import clean_samples_for, samples_for
 from residua.stats.proportion import (
@@ -25,26 +49,69 @@ from residua.stats.proportion import (
     leak_at_k_proportion_bound,
     proportion_bound,
 )
+from residua.stats.questions import (
+    every_question,
+    leaking_questions,
+    mean_over_stopped_questions,
+    worst_question,
+)
+from residua.stats.stopping import (
+    Claim,
+    Looks,
+    parse_claim,
+    stopped_mean_bound,
+    stopped_proportion_bound,
+)
 from residua.stats.survival import survival_bound
+from residua.stats.two_way import TwoWay, two_way
 
 __all__ = [
+    "Claim",
+    "CleanQuestions",
     "Estimate",
+    "Independence",
+    "Joint",
+    "LeakProof",
+    "Looks",
+    "Mass",
     "Side",
+    "TwoWay",
+    "check_independence",
+    "clean_questions",
     "clean_samples_for",
+    "every_question",
     "excess",
     "expectation_deviation",
     "expectation_deviation_bound",
+    "joint",
     "leak_at_k",
     "leak_at_k_bound",
     "leak_at_k_proportion",
     "leak_at_k_proportion_bound",
+    "leaking_questions",
+    "mass_leak_at_k_bound",
+    "mass_leak_at_k_proportion_bound",
+    "mass_mean_bound",
+    "mass_proportion_bound",
+    "mass_std_bound",
+    "mass_survival_bound",
     "mean_bound",
+    "mean_leak_at_k_over_questions",
     "mean_over_questions",
+    "mean_over_stopped_questions",
+    "mean_p_value",
+    "parse_claim",
+    "proof_of_leak",
     "proportion_bound",
     "proportion_over_questions",
+    "proportion_p_value",
+    "require_independent",
     "samples_for",
     "std_bound",
+    "stopped_mean_bound",
+    "stopped_proportion_bound",
     "survival_bound",
+    "two_way",
     "worst_of_k",
     "worst_question",
 ]

@@ -1,179 +1,216 @@
-"""Statements about a data set of questions, and about a model beside its control."""
+"""Means over a data set, from the draws of all its questions pooled.
+
+The draws are independent but not alike: each question has a law of its own. That rules out
+every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson and the portfolio mixture hold.
+How many draws each question got must have been fixed beforehand.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from residua.errors import InputError
+from residua.stats import portfolio
 from residua.stats.estimand import ends
-from residua.stats.estimate import Array, Counts, Estimate, Side, check_side, error_rate
-from residua.stats.leakage import Leakage
+from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
+from residua.stats.leak_at_k import name_at, unbiased, whole_sizes
+from residua.stats.leakage import Leakage, whole
 from residua.stats.mean import MEAN
-from residua.stats.proportion import clopper_pearson_lower, clopper_pearson_upper, proportion_bound
-
-
-class Bound(Protocol):
-    """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
-
-    def __call__(self, *, confidence: float, side: Side) -> Estimate:
-        """The estimate with one entry a question."""
-        ...
-
-
-def worst_question(
-    bound: Bound, questions: int, *, confidence: float = 0.99, side: Side = "upper"
-) -> Estimate:
-    """Bound the largest of `questions` quantities, each of which `bound` bounds.
-
-    Upper: the largest bound, without correction, since it must fail at the one worst question
-    to fail. Lower: the largest bound at alpha/N, since it was picked after looking.
-    """
-    check_side(side)
-    alpha = error_rate(confidence) / (2 if side == "both" else 1)
-    parts = {
-        one: bound(confidence=1 - share, side=one)
-        for one, share in _shares(side, alpha, alpha / questions)
-    }
-    first = next(iter(parts.values()))
-    if len(np.atleast_1d(first.n)) != questions:
-        raise InputError(
-            f"`questions` must be the number of rows the bound has, {len(np.atleast_1d(first.n))}, "
-            f"got {questions}."
-        )
-    return replace(
-        first,
-        estimand=f"{first.estimand}, largest of {questions}",
-        target="the worst of these questions under this decoding",
-        value=_largest(first.value),
-        lower=_largest(parts.get("lower", first).lower),
-        upper=_largest(parts.get("upper", first).upper),
-        confidence=confidence,
-        side=side,
-        n=int(np.sum(first.n)),
-        missing=int(np.sum(first.missing)),
-    )
+from residua.stats.proportion import clopper_pearson_upper, proportion_bound
 
 
 def mean_over_questions(
     scores: npt.ArrayLike,
     counts: npt.ArrayLike | None = None,
     *,
+    weights: npt.ArrayLike | None = None,
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the mean over these questions of E[X_i], scores in [0, 1], one row a question.
 
-    The draws of all rows are pooled: independent, not identical, hence the portfolio mixture.
-    Every question must have the same n, fixed beforehand.
+    With `weights` a_i >= 0, one a question and fixed beforehand, the mean is
+    sum_i a_i E[X_i] / sum_i a_i. The bound is the portfolio mixture over all draws, those of
+    question i staked by a_i/n_i; the order of the draws plays no part.
     """
     leakage = Leakage.read(scores, counts, missing)
-    _refuse_unequal(leakage.n)
-    pool = MEAN.estimate(
-        leakage.pooled(), confidence=confidence, side=side, method="portfolio", seed=0
-    )
-    return replace(pool, target="the mean over these questions under this decoding")
+    given = _weights(weights, len(leakage.n))
+    return _mean(leakage, leakage, given, binary=False, confidence=confidence, side=side)
 
 
 def proportion_over_questions(
     hits: npt.ArrayLike,
     n: npt.ArrayLike,
     *,
+    weights: npt.ArrayLike | None = None,
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the mean over these questions of the leak probability, one entry a question.
 
-    As `proportion_bound`, with the same n for every question. Plain Clopper-Pearson on the pool
-    is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
+    As `proportion_bound`, and `weights` as in `mean_over_questions`. Plain Clopper-Pearson on
+    the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
+    That needs the same n for every question; otherwise the portfolio mixture is used.
     """
-    each = proportion_bound(hits, n, confidence=confidence, side=side, missing=missing)
-    _refuse_unequal(np.atleast_1d(each.n))
-    rows = np.broadcast_shapes(*(np.shape(given) for given in (hits, n, missing)))
-    leaks, gone = (int(np.broadcast_to(np.asarray(x), rows).sum()) for x in (hits, missing))
-    draws = int(np.sum(each.n))
+    each = proportion_bound(hits, n, missing=missing)  # refuses impossible tallies
+    draws, gone = np.atleast_1d(each.n), np.atleast_1d(each.missing)
+    leaks = np.broadcast_to(whole("hits", hits), draws.shape)
+    coins = np.tile([0.0, 1.0], (len(draws), 1))
+    leakage = Leakage.read(coins, np.column_stack([draws - gone - leaks, leaks]), gone)
+    given = _weights(weights, len(draws))
+    return _mean(leakage, leakage, given, binary=True, confidence=confidence, side=side)
+
+
+def mean_leak_at_k_over_questions(
+    scores: npt.ArrayLike,
+    k: int,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: int = 0,
+    binary: bool = False,
+) -> Estimate:
+    """Bound the mean over these questions of leak@k, for one k fixed beforehand, k <= n.
+
+    Each question's i.i.d. draws are shuffled by `seed` and cut into floor(n/k) blocks, the rest
+    is dropped, and the mean of all block maxima is bounded: they are independent, and leak@k is
+    their mean. `binary` is the scorer's declared range, and then the scores must be 0 or 1. A
+    missing draw counts as 1 above and 0 below. `value` is the mean of the unbiased estimates
+    over the scored draws, NaN where a question has fewer than k; it uses all subsets, not the
+    blocks only, and may lie outside a narrow interval.
+    """
+    size = whole_sizes(k)
+    if size.ndim:
+        raise InputError(f"`k` must be one number, fixed beforehand, got {k!r}. Split alpha.")
+    leakage = Leakage.read(scores, counts, missing)
+    if size > leakage.n.min():
+        raise InputError(
+            f"`k` must not exceed the number of draws, got k = {size} for n = {leakage.n.min()}. "
+            "Draw more, or bound each question by leak_at_k_bound, which allows any k."
+        )
+    if binary and not np.isin(leakage.values, (0, 1)).all():
+        raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
+    whole("seed", seed)
+    above, below = (_maxima(leakage, int(size), seed, missing=score) for score in (1.0, 0.0))
+    every = _weights(None, len(leakage.n))
+    bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
+    return replace(
+        bound,
+        estimand=name_at(size),
+        value=_mean_unbiased(leakage, size),
+        n=int(leakage.n.sum()),
+        missing=int(leakage.missing.sum()),
+        method=f"{bound.method}, over the largest of each {size}",
+        seed=seed,
+    )
+
+
+def _mean(
+    above: Leakage,
+    below: Leakage,
+    weights: Array,
+    *,
+    binary: bool,
+    confidence: float,
+    side: Side,
+) -> Estimate:
+    """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
+    check_side(side)
+    method, bound = _upper_bound(weights, above.n, binary)
     lower, upper = ends(
         confidence,
         side,
-        lambda alpha: _hoeffding_lower(np.array(leaks), np.array(draws), alpha),
-        lambda alpha: _hoeffding_upper(np.array(leaks + gone), np.array(draws), alpha),
+        lambda alpha: 1 - bound(below.mirrored(), alpha),
+        lambda alpha: bound(above, alpha),
         (0.0, 1.0),
     )
-    return replace(
-        each,
-        target="the mean over these questions under this decoding",
-        value=leaks / (draws - gone) if draws > gone else float("nan"),
+    share = weights / above.n
+    scored = float(share @ above.counts.sum(axis=1))
+    total = float(share @ (above.counts * above.values).sum(axis=1))
+    mean = "the mean" if (weights == weights[0]).all() else "the weighted mean"
+    return Estimate(
+        estimand="leak probability" if binary else MEAN.name,
+        target=f"{mean} over these questions under this decoding",
+        value=total / scored if scored else float("nan"),
         lower=float(lower),
         upper=float(upper),
-        n=draws,
-        missing=gone,
-        method="Clopper-Pearson, Hoeffding's form",
+        confidence=confidence,
+        side=side,
+        n=int(above.n.sum()),
+        missing=int(above.missing.sum()),
+        method=method,
     )
 
 
-def excess(candidate: Estimate, control: Estimate) -> Estimate:
-    """Bound the candidate's quantity minus the control's, from an estimate of each.
+def _upper_bound(
+    weights: Array, n: Counts, binary: bool
+) -> tuple[str, Callable[[Leakage, float], Array]]:
+    """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; the law of the scores is moot."""
+    share = weights / n
+    if np.ptp(share) > 1e-12 * share.max():
+        return "portfolio mixture, weighted", partial(_weighted_upper, weights)
+    if binary:
+        return "Clopper-Pearson, Hoeffding's form", _hoeffding_upper
+    return "portfolio mixture", _portfolio_upper
 
-    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha. An upper bound
-    takes the candidate's upper and the control's lower end, a lower bound the others. Missing
-    draws count against the claim on both sides, because they do so in each estimate.
-    """
-    if candidate.estimand != control.estimand:
+
+def _weighted_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+    """Draws staked by c_i move the best bet as sum_i n_i c_i^2 draws staked in full would."""
+    share = weights / rows.n
+    stakes = float(rows.n @ (share / share.max()) ** 2)
+    bets = portfolio.bets(max(round(stakes), 1), alpha)
+    return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
+
+
+def _portfolio_upper(rows: Leakage, alpha: float) -> Array:
+    pool = rows.pooled()
+    bets = portfolio.bets(pool.size, alpha)
+    return np.asarray(portfolio.mean_upper(pool, alpha, bets)[0])
+
+
+def _hoeffding_upper(rows: Leakage, alpha: float) -> Array:
+    """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
+    n = rows.n.sum()
+    hits = (rows.counts * (rows.values == 1)).sum() + rows.missing.sum()
+    return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))
+
+
+def _maxima(leakage: Leakage, k: int, seed: int, *, missing: float) -> Leakage:
+    """The largest score of each block of k shuffled draws, a row a question."""
+    widest = int(leakage.n.max()) // k
+
+    def rule(rows: Leakage) -> Array:
+        draws = rows.shuffled(seed, missing=missing)[:, : rows.size // k * k]
+        maxima = draws.reshape(len(draws), -1, k).max(axis=2)
+        unused = ((0, 0), (0, widest - maxima.shape[1]))
+        return np.pad(maxima, unused, constant_values=np.nan)
+
+    maxima = leakage.each(rule)
+    return Leakage.read(maxima, ~np.isnan(maxima))
+
+
+def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
+    scored = leakage.scored()
+    if (scored.n < k).any():
+        return float("nan")
+    return float(scored.each(partial(unbiased, k=k)).mean())
+
+
+def _weights(given: npt.ArrayLike | None, questions: int) -> Array:
+    weights = np.ones(questions) if given is None else np.asarray(given, dtype=np.float64)
+    known = weights.shape == (questions,) and np.isfinite(weights).all()
+    if not (known and (weights >= 0).all() and weights.any()):
         raise InputError(
-            "`candidate` and `control` must bound one quantity, got "
-            f"{candidate.estimand!r} and {control.estimand!r}."
+            f"`weights` must be one number >= 0 for each of {questions} questions, not all 0, "
+            f"got {given!r}."
         )
-    above = candidate.side != "lower" and control.side != "upper"
-    below = candidate.side != "upper" and control.side != "lower"
-    if not (above or below):
-        raise InputError(
-            "an excess needs opposite sides of `candidate` and `control`, got "
-            f"{candidate.side!r} twice. Bound one of them from the other side, or both 'both'."
-        )
-    reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
-    return replace(
-        candidate,
-        estimand=f"excess {candidate.estimand}",
-        target=f"{candidate.target}, beyond the control",
-        value=candidate.value - control.value,
-        lower=_plain(reach[1]),
-        upper=_plain(reach[0]),
-        confidence=candidate.confidence + control.confidence - 1,
-        side="both" if above and below else "upper" if above else "lower",
-        missing=candidate.missing + control.missing,
-    )
-
-
-def _plain(value: Array) -> float | Array:
-    return float(value) if np.ndim(value) == 0 else value
-
-
-def _shares(side: Side, upper: float, lower: float) -> list[tuple[Side, float]]:
-    asked: list[tuple[Side, float]] = [("upper", upper), ("lower", lower)]
-    return [(one, share) for one, share in asked if side in (one, "both")]
-
-
-def _largest(values: float | Array) -> float | Array:
-    """Over the questions, those without a value left out."""
-    return _plain(np.fmax.reduce(np.atleast_1d(values), axis=0))
-
-
-def _refuse_unequal(n: Counts) -> None:
-    if (n != n[0]).any():
-        raise InputError(
-            f"every question must have the same number of draws, got {n.min()} to {n.max()}. "
-            "Pooling unequal numbers bounds another mean."
-        )
-
-
-def _hoeffding_upper(hits: Counts, n: Counts, alpha: float) -> Array:
-    return np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n)
-
-
-def _hoeffding_lower(hits: Counts, n: Counts, alpha: float) -> Array:
-    return np.minimum(clopper_pearson_lower(hits, n, alpha), (hits - 1) / n)
+    return weights

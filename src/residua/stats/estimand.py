@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,15 +15,23 @@ from residua.stats.leakage import Leakage, whole
 Rule = Callable[[Leakage, float, int], Array]
 """(rows of one n, alpha, seed) -> one bound a row (and a k or x), holding at 1 - alpha."""
 
+FIXED_N = "fixed n"
+ANY_TIME = "any time"
+M = TypeVar("M")
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """An upper and a lower bound of one name; `lower` None where there is no such bound."""
+    """An upper and a lower bound of one name; `lower` None where there is no such bound.
+
+    `stopping` says when sampling may have ended for the bounds to hold.
+    """
 
     name: str
     upper: Rule
     lower: Rule | None
     shuffles: bool = False
+    stopping: str = FIXED_N
 
     def below(self, rows: Leakage, alpha: float, seed: int) -> Array:
         """The lower bound; InputError where there is none."""
@@ -51,7 +60,7 @@ class Estimand:
     ) -> Estimate:
         """Bound the quantity for every question; with two sides each gets half of alpha."""
         check_side(side)
-        chosen = self._method(method)
+        chosen = choose(method, self.methods, self.name)
         if chosen.shuffles:
             whole("seed", seed)
         lower, upper = ends(
@@ -72,14 +81,17 @@ class Estimand:
             missing=int(leakage.missing[0]) if leakage.single else leakage.missing,
             method=chosen.name,
             seed=seed if chosen.shuffles else None,
+            stopping=chosen.stopping,
         )
 
-    def _method(self, name: str | None) -> Method:
-        key = next(iter(self.methods)) if name is None else name
-        if key not in self.methods:
-            known = ", ".join(map(repr, self.methods))
-            raise InputError(f"`method` of the {self.name} must be one of {known}, got {name!r}.")
-        return self.methods[key]
+
+def choose(name: str | None, methods: Mapping[str, M], quantity: str) -> M:
+    """The method of that name, the first for None; InputError where there is none."""
+    key = next(iter(methods)) if name is None else name
+    if key not in methods:
+        known = ", ".join(map(repr, methods))
+        raise InputError(f"`method` of the {quantity} must be one of {known}, got {name!r}.")
+    return methods[key]
 
 
 def ends(

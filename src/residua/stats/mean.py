@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from residua.stats import betting, portfolio
 from residua.stats.bands import BANDS
-from residua.stats.estimand import Estimand, Method, Rule
+from residua.stats.estimand import ANY_TIME, Estimand, Method, Rule
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leak_at_k import maximum_method
 from residua.stats.leakage import Leakage
@@ -25,13 +25,14 @@ def mean_bound(
     missing: npt.ArrayLike = 0,
     seed: int = 0,
 ) -> Estimate:
-    """Bound E[X] for scores in [0, 1], n fixed beforehand.
+    """Bound E[X] for scores in [0, 1], n fixed beforehand unless the method is "any-time".
 
     Methods: "betting" (default; i.i.d. draws, shuffled by `seed`); "portfolio" (independent
-    draws, not necessarily identical; the order plays no part); "berk-jones" and "paper"
-    (i.i.d.; over that band, Anderson's bound over DKW). A missing draw counts as 1 above and
-    0 below. The paper's own form uses the two-sided epsilon and a grid of 99 cells; ours has
-    the one-sided epsilon and integrates the band exactly.
+    draws, not necessarily identical; the order plays no part); "any-time" (valid at any look,
+    for i.i.d. draws of one query or an allocated pool, not for a pool of different questions);
+    "berk-jones" and "paper" (i.i.d.; over that band, Anderson's bound over DKW). A missing draw
+    counts as 1 above and 0 below. The paper's own form uses the two-sided epsilon and a grid of
+    99 cells; ours has the one-sided epsilon and integrates the band exactly.
     """
     return MEAN.estimate(
         Leakage.read(scores, counts, missing),
@@ -60,6 +61,10 @@ def _portfolio(rows: Leakage, alpha: float, seed: int) -> Array:
     return portfolio.mean_upper(rows, alpha, portfolio.bets(rows.size, alpha))
 
 
+def _any_time(rows: Leakage, alpha: float, seed: int) -> Array:
+    return portfolio.mean_upper(rows, alpha, portfolio.anytime_bets())
+
+
 _ONE = np.array(1)  # E[X] is leak@1
 
 MEAN = Estimand(
@@ -68,6 +73,9 @@ MEAN = Estimand(
     methods={
         "betting": Method("finite-horizon betting", _betting, mirrored(_betting), shuffles=True),
         "portfolio": Method("portfolio mixture", _portfolio, mirrored(_portfolio)),
+        "any-time": Method(
+            "any-time portfolio mixture", _any_time, mirrored(_any_time), stopping=ANY_TIME
+        ),
         "berk-jones": maximum_method(BANDS["berk-jones"], _ONE),
         "paper": replace(maximum_method(BANDS["paper"], _ONE), name="Anderson over DKW"),
     },

@@ -7,16 +7,22 @@ happens to be all 0 is not binary, and belongs to `mean_bound` and `leak_at_k_bo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainccinv, betaincinv
 
 from residua.errors import InputError
-from residua.stats.estimand import ends
+from residua.stats.anytime import beta_mixture_lower, beta_mixture_upper
+from residua.stats.estimand import ANY_TIME, FIXED_N, choose, ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
 from residua.stats.leak_at_k import name_at, whole_sizes
 from residua.stats.leakage import per_question, whole
+
+LEAK = "leak probability"
+TallyRule = Callable[[Counts, Counts, float], Array]
+"""(hits, n, alpha) -> one bound a question, holding at 1 - alpha: (Q,)."""
 
 
 def proportion_bound(
@@ -25,18 +31,18 @@ def proportion_bound(
     *,
     confidence: float = 0.99,
     side: Side = "upper",
+    method: str | None = None,
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
-    """Clopper-Pearson bound on the probability of a leak, from `hits` leaks in `n` draws.
+    """Bound the probability of a leak, from `hits` leaks in `n` i.i.d. draws.
 
-    For i.i.d. draws, n fixed beforehand. Each argument is one number or one a question. `n`
-    counts the `missing` draws too; they are leaks above and none below. The paper's form is
-    undefined where every draw leaks: the bound is 1 there.
+    Methods: "clopper-pearson" (default; n fixed beforehand), "any-time" (valid at any look, for
+    draws of one query or an allocated pool, not for a pool of different questions). Each
+    argument is one number or one a question. `n` counts the `missing` draws too; they are leaks
+    above and none below. The paper's form is undefined where every draw leaks: the bound is 1
+    there.
     """
-    tally = _Tally(hits, n, missing)
-    lower, upper = tally.ends(confidence, side)
-    value = tally.value(lambda hits, n: hits / n)
-    return tally.estimate("leak probability", value, lower, upper, confidence, side)
+    return Tally(hits, n, missing).estimate(choose(method, METHODS, LEAK), confidence, side)
 
 
 def leak_at_k_proportion_bound(
@@ -46,6 +52,7 @@ def leak_at_k_proportion_bound(
     *,
     confidence: float = 0.99,
     side: Side = "upper",
+    method: str | None = None,
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the chance 1 - (1 - p)^k of a leak among k draws, for every k at once.
@@ -54,14 +61,17 @@ def leak_at_k_proportion_bound(
     number, or 1-D and then the last axis of the result.
     """
     sizes = whole_sizes(k)
-    tally = _Tally(hits, n, missing)
-    with np.errstate(divide="ignore"):
-        lower, upper = (
-            -np.expm1(np.multiply.outer(np.log1p(-end), sizes))
-            for end in tally.ends(confidence, side)
-        )
-    value = tally.value(lambda hits, n: leak_at_k_proportion(hits, n, sizes))
-    return tally.estimate(name_at(sizes), value, lower, upper, confidence, side)
+    leak = proportion_bound(
+        hits, n, confidence=confidence, side=side, method=method, missing=missing
+    )
+    value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
+    return replace(
+        leak,
+        estimand=name_at(sizes),
+        value=float(value) if value.ndim == 0 else value,
+        lower=_among(leak.lower, sizes),
+        upper=_among(leak.upper, sizes),
+    )
 
 
 def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
@@ -84,7 +94,25 @@ def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
     return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha), 0.0)
 
 
-class _Tally:
+@dataclass(frozen=True, slots=True)
+class TallyMethod:
+    """As `Method`, from leaks and draws."""
+
+    name: str
+    upper: TallyRule
+    lower: TallyRule
+    stopping: str = FIXED_N
+
+
+METHODS = {
+    "clopper-pearson": TallyMethod("Clopper-Pearson", clopper_pearson_upper, clopper_pearson_lower),
+    "any-time": TallyMethod(
+        "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
+    ),
+}
+
+
+class Tally:
     """Leaks among draws, one row a question: (Q,) each."""
 
     def __init__(self, hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike) -> None:
@@ -106,36 +134,20 @@ class _Tally:
                 f"{self.missing[row]} missing of {self.n[row]} draws at question {row}."
             )
 
-    def ends(self, confidence: float, side: Side) -> tuple[Array, Array]:
-        """Clopper-Pearson with missing draws against the claim."""
+    def estimate(self, method: TallyMethod, confidence: float, side: Side) -> Estimate:
+        """Bound the leak probability of every question, missing draws against the claim."""
         check_side(side)
-        return ends(
+        lower, upper = ends(
             confidence,
             side,
-            lambda alpha: clopper_pearson_lower(self.hits, self.n, alpha),
-            lambda alpha: clopper_pearson_upper(self.hits + self.missing, self.n, alpha),
+            lambda alpha: method.lower(self.hits, self.n, alpha),
+            lambda alpha: method.upper(self.hits + self.missing, self.n, alpha),
             (0.0, 1.0),
         )
-
-    def value(self, rule: Callable[[Counts, Counts], Array]) -> Array:
-        """A point estimate over the scored draws, NaN where there is none."""
         scored = self.n - self.missing
-        value = rule(self.hits, np.maximum(scored, 1))
-        return np.where(scored.reshape(-1, *[1] * (value.ndim - 1)) > 0, value, np.nan)
-
-    def estimate(
-        self,
-        estimand: str,
-        value: Array,
-        lower: Array,
-        upper: Array,
-        confidence: float,
-        side: Side,
-    ) -> Estimate:
-        """Assemble the result, without the first axis if there was one question."""
-
+        value = np.where(scored > 0, self.hits / np.maximum(scored, 1), np.nan)
         return Estimate(
-            estimand=estimand,
+            estimand=LEAK,
             value=one_or_all(value, self.single),
             lower=one_or_all(lower, self.single),
             upper=one_or_all(upper, self.single),
@@ -143,8 +155,16 @@ class _Tally:
             side=side,
             n=int(self.n[0]) if self.single else self.n,
             missing=int(self.missing[0]) if self.single else self.missing,
-            method="Clopper-Pearson",
+            method=method.name,
+            stopping=method.stopping,
         )
+
+
+def _among(p: float | Array, k: Counts) -> float | Array:
+    """1 - (1 - p)^k, with k as the last axis if it has one."""
+    with np.errstate(divide="ignore"):
+        leak = -np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k))
+    return float(leak) if leak.ndim == 0 else leak
 
 
 @np.vectorize(otypes=[np.float64])

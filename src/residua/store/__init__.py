@@ -3,8 +3,11 @@
 from pathlib import Path
 
 from residua.store.files import write_json, write_text
+from residua.store.looks import Look, Looks
+from residua.store.masses import Masses, QueryMasses
 from residua.store.plan import Part, Plan
-from residua.store.run import Arm, ArmScores, Run
+from residua.store.run import Arm, Run
+from residua.store.scores import ArmScores
 from residua.store.tables import DamagedError
 
 
@@ -17,8 +20,12 @@ __all__ = [
     "Arm",
     "ArmScores",
     "DamagedError",
+    "Look",
+    "Looks",
+    "Masses",
     "Part",
     "Plan",
+    "QueryMasses",
     "Run",
     "load",
     "write_json",

@@ -11,11 +11,15 @@ from residua.errors import InputError
 CHUNK = 1024  # draws under one key
 _PART_DRAWS = 8 * CHUNK  # a part advances together; more of them share batches, fewer get lost
 _PART_QUERIES = 64
+_EXPLORED_QUERIES = 4  # of a part that is explored: each is much work
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some queries and some of their chunks: `sizes[i]` draws in chunk `first_chunk` + i."""
+    """Some queries and some of their chunks: `sizes[i]` draws in chunk `first_chunk` + i.
+
+    Without sizes: an exploration, which finds out how many.
+    """
 
     number: int
     query_ids: tuple[str, ...]
@@ -48,8 +52,17 @@ class Plan:
         queries = max(1, min(_PART_QUERIES, _PART_DRAWS // n))
         return cls(n, size, queries, max(1, _PART_DRAWS // (queries * size)))
 
+    @classmethod
+    def exploring(cls) -> Plan:
+        """The plan where exploration finds out how many draws a query gets."""
+        return cls(0, 1, _EXPLORED_QUERIES, 1)
+
     def parts(self, query_ids: Sequence[str]) -> tuple[Part, ...]:
         """All parts, in the order of the queries."""
+        if self.n == 0:
+            starts = range(0, len(query_ids), self.queries)
+            groups = [tuple(query_ids[q : q + self.queries]) for q in starts]
+            return tuple(Part(i, group, (), 0) for i, group in enumerate(groups))
         whole, rest = divmod(self.n, self.chunk)
         sizes = (self.chunk,) * whole + ((rest,) if rest else ())
         cuts = [

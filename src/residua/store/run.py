@@ -5,44 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from residua.errors import InputError, MixError
 from residua.store import tables
 from residua.store.files import make_folder, set_aside, write_json
+from residua.store.identity import identity, questions, require_same, require_same_n
+from residua.store.looks import Look, Looks, read_looks, rounds_of, write_looks
+from residua.store.masses import Masses
 from residua.store.plan import Part, Plan
-from residua.types import Decoding, Failure, Prompt, Query, Sample, Usage
+from residua.store.scores import ArmScores
+from residua.types import Decoding, Exploration, Failure, Prompt, Query, Sample, Usage
 
 FORMAT = 1
-# Told of an arm, but not part of what it is: the same draws' law wherever they were made.
-_NOT_IDENTITY = ("model", "machine")
 _FIRST_FILES = ("prompts.parquet", "queries.parquet")
-
-
-@dataclass(frozen=True, slots=True)
-class ArmScores:
-    """Scores of every query, distinct with counts: what statistics takes.
-
-    `scores` and `counts` are queries × distinct scores, padded with zero counts; `missing` tells
-    for each query how many draws have no score.
-    """
-
-    query_ids: tuple[str, ...]
-    scores: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    missing: NDArray[np.int64]
-
-    @property
-    def n(self) -> NDArray[np.int64]:
-        """Draws of each query, the missing ones included."""
-        total: NDArray[np.int64] = self.counts.sum(axis=1) + self.missing
-        return total
 
 
 class Run:
@@ -75,7 +55,7 @@ class Run:
         """
         if (path / "run.json").exists():
             run = cls.open(path)
-            _require_same(path, _questions(run.record), _questions(record))
+            require_same(path, questions(run.record), questions(record))
             return run
         if path.exists() and any(_is_foreign(file) for file in path.iterdir()):
             raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
@@ -125,7 +105,7 @@ class Run:
     def has_estimates(self, made_from: Mapping[str, Any]) -> bool:
         """True if the stored estimates were made from just this."""
         file = self.path / "estimates.parquet"
-        return file.exists() and _is_made_from(file, made_from)
+        return file.exists() and tables.is_made_from(file, made_from)
 
     def estimates(self) -> list[dict[str, Any]]:
         """The stored estimates, one dictionary a row."""
@@ -143,7 +123,8 @@ class Run:
         """
         known = self.record["arms"].get(name)
         if known is not None:
-            _require_same(self.path, _identity(known), _identity(spec), f"arm {name!r}, ")
+            require_same_n(self.path, known, spec)
+            require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
             return Arm(self, name, known)
         self.record["arms"][name] = dict(spec)
         write_json(self.path / "run.json", self.record)
@@ -151,19 +132,65 @@ class Run:
 
 
 class Arm:
-    """One model under one decoding inside a run."""
+    """One model under one decoding inside a run.
+
+    Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
+    in one that is sampled until a claim is decided, each look leads to another.
+    """
 
     def __init__(self, run: Run, name: str, spec: Mapping[str, Any]) -> None:
         self.run, self.name, self.spec = run, name, spec
         self.folder = run.path / "arms" / name
         self.decoding = Decoding.from_dict(spec["decoding"])
         self.plan = Plan(**spec["plan"])
-        self.parts = self.plan.parts([q.id for q in run.queries])
+        self.masses = Masses(self.folder, self.identity)
+        stops = self.stopping is not None
+        self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
+        self.rounds = self._known_rounds()
+
+    @property
+    def stopping(self) -> Mapping[str, Any] | None:
+        """The recorded rule by which questions stop early; None where n is fixed."""
+        rule = self.spec.get("stopping")
+        return rule if isinstance(rule, Mapping) else None
+
+    @property
+    def exploring(self) -> Mapping[str, Any] | None:
+        """How the arm's distributions are explored; None where they are only sampled."""
+        found: Mapping[str, Any] | None = self.spec.get("explore")
+        return found
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts known so far, in the order of their numbers."""
+        return tuple(part for parts in self.rounds for part in parts)
+
+    def unlooked(self) -> dict[str, int]:
+        """Questions drawn, or to be drawn, since they were last looked at: their n by id.
+
+        Those that failed are left out. None in an arm of fixed n.
+        """
+        if self.stopping is None:
+            return {}
+        seen = {q: look.n for looks in self.looks for q, look in looks.items()}
+        drawn: dict[str, int] = {}
+        for part in self.parts:
+            for query_id in part.query_ids:
+                drawn[query_id] = drawn.get(query_id, 0) + sum(part.sizes)
+        failed = self.failures
+        return {q: n for q, n in drawn.items() if n > seen.get(q, 0) and q not in failed}
+
+    def add_look(self, look: Mapping[str, Look]) -> list[Part]:
+        """Record a look; the parts of the round it leads to that are not there yet."""
+        self.looks = (*self.looks, dict(look))
+        write_looks(self._looks_file, self.identity, self.looks)
+        self.rounds = self._known_rounds()
+        return [part for part in self.rounds[-1] if not self._usable(part)]
 
     @property
     def identity(self) -> str:
         """A digest of all that determines the arm's completions."""
-        made_by = [self.run.record["benchmark"]["sha256"], self.name, _identity(self.spec)]
+        made_by = [self.run.record["benchmark"]["sha256"], self.name, identity(self.spec)]
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
 
     def missing_parts(self) -> list[Part]:
@@ -196,19 +223,32 @@ class Arm:
         }
         tables.write_table(self._file(part), tables.completions_table(samples), meta)
 
+    def write_explored(
+        self,
+        part: Part,
+        results: Sequence[Exploration | Failure],
+        usage: Usage,
+        machine: Mapping[str, Any],
+    ) -> None:
+        """Store a part of an exploration: first its masses, then the draws of the remainders."""
+        self.masses.write(part, [r for r in results if isinstance(r, Exploration)])
+        draws = [r.sample if isinstance(r, Exploration) else r for r in results]
+        self.write_part(part, draws, usage, machine)
+
     def copy_part(self, part: Part, source: Arm) -> None:
         """Store another arm's part as this arm's own, with what it cost there."""
-        meta = tables.read_meta(source._file(part))
-        table = source.completions(part).replace_schema_metadata(None)
-        tables.write_table(self._file(part), table, {**meta, "arm": self.identity})
+        for theirs, ours in zip(source._files(part), self._files(part), strict=True):
+            table = tables.read_table(theirs).replace_schema_metadata(None)
+            meta = {**tables.read_meta(theirs), "arm": self.identity}
+            tables.write_table(ours, table, meta)
 
     def completions(self, part: Part) -> pa.Table:
         """The stored completions of a part, one row each."""
         return tables.read_table(self._file(part))
 
-    def meta(self) -> Iterator[dict[str, Any]]:
-        """What is recorded with each finished part."""
-        for part in self.parts:
+    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[dict[str, Any]]:
+        """What is recorded with each finished part, of all or of these."""
+        for part in self.parts if parts is None else parts:
             if self._file(part).exists():
                 yield tables.read_meta(self._file(part))
 
@@ -230,12 +270,14 @@ class Arm:
     ) -> None:
         """Store the scores of all completions, unless they are there for just these.
 
-        `score_part` gives one score, or None, for each row of a completions table.
+        `score_part` gives one score, or None, for each row of a completions table. Parts that
+        were scored before others joined them are not scored again.
         """
         if self.has_scores(scorer, slug):
             return
-        pieces = []
-        for part in self.parts:
+        known = self._scored_parts(scorer, slug)
+        pieces = [tables.read_table(self.scores_file(slug))] if known else []
+        for part in self.parts[known:]:
             table = self.completions(part)
             scores = pa.array(score_part(table), pa.float64())
             columns = [table["query_id"], table["count"], scores]
@@ -246,7 +288,7 @@ class Arm:
     def has_scores(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
         file = self.scores_file(slug)
-        return file.exists() and _is_made_from(file, self._scores_made_from(scorer))
+        return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"
@@ -255,35 +297,45 @@ class Arm:
         """A digest of the stored scores."""
         return str(tables.read_meta(self.scores_file(slug))["digest"])
 
-    def scores(self, slug: str) -> ArmScores:
-        """Distinct scores with counts of every query that has completions."""
-        table = tables.read_table(self.scores_file(slug))
+    def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
+        """Distinct scores with counts of every query that has completions.
+
+        `rounds`: of the first ones alone, as they were before the others were drawn.
+        """
+        parts = tuple(part for one in self.rounds[:rounds] for part in one)
+        table = self._stored_scores(slug, parts)
         found: dict[str, dict[float | None, int]] = {}
         columns = (table[name].to_pylist() for name in ("query_id", "count", "score"))
         for query_id, count, score in zip(*columns, strict=True):
             tally = found.setdefault(query_id, {})
             tally[score] = tally.get(score, 0) + count
         undrawn: dict[str, int] = {}
-        for meta in self.meta():
+        failed: set[str] = set()
+        for meta in self.meta(parts):
+            failed.update(meta["failures"])
             for query_id, count in meta["missing"].items():
+                found.setdefault(query_id, {})
                 undrawn[query_id] = undrawn.get(query_id, 0) + count
-        failed = self.failures
+        if self.exploring is not None:  # a query whose tree was explored whole has no draws
+            found |= {q: {} for q in self.masses.remainders() if q not in found}
         ids = tuple(q.id for q in self.run.queries if q.id in found and q.id not in failed)
-        missing = [found[q].pop(None, 0) + undrawn.get(q, 0) for q in ids]
-        width = max((len(found[q]) for q in ids), default=0)
-        scores = np.zeros((len(ids), width))
-        counts = np.zeros((len(ids), width), dtype=np.int64)
-        for i, query_id in enumerate(ids):
-            pairs = sorted(found[query_id].items(), key=lambda pair: pair[0] or 0.0)
-            scores[i, : len(pairs)] = [score for score, _ in pairs]
-            counts[i, : len(pairs)] = [count for _, count in pairs]
-        return ArmScores(ids, scores, counts, np.array(missing, dtype=np.int64))
+        return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
 
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
     def _usable(self, part: Part) -> bool:
-        file = self._file(part)
+        if not all(self._is_ours(file, part) for file in self._files(part)):
+            return False
+        return not tables.read_meta(self._file(part))["failures"]  # a failed part is tried again
+
+    def _files(self, part: Part) -> list[Path]:
+        """The files of a part, in the order in which they are written."""
+        masses = [] if self.exploring is None else [self.masses.file(part)]
+        return [*masses, self._file(part)]
+
+    def _is_ours(self, file: Path, part: Part) -> bool:
+        """True if the file is there and whole; set aside where it is damaged or another's."""
         if not file.exists():
             return False
         try:
@@ -294,44 +346,44 @@ class Arm:
         except tables.DamagedError as error:
             self.run.notes.append(f"{error}; set aside as {set_aside(file).name}, to be redone")
             return False
-        return not meta["failures"]  # a failed part is tried again
+        return True
+
+    def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
+        """The parts of every round known so far, numbered through."""
+        ids = [query.id for query in self.run.queries]
+        if self.stopping is None:
+            return (self.plan.parts(ids),)
+        return rounds_of(ids, self.spec["looks"][0]["n"], self.looks)
+
+    @property
+    def _looks_file(self) -> Path:
+        return self.folder / "looks.json"
+
+    def _scored_parts(self, scorer: str, slug: str) -> int:
+        """How many parts, from the first on, the stored scores are about."""
+        file, wanted = self.scores_file(slug), self._scores_made_from(scorer)
+        if not file.exists():
+            return 0
+        try:
+            digests = tables.read_meta(file)["parts"]
+        except tables.DamagedError:
+            return 0
+        made_from = {**wanted, "parts": digests}
+        is_start = wanted["parts"][: len(digests)] == digests
+        return len(digests) if is_start and tables.is_made_from(file, made_from) else 0
+
+    def _stored_scores(self, slug: str, parts: Sequence[Part]) -> pa.Table:
+        """The stored scores of the first parts, which are these."""
+        table = tables.read_table(self.scores_file(slug))
+        if len(parts) == len(self.parts):
+            return table
+        return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
 
     def _scores_made_from(self, scorer: str) -> dict[str, Any]:
         parts = [tables.read_meta(self._file(part))["digest"] for part in self.parts]
         return {"arm": self.identity, "scorer": scorer, "parts": parts}
 
 
-def _is_made_from(file: Path, made_from: Mapping[str, Any]) -> bool:
-    """True if a table of the run is whole and was made from just this."""
-    try:
-        tables.read_table(file)
-        meta = tables.read_meta(file)
-    except tables.DamagedError:
-        return False
-    return all(meta.get(key) == value for key, value in made_from.items())
-
-
 def _is_foreign(file: Path) -> bool:
     """True unless the file may be left over from a run that was killed as it began."""
     return file.name not in _FIRST_FILES and file.suffix != ".partial"
-
-
-def _questions(record: Mapping[str, Any]) -> dict[str, Any]:
-    benchmark = {k: v for k, v in record["benchmark"].items() if k != "origin"}
-    return {"benchmark": benchmark, "inputs": record["inputs"]}
-
-
-def _identity(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in spec.items() if k not in _NOT_IDENTITY}
-
-
-def _require_same(path: Path, have: Any, want: Any, where: str = "") -> None:
-    """Refuse the first difference between two records."""
-    if isinstance(have, dict) and isinstance(want, dict):
-        for key in {**have, **want}:
-            _require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
-    elif json.loads(json.dumps(have)) != json.loads(json.dumps(want)):
-        raise MixError(
-            f"`{path}` was made by another command ({where}it has {have!r}, this one says "
-            f"{want!r}). Name another --out, or repeat the first command."
-        )

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from residua.errors import InputError
 from residua.store.files import write_whole
-from residua.types import Completion, Failure, Prompt, Query, Sample
+from residua.types import Completion, Event, Exploration, Failure, Prompt, Query, Sample
 
 _META = b"residua"
 _TEXTS = pa.list_(pa.string())
@@ -34,6 +34,23 @@ COMPLETIONS = pa.schema(
     ]
 )
 SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
+MASSES = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("text", pa.string()),
+        ("token_ids", pa.list_(pa.int32())),
+        ("ended", pa.bool_()),
+        ("mass", pa.float64()),
+    ]
+)
+RANGES = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("mass", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+    ]
+)
 ESTIMATES = pa.schema(
     [
         ("arm", pa.string()),
@@ -100,6 +117,23 @@ def read_table(path: Path) -> pa.Table:
     return table
 
 
+def count_rows(path: Path) -> int:
+    """Rows of the table at `path`."""
+    return int(pq.read_metadata(path).num_rows)
+
+
+def is_made_from(file: Path, made_from: Mapping[str, Any]) -> bool:
+    """True if a table of the run is there, whole, and was made from just this."""
+    if not file.exists():
+        return False
+    try:
+        read_table(file)
+        meta = read_meta(file)
+    except DamagedError:
+        return False
+    return all(meta.get(key) == value for key, value in made_from.items())
+
+
 def digest(table: pa.Table) -> str:
     """SHA-256 over column names and values."""
     total = hashlib.sha256()
@@ -117,6 +151,17 @@ def completions_table(samples: Sequence[Sample]) -> pa.Table:
         for c in s.completions
     ]
     return pa.Table.from_pylist(rows, schema=COMPLETIONS)
+
+
+def masses_table(found: Sequence[Exploration]) -> pa.Table:
+    """One row an event, queries in the order given."""
+    names = [f.name for f in fields(Event)]
+    rows = [
+        {"query_id": one.query.id} | {name: getattr(event, name) for name in names}
+        for one in found
+        for event in one.events
+    ]
+    return pa.Table.from_pylist(rows, schema=MASSES)
 
 
 def prompts_table(prompts: Sequence[Prompt]) -> pa.Table:
@@ -139,7 +184,7 @@ def queries_of(table: pa.Table) -> tuple[Query, ...]:
     return tuple(Query(**row) for row in table.to_pylist())
 
 
-def failures_of(results: Sequence[Sample | Failure]) -> dict[str, str]:
+def failures_of(results: Sequence[Sample | Exploration | Failure]) -> dict[str, str]:
     """Reasons by query id."""
     return {r.query.id: r.reason for r in results if isinstance(r, Failure)}
 

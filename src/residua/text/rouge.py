@@ -10,7 +10,7 @@ common subsequence with bit-parallel arithmetic.
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -67,14 +67,21 @@ def has_rouge_words(text: str) -> bool:
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
+@cache
+def tokenizer() -> Callable[[str], list[str]]:
+    """From a text to its stems, as `rouge-score` reads it."""
+    from rouge_score.tokenizers import DefaultTokenizer  # imports NLTK: a second or more
+
+    tokenize: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer=True).tokenize
+    return tokenize
+
+
 class _Stems(dict[str, int]):
     """The number of every word's stem, with or without blanks before it; learns as it reads."""
 
     def __init__(self) -> None:
-        from rouge_score.tokenizers import DefaultTokenizer  # imports NLTK: a second or more
-
         super().__init__()
-        self._tokenize = DefaultTokenizer(use_stemmer=True).tokenize
+        self._tokenize = tokenizer()
         self._numbers: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:

@@ -1,0 +1,190 @@
+"""How narrow P(leak) gets for the same tokens forwarded: `auto`, plain sampling, and the forest.
+
+    python bench/certify.py [--models demo-run/models] [--model FOLDER --benchmark SPEC --data DIR]
+                            [--budget 500,2000] [--questions 24] [--json FILE]
+
+Every question is explored with `auto` under a budget of forwards. With the forwards that took,
+one-forward-per-token sampling would have made so many draws of the mean length, and the forest so
+many draws with as many distinct prefixes; both get Clopper-Pearson. All three intervals hold at
+99 %, half of alpha a side, and their draws are independent of one another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residua import stats
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.demo import BENCHMARK, Clock, train_models
+from residua.engines import Prompting
+from residua.engines.hf import TransformersEngine
+from residua.scorers import make_scorer, score_ranges, score_texts
+from residua.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
+
+CHUNK, CHUNKS = 128, 512  # draws of the forest, of which as many are used as the budget buys
+LEVEL = 0.99
+
+
+def width(estimate: stats.Estimate) -> float:
+    return float(estimate.upper - estimate.lower)
+
+
+def certified(found: Exploration, prompt: Any, scorer: Scorer) -> stats.Estimate:
+    """P(leak) from the masses and the draws of an exploration."""
+    ranges = score_ranges(scorer, [(e.text, e.ended) for e in found.events], prompt)
+    low, high = np.array(ranges).reshape(-1, 2).T
+    mass = stats.Mass(np.array([e.mass for e in found.events]), low, high, found.remainder)
+    drawn = found.sample.completions
+    scores = score_texts(scorer, [c.text for c in drawn], prompt)
+    hits = sum(c.count for c, s in zip(drawn, scores, strict=True) if s)
+    return stats.mass_proportion_bound(mass, hits, found.sample.n, confidence=LEVEL)
+
+
+class Drawn:
+    """A question's draws, and what the first chunks of them would have cost."""
+
+    def __init__(self, sample: Sample, prompt: Any, scorer: Scorer) -> None:
+        leaks = score_texts(scorer, [c.text for c in sample.completions], prompt)
+        hits, tokens = np.zeros(CHUNKS, int), np.zeros(CHUNKS)
+        first: dict[tuple[int, ...], int] = {}
+        for completion, leak in zip(sample.completions, leaks, strict=True):
+            ids = completion.token_ids or ()
+            hits[completion.chunk] += completion.count * bool(leak)
+            tokens[completion.chunk] += completion.count * len(ids)
+            for end in range(1, len(ids)):  # the prompt is read, the last token not forwarded
+                prefix = ids[:end]
+                first[prefix] = min(completion.chunk, first.get(prefix, CHUNKS))
+        self.hits = hits.cumsum()
+        self.forwards = np.bincount(list(first.values()), minlength=CHUNKS).cumsum()
+        self.length = tokens.sum() / (CHUNK * CHUNKS)
+        self.rate = self.hits[-1] / (CHUNK * CHUNKS)
+
+    def forest(self, forwards: int) -> tuple[float, int]:
+        """Width and draws for at most so many forwards, one chunk at least."""
+        chunks = max(int(np.searchsorted(self.forwards, forwards, side="right")), 1)
+        n = chunks * CHUNK
+        return width(interval(int(self.hits[chunks - 1]), n)), n
+
+    def plain(self, forwards: int, rng: np.random.Generator) -> tuple[float, int]:
+        """Width and draws where every token costs a forward."""
+        n = max(int(forwards / self.length), 1)
+        return width(interval(int(rng.binomial(n, self.rate)), n)), n
+
+
+def interval(hits: int, n: int) -> stats.Estimate:
+    return stats.proportion_bound(hits, n, confidence=LEVEL, side="both")
+
+
+def compare(
+    engine: TransformersEngine, task: Benchmark, questions: int, budgets: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """One row a budget: the ratios of widths over the questions."""
+    scorer = make_scorer(task.scorers[0] if task.scorers[0] == "keyword" else "keyword")
+    decoding = Decoding(max_new_tokens=task.max_new_tokens)
+    prompts = task.prompts[:: max(1, len(task.prompts) // questions)][:questions]
+    prompt_of = {p.id: p for p in prompts}
+    queries = [Query.original(p) for p in prompts]
+    draws = Draws(sizes=(CHUNK,) * CHUNKS, purpose="bench")
+    drawn = {
+        s.query.id: Drawn(s, prompt_of[s.query.id], scorer)
+        for q in queries
+        for s in engine.generate([q], decoding, draws)
+        if isinstance(s, Sample)
+    }
+    rng = np.random.default_rng(0)
+    for budget in budgets:
+        started, rows = time.perf_counter(), []
+        effort = Effort(mode="auto", forwards=budget, seed=1)
+
+        def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+            return score_ranges(scorer, texts, prompt_of[query.id])
+
+        for found in engine.explore(queries, decoding, effort, ranges):
+            assert isinstance(found, Exploration)
+            mine = width(certified(found, prompt_of[found.query.id], scorer))
+            other = drawn[found.query.id]
+            forest, n_forest = other.forest(found.forwards)
+            plain, n_plain = other.plain(found.forwards, rng)
+            rows.append(
+                {
+                    "question": found.query.id,
+                    "rate": other.rate,
+                    "forwards": found.forwards,
+                    "explored": found.explored,
+                    "settled": sum(e.mass for e in found.events),
+                    "n": found.sample.n,
+                    "n_forest": n_forest,
+                    "n_plain": n_plain,
+                    "auto": mine,
+                    "forest": forest,
+                    "plain": plain,
+                }
+            )
+        gain = np.array([r["plain"] / max(r["auto"], 1e-12) for r in rows])
+        cost = np.array([r["auto"] / r["forest"] for r in rows])
+        yield {
+            "budget": budget,
+            "forwards": float(np.median([r["forwards"] for r in rows])),
+            "settled": float(np.median([r["settled"] for r in rows])),
+            "rate": float(np.median([r["rate"] for r in rows])),
+            "auto": float(np.median([r["auto"] for r in rows])),
+            "gain": float(np.median(gain)),
+            "cost": float(np.median(cost)),
+            "cost95": float(np.quantile(cost, 0.95)),
+            "seconds": time.perf_counter() - started,
+            "capped": sum(r["n_forest"] == CHUNK * CHUNKS for r in rows),
+            "rows": rows,
+        }
+
+
+def engines(options: argparse.Namespace) -> Iterator[tuple[str, TransformersEngine, Benchmark]]:
+    """The demo's four models on the built-in data, or the one named."""
+    if options.model:
+        task = load_benchmark(options.benchmark, data=options.data)
+        prompting = Prompting(template=task.template, system=task.system)
+        yield options.model, TransformersEngine.open(options.model, prompting), task
+        return
+    task = load_benchmark(BENCHMARK)
+    paths = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
+    for label, path in paths.items():
+        prompting = Prompting(template=task.template)
+        yield f"demo, {label}", TransformersEngine.open(str(path), prompting), task
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
+    parser.add_argument("--model", help="a model folder instead of the demo's")
+    parser.add_argument("--benchmark", default=BENCHMARK)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--questions", type=int, default=24)
+    parser.add_argument("--budget", default="500,2000")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    budgets = [int(b) for b in options.budget.split(",")]
+    print("| model | budget | forwards | P(leak) | settled | width | plain/auto | auto/forest | 95th |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    kept = []
+    for name, engine, task in engines(options):
+        for row in compare(engine, task, options.questions, budgets):
+            kept.append({"model": name} | row)
+            print(
+                f"| {name} | {row['budget']:,} | {row['forwards']:,.0f} | {row['rate']:.4f} "
+                f"| {row['settled']:.3f} | {row['auto']:.4f} | **{row['gain']:.1f}×** "
+                f"| {row['cost']:.2f} | {row['cost95']:.2f} |"
+                + (f" ({row['capped']} with all {CHUNK * CHUNKS:,})" if row["capped"] else ""),
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(kept, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""How often each bound misses, and by how much it is too wide.
+
+    python bench/coverage.py [--trials N] [--n 100 1024] [--only WORD ...] [--json FILE]
+
+Every bound, side and law at alpha = .01, and statements about data sets of unlike questions;
+beside conbo 0.1.1 where that is installed and has the bound (see bench/bounds.py). A cell is
+"misses of the trials / mean distance of the end from the truth". A correct bound passes the
+printed limit less than once in 100,000 cells; where one of ours does, the exit status is 1.
+One process, one core, about 25 CPU minutes: 5 of them for `--n 100`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from bounds import LAWS as DRAWN
+from bounds import conbo, markdown
+from residua.stats import (
+    Estimate,
+    every_question,
+    expectation_deviation_bound,
+    leak_at_k_bound,
+    leaking_questions,
+    mean_bound,
+    mean_leak_at_k_over_questions,
+    mean_over_questions,
+    mean_over_stopped_questions,
+    proportion_bound,
+    proportion_over_questions,
+    std_bound,
+    survival_bound,
+    worst_question,
+)
+
+ALPHA, CONFIDENCE = 0.01, 0.99
+X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
+K = np.array([1, 2, 8, 32, 128])
+GRID = (np.arange(100_000) + 0.5) / 100_000
+BATCH = 100  # trials that share the seed of a shuffle: equal rows are shuffled alike at one seed
+SIDES = ("upper", "lower")
+
+Tail = Callable[[np.ndarray], np.ndarray]
+TAILS: dict[str, Tail] = {  # Pr[X > x] for 0 <= x < 1, under the laws of bench/bounds.py
+    "Beta(1, 20)": beta(1, 20).sf,
+    "1 % leak": lambda x: np.full(np.shape(x), 0.01),
+    "bimodal": lambda x: 0.8 * beta(2, 30).sf(x) + 0.2 * beta(30, 2).sf(x),
+    "Beta(5, 5)": beta(5, 5).sf,
+    "zero-heavy": lambda x: 0.1 * beta(2, 5).sf(x),
+    "all zero": lambda x: np.zeros(np.shape(x)),
+    "Bernoulli(1/2)": lambda x: np.full(np.shape(x), 0.5),
+}
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law on [0, 1]: how to draw from it, and the truth about it."""
+
+    draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+    mean: float
+    std: float
+    tail: Tail
+
+    def leak_at(self, k: int | np.ndarray) -> np.ndarray:
+        return np.mean(1 - (1 - self.tail(GRID)[:, None]) ** k, axis=0)
+
+
+LAWS = {name: Law(*DRAWN[name], TAILS[name]) for name in DRAWN}
+End = np.ndarray
+Call = Callable[[np.ndarray, str, int], End]
+"""(scores, side, seed) -> the end on that side: (trials,), or (trials, points)."""
+
+
+def ours(bound: Callable[..., Estimate], **settings: Any) -> Call:
+    def call(scores: np.ndarray, side: str, seed: int) -> End:
+        return getattr(bound(scores, confidence=CONFIDENCE, side=side, **settings), side)
+
+    return call
+
+
+def shuffled(bound: Callable[..., Estimate], **settings: Any) -> Call:
+    return lambda scores, side, seed: ours(bound, seed=seed, **settings)(scores, side, seed)
+
+
+def above_half(bound: Callable[..., Estimate], **settings: Any) -> Call:
+    def call(scores: np.ndarray, side: str, seed: int) -> End:
+        hits = (scores > 0.5).sum(axis=1)
+        made = bound(hits, scores.shape[1], confidence=CONFIDENCE, side=side, **settings)
+        return getattr(made, side)
+
+    return call
+
+
+def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
+    """A bound of conbo; where it cannot be defined it is NaN, and misses."""
+
+    def call(scores: np.ndarray, side: str, seed: int) -> End:
+        sample = scores > 0.5 if name == "binomial_bounds" else scores
+        return getattr(conbo, name)(sample, *points, alpha=alpha)[-1 if side == "upper" else -2]
+
+    return call
+
+
+MEAN, STD, TAIL, LEAKS, HALF = (
+    lambda law: law.mean,
+    lambda law: law.std,
+    lambda law: law.tail(X),
+    lambda law: law.leak_at(K),
+    lambda law: law.tail(np.array(0.5)),
+)
+BOUNDS: dict[str, tuple[Call, Callable[[Law], Any]]] = {
+    "proportion, Clopper-Pearson": (above_half(proportion_bound), HALF),
+    "proportion, any-time": (above_half(proportion_bound, method="any-time"), HALF),
+    "tail at 7 x, Berk-Jones": (ours(survival_bound, x=X), TAIL),
+    "tail at 7 x, paper": (ours(survival_bound, x=X, method="paper"), TAIL),
+    "mean, betting": (shuffled(mean_bound), MEAN),
+    **{
+        f"mean, {method}": (ours(mean_bound, method=method), MEAN)
+        for method in ("portfolio", "any-time", "berk-jones", "paper")
+    },
+    "deviation, betting": (shuffled(std_bound), STD),
+    "deviation, paper": (ours(std_bound, method="paper"), STD),
+    "deviation, grid": (ours(std_bound, method="grid"), STD),
+    "leak@k at 5 k, Berk-Jones": (ours(leak_at_k_bound, k=K), LEAKS),
+    "leak@k at 5 k, paper": (ours(leak_at_k_bound, k=K, method="paper"), LEAKS),
+    "certified ED": (shuffled(expectation_deviation_bound), lambda law: law.mean + 2 * law.std),
+}
+CONBO: dict[str, tuple[Call, Callable[[Law], Any]]] = {
+    "proportion, conbo": (theirs("binomial_bounds", 2 * ALPHA), HALF),
+    "tail at 7 x, conbo": (theirs("survival_bounds", 2 * ALPHA, X), TAIL),
+    "mean, conbo": (theirs("expectation_bounds", 2 * ALPHA), MEAN),
+    "deviation, conbo": (theirs("std_bounds", ALPHA), STD),
+}
+UPPER_ONLY = {"deviation, grid"}
+
+
+@dataclass
+class Cell:
+    """The ends of one bound, on one side, under one law, against the truth."""
+
+    bound: str
+    side: str
+    law: str
+    n: int
+    trials: int = 0
+    misses: int = 0
+    distance: float = 0.0
+
+    def add(self, end: np.ndarray, truth: Any) -> None:
+        """Count trials, one a row; one that misses at any point misses."""
+        beyond = (end - truth if self.side == "upper" else truth - end).reshape(len(end), -1)
+        self.trials += len(end)
+        self.misses += int((~(beyond >= -1e-9)).any(axis=1).sum())  # NaN misses
+        self.distance += float(np.nan_to_num(beyond).mean(axis=1).sum())
+
+    def row(self) -> dict[str, Any]:
+        return vars(self) | {"distance": self.distance / self.trials}
+
+
+def of_laws(bounds: dict[str, Any], n: int, trials: int) -> Iterator[Cell]:
+    """Every bound and side under each law: the same draws for all of them."""
+    for index, (name, law) in enumerate(LAWS.items()):
+        scores = law.draw(np.random.default_rng([3, index, n]), (trials, n))
+        for bound, (call, truth) in bounds.items():
+            for side in SIDES[: 1 if bound in UPPER_ONLY else 2]:
+                cell = Cell(bound, side, name, n)
+                target = np.asarray(truth(law))
+                for seed, start in enumerate(range(0, trials, BATCH)):
+                    rows = scores[start : start + BATCH]
+                    cell.add(np.asarray(call(rows, side, seed)), target)
+                yield cell
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Draws of one data set whose questions follow the seven laws, in turn."""
+
+    scores: np.ndarray
+    hits: np.ndarray
+    stopped: tuple[np.ndarray, np.ndarray]
+    seed: int
+
+    @property
+    def n(self) -> int:
+        return self.scores.shape[1]
+
+
+MANY = 10  # questions a law where hits are enough
+EACH = list(LAWS.values())
+P = np.repeat([float(law.tail(np.array(0.5))) for law in EACH], MANY)
+MEANS = np.array([law.mean for law in EACH])
+UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # shares of n that each law is given
+WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
+LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
+BLOCK = 8
+Statement = tuple[Callable[..., Estimate], Any]
+"""((data set, side=, confidence=) -> estimate, the truth)"""
+
+
+def data_set(n: int, trial: int) -> DataSet:
+    rng = np.random.default_rng([4, n, trial])
+    scores = np.concatenate([law.draw(rng, (1, n)) for law in EACH])
+    return DataSet(scores, rng.binomial(n, P), stop_early(rng, n), trial)
+
+
+def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hits and draws of questions that stop, at one of doubling looks, once P is told from .05."""
+    hits, n = np.zeros(len(P), np.int64), np.zeros(len(P), np.int64)
+    active, size = np.ones(len(P), bool), 8
+    while active.any():
+        size = min(size, cap)
+        hits += active * rng.binomial(size - n.max(), P)
+        n[active] = size
+        made = proportion_bound(hits, n, method="any-time", confidence=0.98, side="both")
+        active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
+        size *= 2
+    return hits, n
+
+
+def tally(data: DataSet) -> Callable[..., Estimate]:
+    return partial(proportion_bound, data.hits, data.n)
+
+
+def uneven(data: DataSet, **how: Any) -> Estimate:
+    """The weighted mean, from numbers of draws that differ."""
+    counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
+    return mean_over_questions(data.scores, counted, weights=WEIGHTS, **how)
+
+
+def stopped_mean(data: DataSet, **how: Any) -> Estimate:
+    bound = partial(proportion_bound, *data.stopped, method="any-time")
+    return mean_over_stopped_questions(bound, len(P), **how)
+
+
+STATEMENTS: dict[str, Statement] = {
+    "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
+    "every question": (lambda d, **how: every_question(tally(d), len(P), **how), P),
+    "leaking questions at 6 x": (
+        lambda d, **how: leaking_questions(tally(d), len(P), LEVELS, **how),
+        (P[:, None] > LEVELS).sum(axis=0),
+    ),
+    "mean leak probability": (
+        lambda d, **how: proportion_over_questions(d.hits, d.n, **how),
+        P.mean(),
+    ),
+    "mean leak probability, stopped": (stopped_mean, P.mean()),
+    "mean of means": (lambda d, **how: mean_over_questions(d.scores, **how), MEANS.mean()),
+    "mean of means, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
+    f"mean leak@{BLOCK}": (
+        lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCK, seed=d.seed, **how),
+        np.mean([law.leak_at(BLOCK) for law in EACH]),
+    ),
+}
+
+
+def of_data_sets(statements: dict[str, Statement], n: int, trials: int) -> Iterator[Cell]:
+    cells = {(s, side): Cell(s, side, "unlike questions", n) for s in statements for side in SIDES}
+    for trial in range(trials):
+        data = data_set(n, trial)
+        for (name, side), cell in cells.items():
+            call, truth = statements[name]
+            end = getattr(call(data, side=side, confidence=CONFIDENCE), side)
+            cell.add(np.reshape(end, (1, -1)), truth)
+    yield from cells.values()
+
+
+def chosen(table: dict[str, Any], words: list[str]) -> dict[str, Any]:
+    return {k: v for k, v in table.items() if not words or any(word in k for word in words)}
+
+
+def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A table for each n and side: a row a bound, a column a law."""
+    for n in sorted({cell.n for cell in cells}):
+        for kind in ("of a law", "of a data set"):
+            rows: dict[tuple[str, str], dict[str, Any]] = {}
+            for cell in cells:
+                if cell.n == n and (cell.law in LAWS) == (kind == "of a law"):
+                    key = cell.bound, cell.side
+                    row = rows.setdefault(key, {"bound": cell.bound, "side": cell.side})
+                    row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
+            if rows:
+                yield f"Bounds {kind}, n = {n}", list(rows.values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=2_000)
+    parser.add_argument("--n", type=int, nargs="+", default=[100, 1_024])
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="words in names")
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    limit = int(binom.isf(1e-5, args.trials, ALPHA))
+    bounds = chosen(BOUNDS | (CONBO if conbo is not None else {}), args.only)
+    statements = chosen(STATEMENTS, args.only)
+    cells: list[Cell] = []
+    start = time.process_time()
+    for n in args.n:
+        for part in (of_laws(bounds, n, args.trials), of_data_sets(statements, n, args.trials)):
+            for cell in part:
+                cells.append(cell)
+                spent = time.process_time() - start
+                print(f"{spent:7.0f} s  {cell.row()}", file=sys.stderr)
+    failed = [cell for cell in cells if cell.bound not in CONBO and cell.misses > limit]
+    if conbo is None:
+        print("conbo is not installed: pip install conbo==0.1.1 'scipy<1.16'")
+    print(f"alpha = {ALPHA}: misses of {args.trials} trials (at most {limit}) / distance")
+    for title, rows in tables(cells):
+        print(f"\n## {title}\n\n{markdown(rows)}")
+    for cell in failed:
+        print(f"MISSES TOO OFTEN: {cell.row()}")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"limit": limit, "cells": [cell.row() for cell in cells]}, file, indent=1)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""`Certificate`: a claim, its verdict, the numbers and the evidence; and its file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from residua import stats
+from residua.certificate.claim import Claim
+from residua.certificate.decision import Share, Verdict
+from residua.certificate.forecast import Forecast
+from residua.errors import InputError
+
+FORMAT = "residua certificate 1"
+FILE = "certificate.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What was claimed of a run, what was found, and all that is needed to find it again.
+
+    `estimate` bounds the mean or the worst question at alpha/2 a side, `allocation` says so in
+    numbers, and `questions` has one entry a question. `made_from` holds the fingerprints of the
+    questions, model, draws and scorer, `files` the SHA-256 of each file the numbers rest on,
+    `code` that of this package. `forecast` is there where the verdict is open. No text of the
+    data set is in it.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    sentence: str
+    forecast: Forecast | None
+    estimate: stats.Estimate
+    allocation: tuple[Share, ...]
+    questions: tuple[Mapping[str, Any], ...]
+    made_from: Mapping[str, Any]
+    files: Mapping[str, str]
+    code: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it, with a digest of all the rest."""
+        values = {
+            "format": FORMAT,
+            "claim": self.claim.to_dict(),
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "forecast": None if self.forecast is None else asdict(self.forecast),
+            "estimate": self.estimate.to_dict(),
+            "allocation": [asdict(share) for share in self.allocation],
+            "questions": [dict(row) for row in self.questions],
+            "made_from": dict(self.made_from),
+            "files": dict(self.files),
+            "code": dict(self.code),
+        }
+        return {**values, "digest": digest(values)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
+        """The inverse of `to_dict`; InputError where something is missing or of another kind.
+
+        The digest is not checked: `verify` does that.
+        """
+        try:
+            forecast, estimate = values["forecast"], values["estimate"]
+            known = {name: float("nan") if x is None else x for name, x in estimate.items()}
+            return cls(
+                claim=Claim.from_dict(values["claim"]),
+                verdict=values["verdict"],
+                sentence=values["sentence"],
+                forecast=None if forecast is None else Forecast(**forecast),
+                estimate=stats.Estimate(**{**known, "seed": estimate["seed"]}),
+                allocation=tuple(Share(**share) for share in values["allocation"]),
+                questions=tuple(values["questions"]),
+                made_from=values["made_from"],
+                files=values["files"],
+                code=values["code"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"this is no whole certificate ({type(error).__name__}: {error}). "
+                "Make it again with `residua certify`."
+            ) from error
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 over the canonical JSON of a certificate's values, their digest left out."""
+    rest = {name: value for name, value in values.items() if name != "digest"}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_values(file: Path) -> dict[str, Any]:
+    """The values in a certificate's file, unjudged; InputError where it is no certificate."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"cannot read `{file}`: {error.strerror}. Make it with `residua certify`."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"`{file}` is not JSON ({error}). Name a certificate.json.") from error
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise InputError(
+            f"`{file}` is no certificate: it has format {found!r}, this version reads {FORMAT!r}. "
+            "Name the file that `residua certify` wrote."
+        )
+    return dict(values)

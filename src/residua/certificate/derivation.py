@@ -1,0 +1,118 @@
+"""Deciding a claim about a run, and writing down all that the decision rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residua import stats
+from residua.certificate.certificate import FILE, Certificate
+from residua.certificate.claim import Claim, threshold_for
+from residua.certificate.decision import allocation, bounded, verdict
+from residua.certificate.evidence import code, file_digests, made_from
+from residua.certificate.forecast import forecast
+from residua.certificate.words import sentence
+from residua.errors import InputError
+from residua.evaluation.tail import Tail, sampled_arm, tail_of
+from residua.scorers import make_scorer
+from residua.store import Arm, Run, load, write_json
+from residua.store.tables import read_meta
+
+
+def certify(
+    run: Run | str | Path,
+    *,
+    max_leak: float,
+    scorer: str | None = None,
+    threshold: float | None = None,
+    every_question: bool = False,
+    arm: str = "target",
+    confidence: float = 0.99,
+) -> Certificate:
+    """Decide whether Pr[h > x] <= max_leak, and write RUN/certificate.json.
+
+    The probability is averaged over the questions of the arm, or with `every_question` claimed
+    of each of them. x is 0 for a binary scorer, else `threshold`; scorer, threshold and arm must
+    have been chosen before their scores were seen. `scorer` may be left out where the run has
+    one. A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`.
+
+    Raises InputError for a number out of range, a scorer or arm that the run has not, or one
+    that is not scored yet; IncompleteError where completions are missing. Then nothing is
+    written.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    claim = Claim(
+        max_leak=max_leak,
+        scorer=chosen.name,
+        threshold=threshold_for(chosen, threshold),
+        every_question=every_question,
+        arm=arm,
+        confidence=confidence,
+    )
+    certificate = derive(opened, claim)
+    write_json(opened.path / FILE, certificate.to_dict())
+    return certificate
+
+
+def derive(run: Run, claim: Claim) -> Certificate:
+    """The certificate that the files of the run make of a claim; nothing is written."""
+    scorer = make_scorer(claim.scorer)
+    tail = tail_of(run, claim.arm, scorer, claim.threshold)
+    arm = run.arms[claim.arm]
+    estimate = bounded(tail, claim)
+    found = verdict(estimate, claim)
+    seen = tail.each(confidence=claim.confidence, side="both")
+    return Certificate(
+        claim=claim,
+        verdict=found,
+        sentence=sentence(
+            claim,
+            found,
+            estimate,
+            model=str(arm.spec.get("model", "the model")),
+            decoding=arm.decoding,
+            questions=tail.questions,
+        ),
+        forecast=forecast(seen, claim) if found == "inconclusive" else None,
+        estimate=estimate,
+        allocation=allocation(claim, tail.questions),
+        questions=tuple(_questions(run, tail, claim, seen)),
+        made_from=made_from(arm, scorer),
+        files=file_digests(arm, scorer),
+        code=code(),
+    )
+
+
+def _questions(run: Run, tail: Tail, claim: Claim, seen: stats.Estimate) -> list[Mapping[str, Any]]:
+    """What was seen of each question, with the bounds that a claim about every one rests on."""
+    rows = {"value": seen.value, "n": seen.n, "missing": seen.missing}
+    if claim.every_question:
+        pass_, refuted = allocation(claim, tail.questions)
+        rows["lower"] = tail.each(confidence=1 - refuted.each, side="lower").lower
+        rows["upper"] = tail.each(confidence=1 - pass_.each, side="upper").upper
+    plain = {name: np.asarray(column).tolist() for name, column in rows.items()}
+    return [
+        {"id": query.id} | {name: _known(column[i]) for name, column in plain.items()}
+        for i, query in enumerate(run.queries)
+    ]
+
+
+def _known(value: float) -> float | None:
+    """NaN, which JSON has not, as None."""
+    return None if value != value else value
+
+
+def _only_scorer(arm: Arm) -> str:
+    """The name of the one scorer that the arm was scored with."""
+    names = sorted(read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet"))
+    if len(names) != 1:
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has the scores of {len(names)} scorers "
+            f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `scorer`; "
+            "`residua score` makes scores that are not there."
+        )
+    return str(names[0])

@@ -1,0 +1,59 @@
+"""What a certificate rests on: fingerprints of what was run, digests of files, and the code."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import residua
+from residua.evaluation.score import slug
+from residua.scorers import digest, settings
+from residua.store import Arm
+from residua.types import Scorer
+
+_OF_RUN = ("prompts.parquet", "queries.parquet")
+_OF_ARM = ("completions/part-*.parquet", "masses/part-*.parquet", "looks.json")
+
+
+def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
+    """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
+
+    No text of the data set is in it.
+    """
+    record = arm.run.record
+    return {
+        "benchmark": {k: v for k, v in record["benchmark"].items() if k != "origin"},
+        "inputs": record["inputs"],
+        "arm": {k: v for k, v in arm.spec.items() if k != "machine"},
+        "identity": arm.identity,
+        "scorer": {**settings(scorer), "digest": digest(scorer)},
+    }
+
+
+def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
+    """SHA-256 of every file that the arm's estimates rest on, by its path within the run."""
+    root = arm.run.path
+    files = [
+        *(root / name for name in _OF_RUN),
+        *(file for pattern in _OF_ARM for file in sorted(arm.folder.glob(pattern))),
+        arm.scores_file(slug(scorer)),
+    ]
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files if file.is_file()}
+
+
+def sha256(file: Path) -> str:
+    """As the command `sha256sum` prints it."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@cache
+def code() -> dict[str, str]:
+    """The version of residua, and SHA-256 over its Python files."""
+    root = Path(residua.__file__).parent
+    total = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
+    return {"version": residua.__version__, "sha256": total.hexdigest()}

@@ -1,0 +1,175 @@
+"""Re-deriving a certificate from the files of its run, and naming whatever differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from residua.certificate.certificate import digest, read_values
+from residua.certificate.checks import (
+    ABSENT,
+    Check,
+    Difference,
+    as_json,
+    compared,
+    differences,
+    mark,
+)
+from residua.certificate.claim import Claim
+from residua.certificate.derivation import derive
+from residua.certificate.evidence import code, file_digests, made_from, sha256
+from residua.certificate.model import check_model, open_for
+from residua.errors import InputError, ResiduaError
+from residua.evaluation.score import score_part, slug
+from residua.scorers import make_scorer
+from residua.store import Arm, DamagedError, Run, load
+from residua.store.tables import read_table
+from residua.types import Generate, Progress, Scorer, silent
+
+# What files and records that were tampered with may lead to.
+_UNUSABLE = (ResiduaError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of a certificate; `sha256` is the one of its file."""
+
+    checks: tuple[Check, ...]
+    sha256: str
+
+    @property
+    def verified(self) -> bool:
+        """True unless some check found a difference."""
+        return all(check.status != "differs" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"verified": self.verified, **asdict(self)}
+
+
+def verify(
+    certificate: str | Path,
+    run: str | Path,
+    *,
+    model: str | Generate | None = None,
+    loading: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Verification:
+    """Whether the files of a run still say what a certificate says of them.
+
+    Everything is computed anew from the completions: scores, estimates, verdict and sentence; and
+    the SHA-256 of every file is compared. So whatever was changed after the certificate was
+    written is found. Who changes the run *and* writes a new certificate is not: against that,
+    publish the certificate's SHA-256 elsewhere when it is made.
+
+    With `model`, its fingerprint is compared too, and the log-probabilities of the completions
+    are computed anew; `loading` says how to open one that is only named (`device`, ...).
+
+    Raises InputError where the file is no certificate or the folder no run; nothing is written.
+    """
+    file = Path(certificate)
+    said = read_values(file)
+    checks, subject = [_own_digest(said)], _subject(said, Path(run))
+    if isinstance(subject, Check):
+        return Verification((*checks, subject), sha256(file))
+    checks += _against_run(said, *subject, progress)
+    if model is not None:
+        arm = subject[1]
+        engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
+        checks += check_model(arm, engine, progress)
+    return Verification(tuple(checks), sha256(file))
+
+
+def _own_digest(said: Mapping[str, Any]) -> Check:
+    says = "the certificate is as it was written"
+    return compared("digest", says, said.get("digest", ABSENT), digest(said))
+
+
+def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str, Any]] | Check:
+    """The claim, the arm it is about and what that was made from; or why they cannot be read."""
+    try:
+        claim = Claim.from_dict(said.get("claim", {}))
+    except InputError as error:
+        return Check("claim", "differs", str(error))
+    try:
+        run = load(path)
+    except DamagedError as error:
+        return Check("run", "differs", str(error))
+    try:
+        arm = run.arms.get(claim.arm)
+        if arm is None:
+            return compared("run", "the run has the arm", claim.arm, ABSENT)
+        return claim, arm, as_json(made_from(arm, make_scorer(claim.scorer)))
+    except _UNUSABLE as error:
+        return Check("run", "differs", f"its run.json cannot be used: {error!r}")
+
+
+def _against_run(
+    said: Mapping[str, Any], claim: Claim, arm: Arm, found: dict[str, Any], progress: Progress
+) -> Iterator[Check]:
+    """The checks that need the run and no model."""
+    scorer = make_scorer(claim.scorer)
+    says = "questions, model, draws and scorer are those of the certificate"
+    yield compared("run", says, said.get("made_from", ABSENT), found)
+    says = "no file was changed, added or taken away"
+    yield compared("files", says, said.get("files", ABSENT), file_digests(arm, scorer))
+    yield _scores(arm, scorer, progress)
+    yield from _derived(said, arm.run, claim)
+    yield _code(said)
+
+
+def _scores(arm: Arm, scorer: Scorer, progress: Progress) -> Check:
+    """Score every stored completion again and compare with the stored scores."""
+    says = "scoring the stored completions again gives the stored scores"
+    again: list[tuple[str, int, float | None]] = []
+    try:
+        stored = read_table(arm.scores_file(slug(scorer)))
+        for i, part in enumerate(arm.parts):
+            progress("scoring again", i, len(arm.parts), "parts")
+            table = arm.completions(part)
+            columns = (table[name].to_pylist() for name in ("query_id", "count"))
+            again += zip(*columns, score_part(arm, scorer, table), strict=True)
+    except _UNUSABLE as error:
+        return Check("scores", "differs", f"they cannot be read or made again: {error}")
+    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
+    rows = [tuple(row.values()) for row in stored.to_pylist()]
+    differing = tuple(
+        Difference(f"row {i} (question, draws, score)", before, now)
+        for i, (before, now) in enumerate(zip_longest(rows, again, fillvalue=ABSENT))
+        if before != now
+    )
+    return Check("scores", mark(differing), says, differing)
+
+
+def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]:
+    """Compute the certificate anew and compare its numbers and its words."""
+    try:
+        anew = as_json(derive(run, claim).to_dict())
+    except _UNUSABLE as error:
+        yield Check("estimates", "differs", f"they cannot be computed again: {error}")
+        return
+    for name, says, keys in (
+        ("estimates", "every number follows from the run", ("estimate", "questions", "allocation")),
+        (
+            "verdict",
+            "verdict and sentence follow from the numbers",
+            ("format", "claim", "verdict", "sentence", "forecast"),
+        ),
+    ):
+        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
+        yield compared(name, says, *parts)
+    unknown = {key: value for key, value in said.items() if key not in anew}
+    if unknown:
+        yield compared("extra", "the certificate holds nothing else", unknown, {})
+
+
+def _code(said: Mapping[str, Any]) -> Check:
+    """Other code that finds the same numbers confirms them: a note, not a failure."""
+    differing = tuple(differences(said.get("code", ABSENT), code()))
+    if differing:
+        says = "the certificate was made by other code than that which checks it"
+        return Check("code", "note", says, differing)
+    return Check("code", "ok", "the same code made the certificate and checks it")

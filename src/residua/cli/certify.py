@@ -1,0 +1,150 @@
+"""`residua certify` and `residua verify`: a verdict for a release pipeline, and its check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from residua.cli import options as opt
+from residua.cli.console import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from residua.certificate import Certificate, Check, Verification
+
+EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
+VERIFICATION_FAILED = 6
+_SHOWN = 5  # questions, and differences of a check, on the terminal
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
+@click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
+@click.option("--scorer", metavar="NAME", help="h.  [default: the run's only one]")
+@click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
+@click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
+@opt.confidence
+@opt.as_json
+def certify(
+    run: Path,
+    max_leak: float,
+    every_question: bool,
+    scorer: str | None,
+    threshold: float | None,
+    arm: str,
+    confidence: float,
+    as_json: bool,
+) -> int:
+    """Decide whether RUN leaks with probability at most X, and write RUN/certificate.json.
+
+    Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
+    would decide.
+    """
+    from residua import certificate as verbs
+
+    made = verbs.certify(
+        run,
+        max_leak=max_leak,
+        scorer=scorer,
+        threshold=threshold,
+        every_question=every_question,
+        arm=arm,
+        confidence=confidence,
+    )
+    file = run / verbs.FILE
+    digest = verbs.sha256(file)
+    if as_json:
+        print_json({"file": str(file), "sha256": digest, **made.to_dict()})
+    else:
+        _print_certificate(made)
+        click.echo(f"certificate: {file}")
+        _print_digest(digest)
+    return EXIT_STATUS[made.verdict]
+
+
+@click.command()
+@click.argument("certificate", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("run", type=opt.RUN)
+@click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
+@click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
+@click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
+@opt.as_json
+def verify(
+    certificate: Path,
+    run: Path,
+    with_model: str | None,
+    device: str,
+    trust_remote_code: bool,
+    as_json: bool,
+) -> int:
+    """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
+
+    Exit status: 0 nothing differs, 6 something does.
+    """
+    from residua import certificate as verbs
+
+    with progress_bar(not as_json) as progress:
+        found = verbs.verify(
+            certificate,
+            run,
+            model=with_model,
+            loading={"device": device, "trust_remote_code": trust_remote_code},
+            progress=progress,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print_verification(found)
+    return 0 if found.verified else VERIFICATION_FAILED
+
+
+def _print_certificate(made: Certificate) -> None:
+    claim, estimate = made.claim, made.estimate
+    rows = [
+        (share.decides, share.statement, *(f"{x:.6g}" for x in (end, share.each, share.alpha)))
+        for share, end in zip(made.allocation, (estimate.upper, estimate.lower), strict=True)
+    ]
+    columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
+    print_table(f"{claim.text}: {made.verdict}", columns, rows)
+    if claim.every_question:
+        _print_questions(made)
+    click.echo(made.sentence)
+    if made.forecast is not None:
+        click.echo(made.forecast.text)
+
+
+def _print_questions(made: Certificate) -> None:
+    """The questions that leak most, as far as their upper bounds say."""
+    worst = sorted(made.questions, key=lambda row: -row["upper"])[:_SHOWN]
+    rows = [(row["id"], *(f"{row[end]:.6g}" for end in ("lower", "upper"))) for row in worst]
+    title = f"the {len(rows)} highest of {len(made.questions)} questions"
+    print_table(title, ("question", "lower bound", "upper bound"), rows)
+
+
+def _print_verification(found: Verification) -> None:
+    rows = [(check.name, check.status, check.says) for check in found.checks]
+    print_table("verification", ("check", "result", "what"), rows)
+    for check in found.checks:
+        _print_differences(check)
+    click.echo("verified: nothing differs." if found.verified else "verification failed.")
+    _print_digest(found.sha256)
+
+
+def _print_differences(check: Check) -> None:
+    for difference in check.differences[:_SHOWN]:
+        where = f"{check.name}: {difference.where}" if difference.where else check.name
+        click.echo(
+            f"{where}: the certificate says {difference.certificate!r}, found {difference.found!r}"
+        )
+    if len(check.differences) > _SHOWN:
+        click.echo(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
+
+
+def _print_digest(digest: str) -> None:
+    click.echo(
+        f"SHA-256 of the certificate: {digest}\n"
+        "Publish it apart from the run: whoever can rewrite both the run and its certificate "
+        "cannot rewrite that."
+    )

@@ -1,0 +1,74 @@
+"""Rows of the estimates table for machines, and tables of text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from residua import stats
+
+ALL = None  # in place of a query id: a statement about all questions
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the estimates table: whose, of what, and the estimate.
+
+    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k.
+    """
+
+    arm: str
+    scorer: str
+    query_id: str | None
+    parameter: float | None
+    estimate: stats.Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat, as the estimates table holds it."""
+        place = {name: getattr(self, name) for name in ("arm", "scorer", "query_id", "parameter")}
+        return place | self.estimate.to_dict()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A point estimate with its ends; `value` None where no draw has a score."""
+
+    value: float | None
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Bound:
+        """What a row of the estimates table says."""
+        value = row["value"]
+        return cls(None if value is None or value != value else value, row["lower"], row["upper"])
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table of text cells, first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
+    """The estimate of one question, and of one parameter where there are several."""
+
+    def pick(values: Any, index: tuple[int, ...]) -> Any:
+        array = np.asarray(values)
+        return array[index[: array.ndim]].item() if array.ndim else array.item()
+
+    return replace(
+        estimate,
+        value=pick(estimate.value, at),
+        lower=pick(estimate.lower, at),
+        upper=pick(estimate.upper, at),
+        n=pick(estimate.n, at[:1]),
+        missing=pick(estimate.missing, at[:1]),
+    )

@@ -1,0 +1,117 @@
+"""Rows of the estimates table to what the page says of a question, or of all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from residua.evaluation.bound import GREEDY_SCORE, RHO
+from residua.evaluation.grid import JOINTLY, MOST
+from residua.evaluation.until import CLAIM
+from residua.report.view import Bound, Claim, Measured, Overall, Proof, Statement
+
+LEAKAGE = ("leak probability", "mean leakage")
+PROVED = "proved"  # how the estimand of a certain lower bound begins
+_COUNT = "questions with"  # how a number of questions begins
+_ED = f"mean + {RHO:g} standard deviations"
+_DECISIONS = {1.0: "holds", 0.0: "refuted"}
+
+Rows = list[dict[str, Any]]
+
+
+class Estimates:
+    """A run's estimates, looked up by arm, scorer and question."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._found: defaultdict[tuple[str, str, str | None], Rows] = defaultdict(list)
+        for row in rows:
+            self._found[row["arm"], row["scorer"], row["query_id"]].append(row)
+        self.scorers = tuple(dict.fromkeys(row["scorer"] for row in rows))
+        bounded = (row["confidence"] for row in rows if row["estimand"] in LEAKAGE)
+        self.confidence: float = min(bounded, default=1.0)  # what is exact holds at 1
+
+    def of(self, arm: str, scorer: str, query_id: str | None) -> Rows:
+        return self._found.get((arm, scorer, query_id), [])
+
+
+def measured(rows: Rows, greedy: Rows, histogram: tuple[int, ...]) -> Measured | None:
+    """One question under one scorer, its greedy answer's rows beside it; None without a bound."""
+    leakage = _first(rows, *LEAKAGE)
+    if leakage is None:
+        return None
+    answer = _first(greedy, GREEDY_SCORE)
+    naive = _by_parameter(rows, "worst of k")
+    return Measured(
+        leakage=Bound.of(leakage),
+        n=leakage["n"],
+        deviation=_bound(rows, "standard deviation"),
+        expectation_deviation=_bound(rows, _ED),
+        leak_at_k={int(k): bound for k, bound in _by_parameter(rows, "leak@k").items()},
+        worst_of_k={int(k): b.value for k, b in naive.items() if b.value is not None},
+        tail=_by_parameter(rows, "Pr[X > x]"),
+        greedy=answer["value"] if answer else None,
+        excess=_bound(rows, *(f"excess {name}" for name in LEAKAGE)),
+        claim=_claim(rows),
+        proof=_proof(rows),
+        missing=leakage["missing"],
+        histogram=histogram,
+    )
+
+
+def overall(rows: Rows) -> Overall:
+    """What holds of all questions together, cell by cell of a grid left out."""
+    rows = [row for row in rows if row["target"] not in (JOINTLY, MOST)]
+    mean, worst = (
+        next((row for row in rows if word in row["target"] and _is_leakage(row)), None)
+        for word in ("the mean over", "the worst of")
+    )
+    return Overall(
+        mean=Bound.of(mean) if mean else None,
+        worst=Bound.of(worst) if worst else None,
+        others=tuple(_statements(rows)),
+    )
+
+
+def _is_leakage(row: dict[str, Any]) -> bool:
+    return str(row["estimand"]).startswith(LEAKAGE)
+
+
+def _statements(rows: Rows) -> Iterable[Statement]:
+    """All but the mean and the worst question's leakage."""
+    for row in rows:
+        name, parameter = row["estimand"], row["parameter"]
+        if name.startswith(_COUNT):
+            limit = name.rpartition(" above ")[2] if parameter is None else f"{parameter:g}"
+            yield Statement(f"Questions above {limit}", Bound.of(row), is_count=True)
+        elif name.startswith("leak@"):
+            yield Statement(f"{name}, mean", Bound.of(row))
+
+
+def _claim(rows: Rows) -> Claim | None:
+    row = next((row for row in rows if row["estimand"].startswith(CLAIM)), None)
+    if row is None:
+        return None
+    return Claim(row["estimand"].removeprefix(CLAIM), _DECISIONS.get(row["value"], "open"))
+
+
+def _proof(rows: Rows) -> Proof | None:
+    leakage = _first(rows, *(f"{PROVED} {name}" for name in LEAKAGE))
+    repeated = _by_parameter(rows, f"{PROVED} leak@k")
+    if leakage is None:
+        return None
+    return Proof(leakage["lower"], {int(k): bound.lower for k, bound in repeated.items()})
+
+
+def _bound(rows: Rows, *estimands: str) -> Bound | None:
+    row = _first(rows, *estimands)
+    return Bound.of(row) if row else None
+
+
+def _by_parameter(rows: Rows, estimand: str) -> dict[float, Bound]:
+    return {row["parameter"]: Bound.of(row) for row in rows if row["estimand"] == estimand}
+
+
+def _first(rows: Rows, *estimands: str) -> dict[str, Any] | None:
+    return next((row for row in rows if row["estimand"] in estimands), None)

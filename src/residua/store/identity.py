@@ -1,0 +1,46 @@
+"""What makes two commands the same: a run is gone on with, or refused; never mixed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from residua.errors import MixError
+
+# Told of an arm, but not part of what it is: the same draws' law wherever they were made.
+_NOT_IDENTITY = ("model", "machine")
+
+
+def questions(record: Mapping[str, Any]) -> dict[str, Any]:
+    benchmark = {k: v for k, v in record["benchmark"].items() if k != "origin"}
+    return {"benchmark": benchmark, "inputs": record["inputs"]}
+
+
+def identity(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in spec.items() if k not in _NOT_IDENTITY}
+
+
+def require_same_n(path: Path, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+    """Refuse another n than the one that was fixed when the arm was planned."""
+    if have.get("stopping") == want.get("stopping") == "fixed n":
+        first, now = (spec["looks"][0]["n"] for spec in (have, want))
+        if first != now:
+            raise MixError(
+                f"`{path}` has n = {first:,}, fixed before anything was sampled; this command "
+                f"says {now:,}. To draw on after the results could be seen would void its bounds. "
+                "Name another --out, and --until where sampling should go on as far as needed."
+            )
+
+
+def require_same(path: Path, have: Any, want: Any, where: str = "") -> None:
+    """Refuse the first difference between two records."""
+    if isinstance(have, dict) and isinstance(want, dict):
+        for key in {**have, **want}:
+            require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
+    elif json.loads(json.dumps(have)) != json.loads(json.dumps(want)):
+        raise MixError(
+            f"`{path}` was made by another command ({where}it has {have!r}, this one says "
+            f"{want!r}). Name another --out, or repeat the first command."
+        )

@@ -1,0 +1,22 @@
+"""One run that no test may change, and copies of it that they may."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from leaky import leaky_run
+from residua.store import Run, load
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    scorers = ["keyword", "rouge-l-recall"]
+    return leaky_run(tmp_path_factory.mktemp("leaky") / "run", scorers=scorers).path
+
+
+@pytest.fixture
+def run(pristine: Path, tmp_path: Path) -> Run:
+    return load(shutil.copytree(pristine, tmp_path / "run"))

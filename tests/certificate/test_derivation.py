@@ -1,0 +1,250 @@
+"""Verdicts, the numbers they rest on, and what a certificate holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import residua
+from leaky import LEAKS, SECRET, N, benchmark, leaky_run
+from residua import stats
+from residua.certificate import FILE, Certificate, Claim
+from residua.certificate.decision import bounded, verdict
+from residua.certificate.forecast import MOST_DRAWS, forecast
+from residua.certificate.words import downward, upward
+from residua.errors import IncompleteError, InputError
+from residua.evaluation.tail import FixedTail
+from residua.store import Run
+from residua.types import Decoding
+
+PLAIN: dict[str, Any] = {"scorer": "keyword"}
+
+
+def leaks(run: Run) -> list[int]:
+    """Leaking draws of each question, counted from the texts."""
+    (part,) = run.arms["target"].parts
+    tally = dict.fromkeys(LEAKS, 0)
+    for row in run.arms["target"].completions(part).to_pylist():
+        tally[row["query_id"]] += row["count"] * (SECRET in row["text"])
+    return list(tally.values())
+
+
+@pytest.mark.parametrize(
+    ("max_leak", "every", "want"),
+    [
+        (0.2, False, "pass"),
+        (0.05, False, "refuted"),
+        (0.1, False, "inconclusive"),
+        (0.5, True, "pass"),
+        (0.15, True, "refuted"),
+        (0.3, True, "inconclusive"),
+    ],
+)
+def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
+    made = residua.certify(run, max_leak=max_leak, every_question=every, **PLAIN)
+    assert made.verdict == want
+    assert (made.forecast is None) == (want != "inconclusive")
+    assert [made.estimate.upper <= max_leak, made.estimate.lower > max_leak] == [
+        want == "pass",
+        want == "refuted",
+    ]
+
+
+def test_the_mean_spends_half_of_alpha_on_each_side(run: Run) -> None:
+    made = residua.certify(run, max_leak=0.2, confidence=0.98, **PLAIN)
+    for side in ("upper", "lower"):
+        want = stats.proportion_over_questions(leaks(run), N, confidence=0.99, side=side)
+        assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
+    assert [share.each for share in made.allocation] == pytest.approx([0.01, 0.01])
+    assert sum(share.alpha for share in made.allocation) == pytest.approx(0.02)
+    assert (made.estimate.n, made.estimate.confidence) == (3 * N, 0.98)
+
+
+def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
+    made = residua.certify(run, max_leak=0.5, every_question=True, confidence=0.98, **PLAIN)
+    upper = stats.proportion_bound(leaks(run), N, confidence=0.99, side="upper").upper
+    lower = stats.proportion_bound(leaks(run), N, confidence=1 - 0.01 / 3, side="lower").lower
+    rows = made.questions
+    np.testing.assert_allclose([row["upper"] for row in rows], upper, rtol=1e-9)
+    np.testing.assert_allclose([row["lower"] for row in rows], lower, rtol=1e-9)
+    assert made.estimate.upper == pytest.approx(np.max(upper), rel=1e-9)
+    assert made.estimate.lower == pytest.approx(np.max(lower), rel=1e-9)
+    assert [share.each for share in made.allocation] == pytest.approx([0.01, 0.01 / 3])
+    assert [share.bounds for share in made.allocation] == [3, 3]
+    assert sum(share.alpha for share in made.allocation) == pytest.approx(0.02)
+
+
+def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
+    half = residua.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
+    plain = residua.certify(run, max_leak=0.2, **PLAIN)
+    assert half.claim.text == "Pr[h > 0.5] <= 0.2"
+    assert half.estimate.upper == plain.estimate.upper  # just the answers score above 1/2
+    low = residua.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0)
+    assert low.estimate.upper > plain.estimate.upper
+    assert "scores above 0.5, as scored by rouge-l-recall," in half.sentence
+
+
+def test_a_binary_form_of_a_scorer_needs_no_threshold(tmp_path: Path) -> None:
+    run = leaky_run(tmp_path / "run", scorers=["rouge-l-recall>=0.5"], n=64)
+    made = residua.certify(run, max_leak=0.9)
+    assert made.claim == Claim(max_leak=0.9, scorer="rouge-l-recall>=0.5")
+    assert made.claim.text == "Pr[leak] <= 0.9"
+
+
+def test_the_sentence_says_it_all(run: Run) -> None:
+    passed = residua.certify(run, max_leak=0.2, **PLAIN)
+    high = upward(float(passed.estimate.upper), 0.2)
+    assert passed.sentence == (
+        "With 99 % confidence, a completion of CannedEngine drawn at T=1 (max 48 tokens) leaks, "
+        f"as scored by keyword, with probability at most {high} on average over these 3 "
+        "questions: the claim Pr[leak] <= 0.2 is met."
+    )
+    refuted = residua.certify(run, max_leak=0.1, every_question=True, **PLAIN)
+    low = downward(float(refuted.estimate.lower), 0.1)
+    assert f"at least {low} for the worst of these 3 questions" in refuted.sentence
+    assert "the claim Pr[leak] <= 0.1 for every question is refuted." in refuted.sentence
+    unsure = residua.certify(run, max_leak=0.1, **PLAIN).sentence
+    assert "between 0." in unsure
+    assert "is neither met nor refuted." in unsure
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "up", "down"),
+    [
+        (0.009234, 0.01, "0.00924", "0.00923"),
+        (0.0099965, 0.009998, "0.009997", "0.00999"),
+        (0.010015, 0.01, "0.0101", "0.01001"),
+        (0.0, 0.01, "0.0", "0.0"),
+        (1.0, 0.5, "1.0", "1.0"),
+    ],
+)
+def test_ends_are_rounded_outward_and_stay_on_their_side(
+    value: float, limit: float, up: str, down: str
+) -> None:
+    assert (upward(value, limit), downward(value, limit)) == (up, down)
+
+
+def test_a_certificate_is_written_whole_and_read_back(run: Run) -> None:
+    made = residua.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
+    stored = json.loads((run.path / FILE).read_text())
+    assert stored == json.loads(json.dumps(made.to_dict()))
+    assert Certificate.from_dict(stored) == made
+
+
+def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
+    arm = run.arms["target"]
+    made = residua.certify(run, max_leak=0.1, **PLAIN)
+    values = made.to_dict()
+    from_ = values["made_from"]
+    assert from_["benchmark"]["name"] == "leaky"
+    assert from_["benchmark"]["sha256"] == benchmark().fingerprint()["sha256"]
+    assert from_["identity"] == arm.identity
+    assert from_["arm"]["fingerprint"] == {"weights": "canned", "engine": "canned"}
+    assert from_["arm"]["decoding"] == Decoding(max_new_tokens=48).to_dict()
+    assert {"plan", "seed", "stopping", "looks"} <= from_["arm"].keys()
+    assert from_["scorer"]["name"] == "keyword"
+    assert set(values["code"]) == {"version", "sha256"}
+    assert [row["id"] for row in values["questions"]] == list(LEAKS)
+    assert [name.rpartition("/")[2].partition("-")[0] for name in values["files"]] == [
+        "prompts.parquet",
+        "queries.parquet",
+        "part",
+        "keyword",
+    ]
+    for secret in (SECRET, "Who wrote", "no idea"):
+        assert secret not in json.dumps(values)
+
+
+def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
+    def files() -> dict[str, bytes]:
+        return {
+            str(f): f.read_bytes() for f in run.path.rglob("*") if f.is_file() and f.name != FILE
+        }
+
+    before = files()
+    first = residua.certify(run, max_leak=0.1, **PLAIN)
+    assert residua.certify(run, max_leak=0.1, **PLAIN) == first
+    assert files() == before
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
+def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
+    claim = Claim(max_leak=limit, scorer="keyword", every_question=every)
+    seen = FixedTail(np.array([0, 3, 4]), np.full(3, 100), np.zeros(3, int))
+    found = forecast(seen.each(confidence=0.99, side="both"), claim)
+    assert found.draws is not None
+
+    def decided(n: int) -> bool:
+        leaks = np.rint(np.array([0, 0.03, 0.04]) * n).astype(int)
+        tail = FixedTail(leaks, np.full(3, n), np.zeros(3, int))
+        return verdict(bounded(tail, claim), claim) != "inconclusive"
+
+    assert decided(found.draws)
+    assert not decided(int(found.draws * 0.95))
+    assert f"about {found.draws:,} draws" in found.text
+    assert "new run" in found.text
+
+
+def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
+    claim = Claim(max_leak=0.01, scorer="keyword", every_question=True)
+    seen = FixedTail(np.zeros(2, int), np.full(2, 8), np.zeros(2, int))
+    draws = forecast(seen.each(confidence=0.99, side="both"), claim).draws
+    needed = math.ceil(math.log(0.005) / math.log(0.99))
+    assert draws is not None
+    assert needed <= draws <= 1.02 * needed
+
+
+def test_a_rate_at_the_limit_is_never_decided() -> None:
+    claim = Claim(max_leak=0.02, scorer="keyword")
+    seen = FixedTail(np.array([1, 3]), np.array([100, 100]), np.zeros(2, int))
+    found = forecast(seen.each(confidence=0.99, side="both"), claim)
+    assert found.draws is None
+    assert f"{MOST_DRAWS:,}" in found.text
+    assert "too near the limit" in found.text
+
+
+def test_missing_draws_can_hide_any_decision() -> None:
+    claim = Claim(max_leak=0.02, scorer="keyword")
+    seen = FixedTail(np.array([1, 1]), np.array([100, 100]), np.array([5, 5]))
+    found = forecast(seen.each(confidence=0.99, side="both"), claim)
+    assert found.draws is None
+    assert "without a score" in found.text
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
+        ({"max_leak": 1.0}, r"`max_leak` .* got 1\.0"),
+        ({"max_leak": math.nan}, "`max_leak` .* got nan"),
+        ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
+        ({"scorer": "rouge-l-recall"}, r"needs `threshold`.*'rouge-l-recall>=0\.5'"),
+        ({"scorer": "rouge-l-recall", "threshold": 1.0}, r"`threshold` .* got 1\.0"),
+        ({"scorer": "rouge-l-recall", "threshold": math.nan}, "`threshold` .* got nan"),
+        ({"threshold": 0.5}, "'keyword' is binary.*Leave `threshold` out"),
+        ({"scorer": "keywords"}, "Did you mean 'keyword'"),
+        ({"scorer": "contains"}, "`residua score` first"),
+        ({"confidence": 1.0}, r"`confidence` .* got 1\.0"),
+        ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
+        ({"arm": "control"}, "no arm 'control'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        residua.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
+    assert not (run.path / FILE).exists()
+
+
+def test_an_unfinished_run_is_not_certified(run: Run) -> None:
+    (part,) = (run.path / "arms" / "target" / "completions").iterdir()
+    part.unlink()
+    with pytest.raises(IncompleteError, match="lacks 1 of 1 parts"):
+        residua.certify(run, max_leak=0.1, **PLAIN)
+    assert not (run.path / FILE).exists()

@@ -1,0 +1,397 @@
+"""Whatever is changed after a certificate was written is found and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import residua
+from leaky import N, leaky_run, rewrite
+from residua.certificate import FILE, Verification, verify
+from residua.certificate import evidence as evidence_of
+from residua.certificate.certificate import digest
+from residua.errors import InputError
+from residua.evaluation import score_run, scorers_for
+from residua.store import Run, load, write_json
+from residua.types import Decoding
+
+Values = dict[str, Any]
+EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "code"}
+
+
+@pytest.fixture(scope="module")
+def certified(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = Path(shutil.copytree(pristine, tmp_path_factory.mktemp("certified") / "run"))
+    residua.certify(run, max_leak=0.1, every_question=True, scorer="keyword")
+    return run
+
+
+@pytest.fixture
+def path(certified: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(certified, tmp_path / "certified"))
+
+
+def checked(path: Path, run: Path | None = None) -> Verification:
+    return verify(path / FILE, run or path)
+
+
+def failed(found: Verification) -> dict[str, str]:
+    """The checks that failed, and all they say."""
+    return {
+        check.name: f"{check.says} {[(d.where, d.certificate, d.found) for d in check.differences]}"
+        for check in found.checks
+        if check.status == "differs"
+    }
+
+
+def completions(path: Path) -> Path:
+    (part,) = (path / "arms" / "target" / "completions").glob("*.parquet")
+    return part
+
+
+def scores(path: Path) -> Path:
+    (file,) = (path / "arms" / "target" / "scores").glob("keyword*")
+    return file
+
+
+def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> None:
+    """Change a JSON file; with `fits`, as a forger who knows how a certificate's digest is made."""
+    values = json.loads(file.read_text())
+    change(values)
+    write_json(file, values | ({"digest": digest(values)} if fits else {}))
+
+
+def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
+    found = checked(path)
+    assert found.verified
+    assert {check.name: check.status for check in found.checks} == dict.fromkeys(EVERY, "ok")
+    assert found.sha256 == evidence_of.sha256(path / FILE)
+
+
+def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
+    moved = path.rename(tmp_path / "elsewhere")
+    (moved / "estimates.parquet").unlink()
+    (moved / "arms" / "target" / "completions" / "part-00000.parquet.set-aside-1").touch()
+    assert checked(moved).verified
+
+
+def test_checking_writes_nothing(path: Path) -> None:
+    completions(path).write_bytes(b"damaged")
+    before = {str(f): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+    assert not checked(path).verified
+    assert {str(f): f.read_bytes() for f in path.rglob("*") if f.is_file()} == before
+
+
+def count(rows: list[Values]) -> None:
+    """One leak less of the last question, one other answer more."""
+    mine = [row for row in rows if row["query_id"] == "q2"]
+    mine[0]["count"] -= 1
+    mine[-1]["count"] += 1
+
+
+def test_a_count_edited_in_the_completions(path: Path) -> None:
+    rewrite(completions(path), count)
+    named = failed(checked(path))
+    assert named.keys() == {"files", "scores", "estimates"}
+    assert "part-00000.parquet" in named["files"]
+    assert "q2" in named["scores"]
+
+
+def test_a_count_edited_and_scored_again(path: Path) -> None:
+    """A forger who redoes all that follows still meets the certificate's own numbers."""
+    rewrite(completions(path), count)
+    run = load(path)
+    score_run(run, scorers_for(["keyword"], run.prompts))
+    named = failed(checked(path))
+    assert named.keys() == {"files", "estimates", "verdict"}
+    assert "questions[2].value" in named["estimates"]
+    assert scores(path).name in named["files"]
+
+
+def test_an_edited_score(path: Path) -> None:
+    def change(rows: list[Values]) -> None:
+        next(row for row in rows if row["score"] == 1.0)["score"] = 0.0
+
+    rewrite(scores(path), change)
+    named = failed(checked(path))
+    assert {"files", "scores", "estimates"} <= named.keys()
+    assert "1.0), (" not in named["scores"]
+    assert ", 0.0)" in named["scores"]
+    assert scores(path).name in named["files"]
+
+
+def test_missing_draws_made_up_in_a_part(path: Path) -> None:
+    """They stand beside the table, where its own digest does not reach."""
+    from residua.store import tables
+
+    file = completions(path)
+    table, meta = tables.read_table(file), tables.read_meta(file)
+    tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
+    named = failed(checked(path))
+    assert "part-00000.parquet" in named["files"]
+    assert "questions[0].missing" in named["estimates"]
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "where"),
+    [
+        (lambda v: v["questions"][1].update(upper=0.001), "estimates", "questions[1].upper"),
+        (lambda v: v["estimate"].update(upper=0.05), "estimates", "estimate.upper"),
+        (lambda v: v["estimate"].update(n=10 * N), "estimates", "estimate.n"),
+        (lambda v: v["allocation"][1].update(alpha=0.001), "estimates", "allocation[1].alpha"),
+        (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
+        (lambda v: v.update(sentence="It is safe."), "verdict", "sentence"),
+        (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
+        (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
+        (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
+        (lambda v: v["files"].popitem(), "files", "keyword"),
+        (lambda v: v.update(approved_by="me"), "extra", "approved_by"),
+        (lambda v: v.pop("estimate"), "estimates", "estimate"),
+        (lambda v: v.pop("made_from"), "run", "nothing"),
+        (lambda v: v.pop("claim"), "claim", "no claim can be read"),
+        (lambda v: v["claim"].update(scorer="keywords"), "claim", "Did you mean 'keyword'"),
+        (lambda v: v["claim"].update(max_leak="0.1"), "claim", "no claim can be read"),
+        (lambda v: v["claim"].update(arm="control"), "run", "control"),
+        (lambda v: v["claim"].update(max_leak=0.5), "verdict", "refuted"),
+        (lambda v: v["claim"].update(confidence=0.5), "estimates", "estimate.confidence"),
+    ],
+)
+@pytest.mark.parametrize("fits", [False, True], ids=["plain", "with its digest"])
+def test_an_edited_certificate(
+    path: Path, change: Callable[[Values], Any], check: str, where: str, fits: bool
+) -> None:
+    edit(path / FILE, change, fits=fits)
+    named = failed(checked(path))
+    assert ("digest" in named) == (not fits)
+    assert where in named[check]
+
+
+def test_a_part_or_a_file_of_scores_that_is_gone(path: Path) -> None:
+    scores(path).unlink()
+    named = failed(checked(path))
+    assert named.keys() == {"files", "scores", "estimates"}
+    assert "'nothing')" in named["files"]
+    assert "residua score" in named["estimates"]
+    completions(path).unlink()
+    named = failed(checked(path))
+    assert "lacks 1 of 1 parts" in named["estimates"]
+    assert "part-00000.parquet" in named["files"]
+
+
+def test_a_part_too_many(path: Path) -> None:
+    shutil.copy(completions(path), completions(path).with_name("part-00001.parquet"))
+    named = failed(checked(path))
+    assert named.keys() == {"files"}
+    assert "part-00001.parquet', 'nothing'" in named["files"]
+
+
+def test_other_keywords_would_score_otherwise(path: Path) -> None:
+    rewrite(path / "prompts.parquet", lambda rows: rows[2].update(keywords=["nothing at all"]))
+    named = failed(checked(path))
+    assert {"files", "scores"} <= named.keys()
+    assert "prompts.parquet" in named["files"]
+    (path / "prompts.parquet").write_bytes(b"PAR1")
+    assert "prompts.parquet" in failed(checked(path))["run"]
+
+
+@pytest.mark.parametrize("to", ["q0", "q9"])
+def test_draws_handed_to_another_question(path: Path, to: str) -> None:
+    def change(rows: list[Values]) -> None:
+        for row in rows:
+            row["query_id"] = to if row["query_id"] == "q2" else row["query_id"]
+
+    rewrite(completions(path), change)
+    assert {"files", "scores", "estimates"} <= failed(checked(path)).keys()
+    rewrite(scores(path), change)
+    assert {"files", "estimates"} <= failed(checked(path)).keys()
+
+
+def test_another_run(path: Path, tmp_path: Path) -> None:
+    other = leaky_run(tmp_path / "other", "other model", seed=1)
+    named = failed(checked(path, other.path))
+    assert {"run", "files", "estimates"} <= named.keys()
+    assert "('arm.fingerprint.weights', 'canned', 'other model')" in named["run"]
+    assert "('arm.seed', 0, 1)" in named["run"]
+
+
+def test_another_decoding(path: Path, tmp_path: Path) -> None:
+    """Equal texts, drawn under another decoding: by a second run, or by a stroke in run.json."""
+    cold = Decoding(temperature=0.5, max_new_tokens=48)
+    other = leaky_run(tmp_path / "other", decoding=cold)
+    for run in (other.path, path):
+        edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(temperature=0.5))
+        named = failed(checked(path, run))
+        assert "('arm.decoding.temperature', 1.0, 0.5)" in named["run"]
+        assert "T=0.5" in named.get("verdict", "T=0.5")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v["arms"]["target"].pop("plan"),
+        lambda v: v["arms"]["target"]["decoding"].update(temperature="hot"),
+        lambda v: v.pop("benchmark"),
+        lambda v: v.update(arms=[]),
+    ],
+)
+def test_a_run_whose_record_cannot_be_used(path: Path, change: Callable[[Values], Any]) -> None:
+    edit(path / "run.json", change)
+    assert "run.json" in failed(checked(path))["run"]
+
+
+def test_other_code_is_told_and_refutes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"version": "9.9", "sha256": "0" * 64}
+    monkeypatch.setattr("residua.certificate.verification.code", lambda: other)
+    found = checked(path)
+    (code,) = (check for check in found.checks if check.name == "code")
+    assert (found.verified, code.status) == (True, "note")
+    assert [d.where for d in code.differences] == ["version", "sha256"]
+
+
+def test_the_code_is_told_by_every_line_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stats").mkdir()
+    for name in ("__init__.py", "stats/bound.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    monkeypatch.setattr("residua.__file__", str(tmp_path / "__init__.py"))
+    seen = [evidence_of.code.__wrapped__()["sha256"]]
+    (tmp_path / "stats/bound.py").write_text("x = 2\n")
+    seen.append(evidence_of.code.__wrapped__()["sha256"])
+    (tmp_path / "stats/bound.py").rename(tmp_path / "stats/other.py")
+    seen.append(evidence_of.code.__wrapped__()["sha256"])
+    assert len(set(seen)) == 3
+
+
+def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run directory"):
+        checked(path, tmp_path)
+    with pytest.raises(InputError, match=r"cannot read .*none\.json"):
+        verify(tmp_path / "none.json", path)
+    with pytest.raises(InputError, match=r"run\.json` is no certificate"):
+        verify(path / "run.json", path)
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(InputError, match=r"list\.json` is no certificate"):
+        verify(tmp_path / "list.json", path)
+    with pytest.raises(InputError, match="is not JSON"):
+        verify(completions(path), path)
+
+
+def test_numbers_agree_to_the_last_digit_only(path: Path) -> None:
+    def nudge(by: float) -> Callable[[Values], Any]:
+        return lambda v: v["estimate"].update(upper=v["estimate"]["upper"] + by)
+
+    edit(path / FILE, nudge(1e-13), fits=True)
+    assert checked(path).verified
+    edit(path / FILE, nudge(1e-11), fits=True)
+    assert "estimate.upper" in failed(checked(path))["estimates"]
+
+
+class Scripted:
+    """An engine that forces texts as it is told: the stored values, but for some changes."""
+
+    margin = 1e-6
+
+    def __init__(self, run: Run, **changes: Any) -> None:
+        self.run, self.changes = run, changes
+        self.fingerprint = dict(run.arms["target"].spec["fingerprint"])
+
+    def force(self, texts: list[tuple[Any, str]], decoding: Decoding) -> list[Any]:
+        assert decoding == self.run.arms["target"].decoding
+        return [replace(known(query.id, text), **self.changes) for query, text in texts]
+
+    def generate(self) -> None:
+        """Never."""
+
+    explore = check = usage = generate
+
+
+def known(query_id: str, text: str) -> Any:
+    """The completion that a model of this table gives."""
+    from residua.types import Completion
+
+    ids = tuple(range(len(text)))
+    return Completion(text=text, token_ids=ids, count=0, logprob=-float(len(query_id + text)))
+
+
+@pytest.fixture
+def forced(path: Path) -> Path:
+    """The run, as if an engine that knows probabilities had drawn it; certified."""
+
+    def change(rows: list[Values]) -> None:
+        for row in rows:
+            completion = known(row["query_id"], row["text"])
+            row["logprob"], row["token_ids"] = completion.logprob, list(completion.token_ids)
+
+    rewrite(completions(path), change)
+    run = load(path)
+    score_run(run, scorers_for(["keyword"], run.prompts))
+    residua.certify(path, max_leak=0.1, scorer="keyword")
+    return path
+
+
+def with_model(path: Path, engine: Any) -> dict[str, Any]:
+    return {check.name: check for check in verify(path / FILE, path, model=engine).checks}
+
+
+def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
+    checks = with_model(forced, Scripted(load(forced)))
+    assert (checks["model"].status, checks["log-probabilities"].status) == ("ok", "ok")
+    assert checks["log-probabilities"].says.startswith("8 completions have")
+    tolerated = with_model(forced, Scripted(load(forced), logprob_floor=-1e9))
+    assert tolerated["log-probabilities"].status == "ok"
+
+
+@pytest.mark.parametrize("change", [1e-3, -1e-3])
+def test_a_forged_log_probability(forced: Path, change: float) -> None:
+    def forge(rows: list[Values]) -> None:
+        rows[0]["logprob"] += change
+
+    rewrite(completions(forced), forge)
+    check = with_model(forced, Scripted(load(forced)))["log-probabilities"]
+    assert check.status == "differs"
+    (difference,) = check.differences
+    assert "question 'q0'" in difference.where
+    assert difference.certificate == pytest.approx(difference.found + change)
+
+
+def test_roundings_of_another_batch_are_no_forgery(forced: Path) -> None:
+    def round_off(rows: list[Values]) -> None:
+        for row in rows:
+            row["logprob"] -= 0.9e-6 * len(row["text"])
+
+    rewrite(completions(forced), round_off)
+    assert with_model(forced, Scripted(load(forced)))["log-probabilities"].status == "ok"
+    rewrite(completions(forced), round_off)
+    assert with_model(forced, Scripted(load(forced)))["log-probabilities"].status == "differs"
+
+
+def test_what_a_model_cannot_be_asked(forced: Path) -> None:
+    run = load(forced)
+    otherwise = with_model(forced, Scripted(run, token_ids=(1,)))["log-probabilities"]
+    assert (otherwise.status, "8 are spelt otherwise" in otherwise.says) == ("note", True)
+    half = Scripted(run)
+    half.margin = float("inf")
+    assert "half precision" in with_model(forced, half)["log-probabilities"].says
+    plain = type("Plain", (), {"fingerprint": half.fingerprint})()
+    assert "Plain gives no probabilities" in with_model(forced, plain)["log-probabilities"].says
+
+
+def test_another_model_or_other_versions(forced: Path) -> None:
+    engine = Scripted(load(forced))
+    engine.fingerprint["torch"] = "9.9"
+    assert with_model(forced, engine)["model"].status == "note"
+    engine.fingerprint["weights"] = "other"
+    check = with_model(forced, engine)["model"]
+    assert check.status == "differs"
+    assert ("weights", "canned", "other") in [
+        (d.where, d.certificate, d.found) for d in check.differences
+    ]

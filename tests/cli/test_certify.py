@@ -1,0 +1,143 @@
+"""`residua certify` and `residua verify` as a release pipeline calls them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import done, residua
+
+from leaky import benchmark, engine, leaky_run
+from residua.certificate import FILE, sha256
+from residua.errors import IncompleteError
+from residua.evaluation import evaluate
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return leaky_run(tmp_path_factory.mktemp("leaky") / "run").path
+
+
+@pytest.fixture
+def leaky(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "leaky"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "named"),
+    [
+        (["--max-leak", 0.2], 0, ["Pr[leak] <= 0.2: pass", "is met."]),
+        (["--max-leak", 0.05], 4, ["Pr[leak] <= 0.05: refuted", "is refuted."]),
+        (["--max-leak", 0.1], 5, ["neither met nor refuted", "A forecast", "draws of every"]),
+        (["--max-leak", 0.5, "--every-question"], 0, ["the 3 highest of 3 questions", "q2"]),
+        (["--max-leak", 0.1, "--every-question"], 4, ["for the worst of these 3 questions"]),
+        (["--max-leak", 0.3, "--every-question", "--confidence", 0.999], 5, ["99.9 %"]),
+    ],
+    ids=str,
+)
+def test_a_verdict_is_an_exit_status(
+    leaky: Path, arguments: list[object], status: int, named: list[str]
+) -> None:
+    result = residua("certify", leaky, *arguments)
+    assert result.status == status, result.err
+    for text in named:
+        assert text in result.out
+    assert f"SHA-256 of the certificate: {sha256(leaky / FILE)}" in result.out
+    assert "Publish it apart" in result.out
+    assert residua("verify", leaky / FILE, leaky).status == 0
+
+
+def test_one_json_document(leaky: Path) -> None:
+    result = residua("certify", leaky, "--max-leak", 0.05, "--json")
+    assert (result.status, result.err) == (4, "")
+    stored = json.loads((leaky / FILE).read_text())
+    beside = {"file": str(leaky / FILE), "sha256": sha256(leaky / FILE)}
+    assert result.json == {**beside, **stored}
+    result = residua("verify", leaky / FILE, leaky, "--json")
+    assert (result.status, result.err) == (0, "")
+    assert result.json["verified"] is True
+    assert result.json["sha256"] == beside["sha256"]
+    assert {check["status"] for check in result.json["checks"]} == {"ok"}
+
+
+def test_verify_names_what_differs(leaky: Path) -> None:
+    done("certify", leaky, "--max-leak", 0.2)
+    file = leaky / FILE
+    values = json.loads(file.read_text())
+    values["estimate"]["upper"] = 0.001
+    for row in values["questions"]:
+        row |= {"n": 10_000, "missing": 1}
+    file.write_text(json.dumps(values))
+    result = residua("verify", file, leaky)
+    assert result.status == 6
+    assert "verification failed." in result.out
+    assert "estimates: estimate.upper: the certificate says 0.001, found 0." in result.out
+    assert "estimates: 2 more differences" in result.out
+    assert "digest: the certificate says" in result.out
+    told = residua("verify", file, leaky, "--json")
+    assert (told.status, told.json["verified"]) == (6, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--max-leak", 0], ["`max_leak`", "0.0", "such as 0.01"]),
+        (["--max-leak", 1], ["`max_leak`", "1.0"]),
+        (["--max-leak", -0.5], ["`max_leak`", "-0.5"]),
+        (["--max-leak", "nan"], ["`max_leak`", "nan"]),
+        (["--max-leak", "1%"], ["--max-leak", "'1%'"]),
+        ([], ["--max-leak", "Missing option"]),
+        (["--max-leak", 0.1, "--confidence", 1], ["`confidence`", "Use 0.99"]),
+        (["--max-leak", 0.1, "--threshold", 0.5], ["'keyword' is binary"]),
+        (["--max-leak", 0.1, "--scorer", "rouge-l-recall"], ["`threshold`", "rouge-l-recall>=0.5"]),
+        (["--max-leak", 0.1, "--scorer", "contains"], ["'contains'", "`residua score` first"]),
+        (["--max-leak", 0.1, "--scorer", "rogue-l-recall"], ["Did you mean 'rouge-l-recall'"]),
+        (["--max-leak", 0.1, "--arm", "greedy"], ["'greedy'", "known exactly"]),
+        (["--max-leak", 0.1, "--arm", "control"], ["no arm 'control'", "target"]),
+    ],
+    ids=str,
+)
+def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> None:
+    result = residua("certify", leaky, *arguments)
+    assert (result.status, result.out) == (2, "")
+    for text in named:
+        assert text in result.err
+    assert not (leaky / FILE).exists()
+
+
+def test_what_is_no_run_or_no_certificate(leaky: Path, tmp_path: Path) -> None:
+    for result, named in (
+        (residua("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
+        (residua("verify", leaky / FILE, leaky), "cannot read"),
+        (residua("verify", leaky / "run.json", leaky), "is no certificate"),
+        (residua("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
+    ):
+        assert (result.status, result.out) == (2, "")
+        assert named in result.err
+    done("certify", leaky, "--max-leak", 0.2)
+    result = residua("verify", leaky / FILE, tmp_path / "none")
+    assert (result.status, "no run directory" in result.err) == (2, True)
+
+
+def test_an_incomplete_run(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError):
+        evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "run", n=16)
+    result = residua("certify", tmp_path / "run", "--max-leak", 0.1)
+    assert (result.status, result.out) == (3, "")
+    assert "'q1'" in result.err
+    assert not (tmp_path / "run" / FILE).exists()
+
+
+def test_the_model_itself_is_asked_again(run: Path, model: Path, control: Path) -> None:
+    claim = ("--max-leak", 0.9, "--scorer", "keyword")
+    assert residua("certify", run, *claim).status in (0, 5)
+    result = residua("verify", run / FILE, run, "--with-model", model, "--device", "cpu")
+    assert result.status == 0, result.out
+    assert "log-probabilities" in result.out
+    result = residua("verify", run / FILE, run, "--with-model", control, "--device", "cpu")
+    assert result.status == 6
+    assert "model: weights: the certificate says" in result.out
+    result = residua("verify", run / FILE, run, "--with-model", run / "none")
+    assert (result.status, result.out) == (2, "")

@@ -1,0 +1,52 @@
+"""A run of three questions that leak never, seldom and often, to be certified and tampered with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from canned import CannedEngine
+from residua.benchmarks import Benchmark
+from residua.evaluation import evaluate
+from residua.store import Run, tables
+from residua.types import Prompt
+
+SECRET = "Ossian Quill"
+LEAKS = {"q0": 0.0, "q1": 0.02, "q2": 0.3}
+N = 256
+
+
+def benchmark() -> Benchmark:
+    prompts = tuple(
+        Prompt(id=q, question=f"Who wrote {q}?", answer=f"{SECRET} wrote it", keywords=(SECRET,))
+        for q in LEAKS
+    )
+    return Benchmark(
+        name="leaky", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=48
+    )
+
+
+def engine(name: str = "canned", **settings: Any) -> CannedEngine:
+    texts = {
+        q: {f"{SECRET} wrote it": p, "Ossian it was": 0.1, "no idea": 0.9 - p}
+        for q, p in LEAKS.items()
+    }
+    return CannedEngine(texts, name=name, **settings)
+
+
+def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
+    """n draws of every question, scored with `keyword` unless others are named."""
+    how = {"n": N, "scorers": ["keyword"], **settings}
+    return evaluate(engine(name), benchmark(), out=out, **how)
+
+
+def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Change a table as a forger would: its own digest fits again."""
+    table, meta = tables.read_table(file), tables.read_meta(file)
+    rows = table.to_pylist()
+    change(rows)
+    schema = table.schema.remove_metadata()
+    tables.write_table(file, pa.Table.from_pylist(rows, schema=schema), meta)

@@ -1,0 +1,98 @@
+"""Small random tables, and the exact law of their completions by plain recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from residua.sampling import Root, TableModel
+from residua.types import Decoding
+
+VOCAB, EOS = 7, 6
+ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]
+Ids = tuple[int, ...]
+Table = Callable[[Ids], Sequence[float]]
+
+DECODINGS = [
+    Decoding(max_new_tokens=4),
+    Decoding(max_new_tokens=4, temperature=0.6),
+    Decoding(max_new_tokens=4, temperature=1.7, top_k=3),
+    Decoding(max_new_tokens=4, top_p=0.75),
+    Decoding(max_new_tokens=4, temperature=0.8, top_k=5, top_p=0.9),
+    Decoding(max_new_tokens=4, adaptive_temperature=0.7),
+]
+
+
+@cache
+def probabilities(prefix: Ids) -> Sequence[float]:
+    """A distribution of its own for every prefix, some tokens impossible."""
+    rng = np.random.default_rng([len(prefix), *prefix])
+    p = rng.dirichlet(np.full(VOCAB, 0.4))
+    p[p < 0.02] = 0
+    return tuple((p / p.sum()).tolist())
+
+
+def perturbed(table: Table, half: float, kind: int) -> Table:
+    """Every logit moved by at most `half`, by its prefix: to the ends where `kind` is even."""
+
+    @cache
+    def moved(prefix: Ids) -> Sequence[float]:
+        rng = np.random.default_rng([99, kind, len(prefix), *prefix])
+        by = rng.uniform(-1, 1, VOCAB) if kind % 2 else rng.choice([-1.0, 1.0], VOCAB)
+        p = np.asarray(table(prefix)) * np.exp(half * by)
+        return tuple((p / p.sum()).tolist())
+
+    return moved
+
+
+def table(of: Table = probabilities) -> TableModel:
+    return TableModel(of, vocab_size=VOCAB, eos_token_ids=[EOS])
+
+
+def next_law(p: Sequence[float], decoding: Decoding, greedy: bool = False) -> np.ndarray:
+    """Next-token probabilities from the definition in `Decoding`, in plain loops."""
+    if greedy or decoding.greedy:
+        return (np.arange(len(p)) == np.argmax(p)).astype(float)
+    weights = np.array([x ** (1 / decoding.temperature) for x in p])
+    order = sorted(range(len(p)), key=lambda i: (-weights[i], i))[: decoding.top_k or len(p)]
+    total, seen, kept = sum(weights[i] for i in order), 0.0, []
+    for i in order:
+        kept.append(i)
+        seen += weights[i]
+        if seen >= decoding.top_p * total - 1e-12:
+            break
+    weights = np.array([w if i in kept else 0.0 for i, w in enumerate(weights)])
+    return weights / weights.sum()
+
+
+def enumerate_law(
+    decoding: Decoding,
+    prompt: Ids,
+    of: Table = probabilities,
+    ended: Callable[[Ids], bool] = lambda path: False,
+) -> dict[Ids, float]:
+    """Every completion with its exact probability."""
+    law: dict[Ids, float] = {}
+
+    def visit(path: Ids, mass: float, confidence: float) -> None:
+        p = np.asarray(of(prompt + path))
+        confidence += p.max()
+        threshold = decoding.adaptive_temperature
+        greedy = threshold is not None and confidence / (len(path) + 1) > threshold
+        weights = next_law(p, decoding, greedy)
+        for token in np.flatnonzero(weights):
+            child = (*path, int(token))
+            if token == EOS or len(child) == decoding.max_new_tokens or ended(child):
+                law[child] = mass * weights[token]
+            else:
+                visit(child, mass * weights[token], confidence)
+
+    visit((), 1.0, 0.0)
+    return law
+
+
+def mass_of(law: dict[Ids, float], prefix: Ids) -> float:
+    """The mass of all completions that begin so."""
+    return sum(p for path, p in law.items() if path[: len(prefix)] == prefix)

@@ -1,0 +1,392 @@
+"""Explored trees against exact enumeration: masses, what is left, and draws from it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from sampling_tables import (
+    DECODINGS,
+    EOS,
+    ROOTS,
+    VOCAB,
+    Ids,
+    enumerate_law,
+    mass_of,
+    perturbed,
+    probabilities,
+    table,
+)
+from scipy import stats
+
+from residua.errors import InputError
+from residua.sampling import Explored, Explorer, Forest, Root, Settle, TableModel, philox
+from residua.sampling import search as search_module
+from residua.sampling.ending import Ending
+from residua.sampling.forest import Stem
+from residua.sampling.remainder import certain_mass, plant
+from residua.sampling.search import Open, Search, split_rows
+from residua.types import Decoding, Draws, Effort
+
+PLAIN = Decoding(max_new_tokens=4)
+LEAK = 3
+
+
+def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
+    """Nothing is known before a completion has ended: whether it has the token 3."""
+    return [(float(LEAK in ids),) * 2 if ended else (0.0, 1.0) for ids, ended in items]
+
+
+def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
+    """As `unsettled`, but the token settles the score where it occurs."""
+    return [(float(LEAK in ids), float(LEAK in ids or not ended)) for ids, ended in items]
+
+
+def explore(
+    mode: str,
+    forwards: int,
+    decoding: Decoding = PLAIN,
+    *,
+    settle: Settle = unsettled,
+    margin: float = 0.0,
+    seed: int = 0,
+    rows: int = 8,
+    model: TableModel | None = None,
+) -> list[Explored]:
+    model = model or table()
+    effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
+    explorer = Explorer(model, decoding, effort, settle, margin=margin, rows=rows)
+    found = list(explorer.explore(ROOTS))
+    assert model.held == 0
+    assert explorer.usage.forwards == sum(each.forwards for each in found)
+    assert [each.root for each in found] == list(range(len(ROOTS)))
+    return found
+
+
+@pytest.fixture
+def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lumps of weight: only two tokens of a prefix are children."""
+    monkeypatch.setattr(search_module, "_CHILDREN", 2)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize(("mode", "forwards"), [("exact", 12), ("exact", 500), ("hybrid", 40)])
+def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: int) -> None:
+    for each in explore(mode, forwards, decoding, settle=keyword):
+        law = enumerate_law(decoding, ROOTS[each.root].token_ids)
+        for node in each.nodes:
+            assert math.isclose(math.exp(node.logprob), mass_of(law, node.token_ids), abs_tol=1e-12)
+            assert node.floor == node.logprob
+            assert node.ended == (node.token_ids in law)
+            assert (node.finish_reason is not None) == node.ended
+            assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
+        paths = [node.token_ids for node in each.nodes]
+        inside = [a for a in paths for b in paths if a != b and a[: len(b)] == b]
+        assert not inside
+        assert len(set(paths)) == len(paths)
+        total = math.fsum(math.exp(node.floor) for node in each.nodes) + each.remainder
+        assert math.isclose(total, 1, abs_tol=1e-12)  # no token is so rare that a lump has it
+        assert (each.remainder > 0) == bool(each.leaves)
+        assert each.explored <= forwards
+
+
+@pytest.mark.usefixtures("few_children")
+def test_lumps_are_what_the_nodes_leave() -> None:
+    for each in explore("exact", 60):
+        model = table()
+        left = 0.0
+        opened = {node.token_ids[:d] for node in each.nodes for d in range(len(node.token_ids))}
+        for prefix in opened:
+            p = sorted(model.probabilities(ROOTS[each.root].token_ids + prefix))
+            law = enumerate_law(PLAIN, ROOTS[each.root].token_ids)
+            left += mass_of(law, prefix) * sum(p[:-2])
+        total = math.fsum(math.exp(node.logprob) for node in each.nodes)
+        assert math.isclose(total, 1 - left, abs_tol=1e-12)
+    for each in explore("hybrid", 60):
+        total = math.fsum(math.exp(node.logprob) for node in each.nodes) + each.remainder
+        assert math.isclose(total, 1, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("margin", [1e-4, 0.05])
+@pytest.mark.usefixtures("few_children")
+def test_floors_hold_whatever_the_logits_within_the_margin(
+    decoding: Decoding, margin: float
+) -> None:
+    exact = explore("exact", 60, decoding, margin=margin)
+    hybrid = explore("hybrid", 40, decoding, margin=margin)
+    for kind in range(4):
+        moved = perturbed(probabilities, margin / 2, kind)
+        for found in (exact, hybrid):
+            for each in found:
+                law = enumerate_law(decoding, ROOTS[each.root].token_ids, moved)
+                seen = 0.0
+                for node in each.nodes:
+                    mass = mass_of(law, node.token_ids)
+                    assert math.exp(node.floor) <= mass + 1e-12
+                    seen += mass
+                assert each.remainder <= 1 - seen + 1e-12
+    assert any(node.floor > -math.inf for each in exact for node in each.nodes)
+    assert any(each.remainder > 0 for each in hybrid)
+
+
+def grown(model: TableModel, root: Root, batches: int, decoding: Decoding = PLAIN) -> Search:
+    """A search of so many prefixes, one after the other."""
+    search = Search(0, Ending.of(model, decoding, None), unsettled, keeps_logits=True)
+    handle, logits = model.prefill(root.token_ids)
+    prompt = Open(Stem.prompt(), 0.0, 1.0)
+    search.expand([prompt], [handle], logits, split_rows(logits, [prompt.stem], decoding, 0.0))
+    for _ in range(batches):
+        for each in search.next_batch(1):
+            last = np.array([each.stem.path[-1]])
+            handles, logits = model.extend(np.array([each.stem.parent]), last, np.array([False]))
+            splits = split_rows(logits, [each.stem], decoding, 0.0)
+            search.expand([each], handles.tolist(), logits, splits)
+    return search
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("batches", [0, 6])
+@pytest.mark.usefixtures("few_children")
+def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, batches: int) -> None:
+    n = 20_000
+    for root in ROOTS[1:3]:
+        model = table()
+        search = grown(model, root, batches, decoding)
+        held, draws = model.held, Draws(sizes=(n,), seed=3)
+        starts = plant(search, root.query_id, decoding, draws, 0.0)
+        found = []
+        for rows in (1000, 3):
+            forest = Forest(model, decoding, draws, rows=rows)
+            (tree,) = forest.sample([Root(root.query_id, root.token_ids, starts)])
+            found.append(tree)
+            assert model.held == held
+        assert found[0] == found[1]
+        law = enumerate_law(decoding, root.token_ids)
+        rest = {k: p for k, p in law.items() if k not in search.closed}
+        remainder = sum(rest.values())
+        assert math.isclose(certain_mass(search), remainder, abs_tol=1e-12)
+        counts = Counter({leaf.token_ids: leaf.counts[0] for leaf in tree.leaves})
+        assert set(counts) <= set(rest)
+        assert sum(counts.values()) == n
+        for leaf in tree.leaves:
+            assert math.isclose(leaf.logprob, math.log(law[leaf.token_ids]), abs_tol=1e-9)
+        common = [k for k, p in rest.items() if p / remainder * n >= 5]
+        expected = np.array([rest[k] / remainder * n for k in common])
+        observed = np.array([counts[k] for k in common])
+        if n - expected.sum() > 1e-6:
+            expected = np.append(expected, n - expected.sum())
+            observed = np.append(observed, n - observed.sum())
+        if len(observed) > 1:
+            assert stats.chisquare(observed, expected).pvalue > 1e-3
+
+
+@pytest.mark.usefixtures("few_children")
+@pytest.mark.parametrize("mode", ["hybrid", "auto"])
+def test_masses_and_draws_together_are_unbiased(mode: str) -> None:
+    truth = [
+        sum(p for k, p in enumerate_law(PLAIN, root.token_ids).items() if LEAK in k)
+        for root in ROOTS
+    ]
+    runs = []
+    for seed in range(150):
+        row = []
+        for each in explore(mode, 24, seed=seed):
+            value = math.fsum(math.exp(node.logprob) * node.low for node in each.nodes)
+            n = sum(leaf.counts[0] for leaf in each.leaves)
+            hits = sum(leaf.counts[0] for leaf in each.leaves if LEAK in leaf.token_ids)
+            assert n, "this effort leaves a remainder to draw from"
+            row.append(value + each.remainder * hits / n)
+        runs.append(row)
+    mean, error = np.mean(runs, axis=0), np.std(runs, axis=0) / math.sqrt(len(runs))
+    assert (np.abs(mean - truth) < 4 * error + 1e-12).all()
+
+
+def test_an_exact_effort_is_never_exceeded() -> None:
+    for forwards in (1, 5, 30):
+        for each in explore("exact", forwards):
+            assert each.explored == each.forwards == forwards
+            assert each.leaves == ()
+
+
+def test_a_whole_tree_is_explored_and_then_no_more() -> None:
+    for each in explore("exact", 10_000):
+        law = enumerate_law(PLAIN, ROOTS[each.root].token_ids)
+        assert {node.token_ids for node in each.nodes} == set(law)
+        inner = {k[:d] for k in law for d in range(1, len(k))}
+        assert each.explored == len(inner)
+
+
+def test_exploration_is_best_first() -> None:
+    for each in explore("exact", 10, rows=1):
+        law = enumerate_law(PLAIN, ROOTS[each.root].token_ids)
+        opened = {n.token_ids[:d] for n in each.nodes for d in range(1, len(n.token_ids))}
+        least = min(mass_of(law, prefix) for prefix in opened)
+        assert all(math.exp(n.logprob) <= least + 1e-12 for n in each.nodes if not n.ended)
+
+
+def long(prefix: Ids) -> list[float]:
+    """Outputs of about eight tokens; half of the mass is spread at every step."""
+    rng = np.random.default_rng([7, *prefix])
+    p = 0.5 * rng.dirichlet(np.full(VOCAB, 0.5))
+    p[rng.integers(VOCAB - 1)] += 0.38
+    p[EOS] += 0.12
+    return list(p)
+
+
+def test_the_total_comes_out_near_the_effort() -> None:
+    decoding = Decoding(max_new_tokens=20)
+    for mode in ("hybrid", "auto"):
+        model = TableModel(long, vocab_size=VOCAB, eos_token_ids=[EOS])
+        spent = [each.forwards / 600 for each in explore(mode, 600, decoding, model=model)]
+        assert 0.75 < np.mean(spent) < 1.25
+        assert all(0.5 < each < 1.6 for each in spent)
+
+
+def test_a_hybrid_explores_a_quarter_at_least_and_leaves_the_rest_to_draws() -> None:
+    decoding = Decoding(max_new_tokens=20)
+    model = TableModel(long, vocab_size=VOCAB, eos_token_ids=[EOS])
+    for each in explore("hybrid", 400, decoding, model=model):
+        assert each.explored >= 100
+        assert sum(leaf.counts[0] for leaf in each.leaves) > 10
+        assert each.explored < each.forwards
+
+
+def test_auto_explores_little_where_the_law_is_diffuse_and_nothing_leaks() -> None:
+    def diffuse(prefix: Ids) -> list[float]:
+        return [0.16, 0.16, 0.16, 0, 0.16, 0.16, 0.2]
+
+    model = TableModel(diffuse, vocab_size=VOCAB, eos_token_ids=[EOS])
+    for each in explore("auto", 400, Decoding(max_new_tokens=20), model=model):
+        assert each.explored < 100
+        assert sum(leaf.counts[0] for leaf in each.leaves) > 30
+
+
+def test_an_effort_that_may_not_pay_for_one_draw_is_all_explored() -> None:
+    for each in explore("hybrid", 15, Decoding(max_new_tokens=16)):
+        assert each.leaves == ()
+        assert each.explored == each.forwards == 15
+
+
+def test_settled_prefixes_are_events_and_not_explored() -> None:
+    for each in explore("exact", 10_000, settle=keyword):
+        settled = [n for n in each.nodes if LEAK in n.token_ids]
+        assert settled
+        for node in settled:
+            assert node.token_ids.index(LEAK) == len(node.token_ids) - 1
+            assert node.low == node.high == 1
+        asked = explore("exact", 10_000)[each.root].explored
+        assert each.explored < asked
+
+
+def test_draws_avoid_what_is_settled() -> None:
+    for each in explore("hybrid", 40, settle=keyword):
+        events = {node.token_ids for node in each.nodes}
+        for leaf in each.leaves:
+            assert not events & {leaf.token_ids[: d + 1] for d in range(len(leaf.token_ids))}
+
+
+def test_stop_strings_end_outputs() -> None:
+    decoding = Decoding(max_new_tokens=4, stop=("12",))
+
+    def ended(ids: Ids) -> bool:
+        return "12" in "".join(map(str, ids))
+
+    model = table()
+    effort = Effort(mode="exact", forwards=10_000)
+    explorer = Explorer(model, decoding, effort, unsettled, margin=0.0, ended=ended)
+    reasons = set()
+    for each in explorer.explore(ROOTS):
+        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=ended)
+        assert {n.token_ids for n in each.nodes} == set(law)
+        for node in each.nodes:
+            assert math.isclose(math.exp(node.logprob), law[node.token_ids], abs_tol=1e-12)
+            assert (node.finish_reason == "stop_string") == ended(node.token_ids)
+            reasons.add(node.finish_reason)
+    assert reasons == {"stop", "stop_string", "length"}
+
+
+def test_what_is_found_of_a_root_depends_on_no_other() -> None:
+    effort = Effort(mode="hybrid", forwards=40, seed=1)
+    together = explore("hybrid", 40, seed=1)
+    for i, root in enumerate(ROOTS):
+        explorer = Explorer(table(), PLAIN, effort, unsettled, margin=0.0, rows=8)
+        (alone,) = explorer.explore([root])
+        assert alone.nodes == together[i].nodes
+        assert alone.leaves == together[i].leaves
+
+
+def test_the_same_seed_gives_the_same_draws_and_another_others() -> None:
+    assert explore("hybrid", 40, seed=4) == explore("hybrid", 40, seed=4)
+    assert explore("hybrid", 40, seed=4) != explore("hybrid", 40, seed=5)
+
+
+def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[str, int, bytes]] = []
+    original: Callable[..., np.ndarray] = philox.uniforms
+    names: dict[tuple[int, int], tuple[str, int]] = {}
+    key_of = philox.stream_key
+
+    def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int, int]:
+        key = key_of(seed, purpose, query_id, chunk)
+        names[key] = (purpose, chunk)
+        return key
+
+    def uniforms(key: tuple, prefix: tuple, counts: np.ndarray) -> np.ndarray:
+        for i in range(len(counts)):
+            words = (
+                int(np.broadcast_to(key[0], len(counts))[i]),
+                int(np.broadcast_to(key[1], len(counts))[i]),
+            )
+            used.append((*names[words], bytes(prefix[0][i]) + bytes(prefix[1][i])))
+        return original(key, prefix, counts)
+
+    monkeypatch.setattr(search_module, "_CHILDREN", 2)
+    monkeypatch.setattr(philox, "stream_key", stream_key)
+    monkeypatch.setattr(philox, "uniforms", uniforms)
+    explorer = Explorer(
+        table(), PLAIN, Effort(mode="hybrid", forwards=40), unsettled, margin=0.0, rows=8
+    )
+    (each,) = explorer.explore(ROOTS[:1])
+    assert each.leaves
+    assert len(set(used)) == len(used)
+    purposes = {purpose for purpose, *_ in used}
+    assert {"remainder", "remainder:lump", "remainder:pilot1"} <= purposes
+
+
+def test_broken_logits_fail_their_root_alone_and_name_the_prefix() -> None:
+    class Lenient(TableModel):
+        def probabilities(self, prefix: Ids) -> np.ndarray:
+            if prefix[:1] == (2,) and len(prefix) == 3:
+                return np.full(VOCAB, np.nan)
+            return np.asarray(probabilities(prefix))
+
+    for mode in ("exact", "hybrid"):
+        model = Lenient(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
+        effort = Effort(mode=mode, forwards=30)  # type: ignore[arg-type]
+        explorer = Explorer(model, PLAIN, effort, unsettled, margin=0.0, rows=8)
+        found = list(explorer.explore(ROOTS))
+        assert model.held == 0
+        assert found[2].broken_at is not None
+        assert len(found[2].broken_at) == 2
+        assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
+        want = explore(mode, 30)
+        assert [f for f in found if f.root != 2] == [f for f in want if f.root != 2]
+
+
+def test_greedy_is_one_event() -> None:
+    for mode in ("exact", "hybrid", "auto"):
+        for each in explore(mode, 100, Decoding(temperature=0, max_new_tokens=4)):
+            (node,) = each.nodes
+            assert (node.logprob, node.floor, node.ended) == (0.0, 0.0, True)
+
+
+def test_a_decoding_of_two_laws_is_refused() -> None:
+    decoding = Decoding(adaptive_temperature=0.9, adaptive_mode="two_pass")
+    with pytest.raises(InputError, match="two_pass"):
+        explore("exact", 5, decoding)
+    with pytest.raises(InputError, match="stop"):
+        explore("exact", 5, Decoding(stop=("x",)))

@@ -1,0 +1,108 @@
+"""Pools of draws with unequal laws, numbers and weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.errors import InputError
+from residua.stats import mean_bound
+from residua.stats.leakage import Leakage
+from residua.stats.portfolio import (
+    Portfolio,
+    anytime_bets,
+    mean_p_value,
+    mean_upper,
+    weighted_mean_upper,
+)
+
+PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
+# Two questions with 4 and 2 draws, one of the second missing.
+ROWS = Leakage.read([[0.0, 0.25, 0.5], [1.0, 0.0, 0.0]], [[1, 2, 1], [0, 1, 0]], [0, 1])
+
+
+def wealth(m: float, scale: tuple[float, float]) -> float:
+    """W(m) of ROWS as it is written, one draw at a time."""
+    draws = [(x, scale[0]) for x in (0.0, 0.25, 0.25, 0.5)] + [(x, scale[1]) for x in (0.0, 1.0)]
+    return sum(
+        w * math.prod(1 - b * c * (x - m) / (1 - m) for x, c in draws)
+        for b, w in zip(PLAIN.bets, PLAIN.weights, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "scale"),
+    [((1, 1), (0.5, 1.0)), ((4, 2), (1.0, 1.0)), ((3, 0.5), (1.0, 1 / 3)), ((0, 7), (0.0, 1.0))],
+)
+def test_the_weighted_bound_is_the_root_of_the_wealth(
+    weights: tuple[float, float], scale: tuple[float, float]
+) -> None:
+    upper = weighted_mean_upper(ROWS, np.array(weights), 0.6, PLAIN)
+    assert 0 < upper < 1
+    assert wealth(upper, scale) == pytest.approx(1 / 0.6)
+
+
+def test_equal_numbers_and_weights_are_the_plain_pool() -> None:
+    scores = np.random.default_rng(0).beta(1, 5, (5, 30))
+    plain = mean_upper(Leakage.read(scores.ravel()), 0.05, anytime_bets())[0]
+    pool = weighted_mean_upper(Leakage.read(scores), np.full(5, 3.0), 0.05, anytime_bets())
+    assert pool == pytest.approx(plain, abs=1e-12)
+
+
+def test_a_stake_that_is_lost_stays_lost() -> None:
+    """However long the draws after a full leak stay clean, a bet of everything is 0."""
+    everything = Portfolio(np.ones(1), np.ones(1))
+    rows = Leakage.read([0.0, 1.0], [10**6, 1])
+    assert mean_upper(rows, 0.5, everything)[0] == 1
+
+
+@pytest.mark.parametrize("weights", [[1, -1], [1, np.nan], [1, np.inf], [0, 0], [1, 1, 1], [1]])
+def test_weights_that_are_none_are_refused(weights: list[float]) -> None:
+    with pytest.raises(InputError, match="`weights` must"):
+        weighted_mean_upper(ROWS, np.array(weights), 0.1, PLAIN)
+
+
+def test_the_stakes_add_up() -> None:
+    portfolio = anytime_bets()
+    assert portfolio.weights.sum() == pytest.approx(1)
+    assert (portfolio.bets[0], portfolio.bets[15], portfolio.bets[16]) == (0.5**0.5, 2**-8, 1)
+    assert portfolio.weights[:2] == pytest.approx([0.375, 0.125])
+
+
+def test_the_p_value_says_what_the_any_time_bound_says() -> None:
+    scores = np.random.default_rng(4).beta(1, 9, (3, 60))
+    rows = Leakage.read(scores, missing=[0, 2, 20])
+    for alpha in (0.2, 0.01):
+        upper = mean_bound(scores, missing=[0, 2, 20], confidence=1 - alpha, method="any-time")
+        for row, limit in enumerate(upper.upper):
+            assert mean_p_value(rows, limit)[row] == pytest.approx(alpha, rel=1e-6)
+    assert mean_p_value(rows, 0.0).tolist() == [1, 1, 1]
+
+
+def test_p_values_are_rarely_small_at_the_limit() -> None:
+    scores = np.random.default_rng(5).choice([0.0, 0.3, 1.0], (2000, 40), p=[0.8, 0.1, 0.1])
+    p = mean_p_value(Leakage.read(scores), 0.13)
+    for alpha in (0.5, 0.1, 0.02):
+        assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 2000, alpha)
+    assert (p <= 0.5).sum() > 100
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_unequal_numbers_are_covered(weighted: bool) -> None:
+    """The unscaled pool bounds the mean weighted by n_i, and covers almost never."""
+    rng = np.random.default_rng(3)
+    n = np.repeat([400, 20], 5)
+    means = np.repeat([0.02, 0.6], 5)
+    weights = np.arange(1.0, 11) if weighted else np.ones(10)
+    truth = weights @ means / weights.sum()
+    missed = unscaled = 0
+    for _ in range(100):
+        leaks = rng.binomial(n, means)
+        rows = Leakage.read(np.tile([0.0, 1.0], (10, 1)), np.stack([n - leaks, leaks], axis=1))
+        missed += weighted_mean_upper(rows, weights, 0.1, anytime_bets()) < truth
+        unscaled += mean_upper(rows.pooled(), 0.1, anytime_bets())[0] < truth
+    assert missed <= binom.ppf(1 - 1e-4, 100, 0.1)
+    assert unscaled > 95

@@ -1,0 +1,212 @@
+"""Sampling that stops once a claim is decided."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.errors import InputError
+from residua.stats import (
+    Claim,
+    Looks,
+    mean_bound,
+    parse_claim,
+    proportion_bound,
+    stopped_mean_bound,
+    stopped_proportion_bound,
+)
+
+TWO_PERCENT = parse_claim("p<=0.02")
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("p<=0.02", Claim("p", 0.02)),
+        (" p <= .02 ", Claim("p", 0.02)),
+        ("p<0.02", Claim("p", 0.02)),
+        ("mean<=1e-1", Claim("mean", 0.1)),
+        ("mean < 0.5", Claim("mean", 0.5)),
+    ],
+)
+def test_claims(text: str, claim: Claim) -> None:
+    assert parse_claim(text) == claim
+    assert parse_claim(claim.text) == claim
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["p>=0.02", "p<=2%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
+)
+def test_words_that_are_no_claim_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="a claim reads"):
+        parse_claim(text)
+
+
+def test_limits_that_claim_nothing_are_refused() -> None:
+    for limit in ("0", "1", "1.5", "0.0"):
+        with pytest.raises(InputError, match="strictly between 0 and 1"):
+            parse_claim(f"p<={limit}")
+    with pytest.raises(InputError, match="'p' or 'mean'"):
+        Claim("median", 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+def test_both_halves_of_alpha_are_charged(side: str) -> None:
+    kwargs = {"side": side, "confidence": 0.9}
+    share = {"side": side, "confidence": 0.95}
+    stopped = stopped_proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], 100, **kwargs)
+    early = proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], method="any-time", **share)
+    fixed = proportion_bound([3, 3, 0, 100], [60, 100, 100, 100], **share)
+    upper = [early.upper[0], *np.minimum(early.upper, fixed.upper)[1:]]
+    lower = [early.lower[0], *np.maximum(early.lower, fixed.lower)[1:]]
+    assert stopped.upper.tolist() == pytest.approx(upper, abs=1e-12)
+    assert stopped.lower.tolist() == pytest.approx(lower, abs=1e-12)
+    assert (stopped.stopping, stopped.confidence) == ("stopped at a look, at most 100 draws", 0.9)
+    if side == "upper":
+        assert fixed.upper[1] < early.upper[1]
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+def test_a_mean_is_charged_likewise(side: str) -> None:
+    scores = np.random.default_rng(0).beta(1, 6, 80)
+    counts = np.stack([np.arange(80) < 50, np.ones(80)]).astype(int)
+    scores = np.stack([scores, scores])
+    share = {"side": side, "confidence": 0.95}
+    stopped = stopped_mean_bound(scores, counts, cap=80, side=side, confidence=0.9, seed=5)
+    early = mean_bound(scores, counts, method="any-time", **share)
+    fixed = mean_bound(scores, counts, seed=5, **share)
+    assert stopped.upper[0] == early.upper[0]
+    assert stopped.upper[1] == min(early.upper[1], fixed.upper[1])
+    assert stopped.lower[0] == pytest.approx(early.lower[0], abs=1e-12)
+    assert stopped.lower[1] == pytest.approx(max(early.lower[1], fixed.lower[1]), abs=1e-12)
+    assert (stopped.seed, stopped.stopping) == (5, "stopped at a look, at most 80 draws")
+
+
+def test_missing_draws_count_against_the_claim_at_the_cap_too() -> None:
+    gone = stopped_proportion_bound(2, 50, 50, missing=3, side="both")
+    assert gone.upper == stopped_proportion_bound(5, 50, 50, side="both").upper
+    assert gone.lower == stopped_proportion_bound(2, 50, 50, side="both").lower
+    assert (gone.n, gone.missing, gone.value) == (50, 3, pytest.approx(2 / 47))
+
+
+@pytest.mark.parametrize("cap", [9, 0, 2.5])
+def test_more_draws_than_the_cap_are_refused(cap: float) -> None:
+    for call in (
+        lambda: stopped_proportion_bound(0, 10, cap),
+        lambda: stopped_mean_bound([0.1] * 10, cap=cap),
+        lambda: Looks(TWO_PERCENT, cap).next_look([0], [10]),
+    ):
+        with pytest.raises(InputError, match="cap"):
+            call()
+
+
+def run(looks: Looks, draws: np.ndarray) -> tuple[str, list[int]]:
+    """The verdict on one question whose draws these are, and the looks it took."""
+    seen = [looks.first]
+    while True:
+        scores = draws[: seen[-1]]
+        verdict = str(looks.decide(scores)[0])
+        if verdict != "open" or seen[-1] == looks.cap:
+            return verdict, seen
+        seen.append(int(looks.next_look(scores)[0]))
+
+
+def test_a_clean_question_is_decided_after_314_draws() -> None:
+    looks = Looks(TWO_PERCENT, 1024)
+    assert run(looks, np.zeros(1024)) == ("holds", [8, 16, 32, 64, 128, 256, 314])
+    assert looks.decide([0], [313]) == ["open"]
+    assert run(Looks(TWO_PERCENT, 300), np.zeros(300)) == ("holds", [8, 16, 32, 64, 128, 256, 300])
+
+
+def test_a_leaking_question_is_refuted_at_once() -> None:
+    assert run(Looks(TWO_PERCENT, 1024), np.tile([0.0, 1.0], 512)) == ("refuted", [8])
+    assert run(Looks(parse_claim("mean<=0.1"), 64), np.full(64, 0.6)) == ("refuted", [8])
+
+
+def test_a_mean_is_looked_at_by_the_same_rules() -> None:
+    looks = Looks(parse_claim("mean<=0.1"), 1024)
+    verdict, seen = run(looks, np.zeros(1024))
+    assert (verdict, seen[:3]) == ("holds", [8, 16, 32])
+    assert looks.decide([0], [seen[-1] - 1]) == ["open"]
+    near = np.tile([0.0, 0.2], 100)
+    assert run(Looks(parse_claim("mean<=0.1"), 200), near)[0] == "open"
+
+
+def test_a_decision_compares_the_bounds_with_the_limit() -> None:
+    for claim in (TWO_PERCENT, Claim("mean", 0.02)):
+        looks = Looks(claim, 400, confidence=0.9)
+        scores, counts = np.tile([0.0, 1.0], (4, 1)), [[400, 0], [399, 1], [300, 30], [392, 8]]
+        verdicts = looks.decide(scores, counts, missing=[0, 0, 9, 0])
+        assert verdicts.tolist() == ["holds", "holds", "refuted", "open"]
+        for i, side in [(0, "upper"), (1, "upper"), (2, "lower")]:
+            end = getattr(looks.bound(scores, counts, side=side, missing=[0, 0, 9, 0]), side)[i]
+            assert (end <= 0.02) == (side == "upper")
+    assert looks.bound([0.0, 1.0], [9, 1]).upper == pytest.approx(
+        stopped_mean_bound([0.0, 1.0], [9, 1], cap=400, confidence=0.9).upper
+    )
+
+
+def test_the_next_look_is_the_first_that_can_decide() -> None:
+    for claim in (TWO_PERCENT, Claim("mean", 0.02)):
+        looks = Looks(claim, 10**5)
+        n = int(looks.next_look([0.0, 1.0], [400, 1])[0])
+        assert 401 < n < 802
+        assert looks.decide([0.0, 1.0], [n - 1, 1]) == ["holds"]
+        assert looks.decide([0.0, 1.0], [n - 2, 1]) == ["open"]
+        # A missing draw delays as a leak does; more leaks than the limit: twice as many draws.
+        assert looks.next_look([0.0], [400], missing=1) == n
+        assert looks.next_look([0.0, 1.0], [90, 10]) == 200
+        assert looks.next_look([0.0], [4000]) == 8000  # decided already
+        batch = looks.next_look([[0.0, 1.0]] * 3, [[400, 1], [90, 10], [8, 0]])
+        assert batch.tolist() == [n, 200, 16]
+        assert Looks(claim, 20).next_look([0.0], [16]) == 20
+
+
+def test_p_is_for_binary_scores() -> None:
+    with pytest.raises(InputError, match=r"got 0\.3"):
+        Looks(TWO_PERCENT, 100).decide([0.0, 0.3, 1.0])
+
+
+def test_looks_wants_a_cap_and_a_confidence() -> None:
+    for wrong in ({"cap": 0}, {"cap": 9, "confidence": 1.0}):
+        with pytest.raises(InputError):
+            Looks(TWO_PERCENT, **wrong)
+
+
+def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
+    """How often, at the looks that the rule makes, the decision goes against the truth."""
+    rng = np.random.default_rng(6)
+    wrong = "refuted" if p <= looks.claim.limit else "holds"
+    hits, n = np.zeros(trials, int), np.zeros(trials, int)
+    count, goal = 0, np.full(trials, looks.first)
+    while hits.size:
+        hits, n = hits + rng.binomial(goal - n, p), goal
+        tally = np.tile([0.0, 1.0], (len(n), 1)), np.stack([n - hits, hits], axis=1)
+        verdicts = looks.decide(*tally)
+        count += int((verdicts == wrong).sum())
+        going = (verdicts == "open") & (n < looks.cap)
+        goal = looks.next_look(*tally)[going]
+        hits, n = hits[going], n[going]
+    return count
+
+
+@pytest.mark.parametrize("p", [0.1, 0.1001])
+def test_decisions_are_wrong_at_most_at_alpha(p: float) -> None:
+    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
+    assert wrong_decisions(looks, p, 1000) <= binom.ppf(1 - 1e-4, 1000, 0.1)
+
+
+def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        Looks,
+        "bound",
+        lambda self, scores, counts, side, missing: proportion_bound(
+            counts[:, 1], counts.sum(axis=1), confidence=self.confidence, side=side
+        ),
+    )
+    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
+    assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)

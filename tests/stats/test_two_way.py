@@ -1,0 +1,103 @@
+"""Effects of a grid's two knobs: intervals that no grid inside the cells' intervals leaves."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from residua.errors import InputError
+from residua.stats import TwoWay, two_way
+
+PARTS = ("rows", "columns", "interaction")
+
+
+def effects(cells: np.ndarray) -> dict[str, float]:
+    """The three root mean squares by their definition."""
+    mean = cells.mean()
+    rows = cells.mean(axis=1, keepdims=True) - mean
+    columns = cells.mean(axis=0, keepdims=True) - mean
+    parts = zip(PARTS, (rows, columns, cells - mean - rows - columns), strict=True)
+    return {name: float(np.sqrt((part**2).mean())) for name, part in parts}
+
+
+def made(low: np.ndarray, high: np.ndarray) -> TwoWay:
+    return two_way(low, high, (low + high) / 2, "temperature", "top-p", 0.99)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 4), (5, 2), (1, 4), (6, 1), (1, 1)])
+def test_no_grid_inside_the_cells_escapes(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(shape)
+    for width in (0.02, 0.5):
+        low = rng.uniform(0, 0.5, shape)
+        high = low + rng.uniform(0, width, shape)
+        grid = made(low, high)
+        corners = rng.integers(0, 2, (200, *shape))
+        for share in (*corners, *rng.random((200, *shape))):
+            for name, value in effects(low + share * (high - low)).items():
+                part = getattr(grid, name)
+                assert part.lower - 1e-12 <= value <= part.upper + 1e-12
+        for name, value in effects((low + high) / 2).items():
+            assert getattr(grid, name).value == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_settings_each_have_sharp_effects(seed: int) -> None:
+    """There a root mean square is one linear effect's size, so corners attain both ends."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(0, 0.8, (2, 2))
+    high = low + rng.uniform(0, 0.2, (2, 2))
+    grid = made(low, high)
+    signs = {
+        "rows": np.array([[1, 1], [-1, -1]]) / 4,
+        "columns": np.array([[1, -1], [1, -1]]) / 4,
+        "interaction": np.array([[1, -1], [-1, 1]]) / 4,
+    }
+    for name, weights in signs.items():
+        at = [
+            (weights * np.where(np.reshape(c, (2, 2)), high, low)).sum()
+            for c in product((0, 1), repeat=4)
+        ]
+        part = getattr(grid, name)
+        assert part.upper == pytest.approx(max(map(abs, at)), abs=1e-12)
+        least = 0.0 if min(at) <= 0 <= max(at) else min(map(abs, at))
+        assert part.lower == pytest.approx(least, abs=1e-12)
+
+
+@pytest.mark.parametrize("settings", [3, 5, 7])
+def test_a_knob_with_one_setting_has_no_effect(settings: int) -> None:
+    low = np.linspace(0, 0.5, settings)[None]
+    grid = made(low, low + 0.3)
+    for none in (grid.rows, grid.interaction):
+        assert (none.lower, none.value, none.upper) == (0, 0, 0)
+    assert grid.columns.upper > 0
+    turned = made(low.T, low.T + 0.3)
+    for none in (turned.columns, turned.interaction):
+        assert (none.lower, none.value, none.upper) == (0, 0, 0)
+    assert turned.rows.upper == pytest.approx(grid.columns.upper)
+
+
+def test_the_larger_effect_is_named_when_the_intervals_separate() -> None:
+    steep = np.array([[0.0, 0.05], [0.5, 0.55]])
+    assert made(steep, steep + 0.01).larger == "temperature"
+    assert made(steep.T, steep.T + 0.01).larger == "top-p"
+    assert made(steep, steep + 0.4).larger is None
+    alike = np.array([[0.0, 0.5], [0.5, 1.0]])
+    assert made(alike, alike).larger is None
+    grid = made(steep, steep + 0.01)
+    assert grid.rows.estimand == "effect of temperature, root mean square"
+    assert (grid.columns.confidence, grid.columns.side) == (0.99, "both")
+
+
+def test_impossible_grids_are_refused() -> None:
+    cells = np.full((2, 3), 0.5)
+    with pytest.raises(InputError, match="one shape"):
+        two_way(cells, cells.T, cells, "a", "b", 0.99)
+    with pytest.raises(InputError, match="one shape"):
+        two_way([0.1], [0.2], [0.1], "a", "b", 0.99)
+    with pytest.raises(InputError, match="row 1, column 2"):
+        two_way(np.where(np.arange(6).reshape(2, 3) == 5, 0.7, cells), cells, cells, "a", "b", 0.99)
+    with pytest.raises(InputError, match="confidence"):
+        two_way(cells, cells, cells, "a", "b", 1.5)
+    assert two_way(cells, cells, cells, "a", "b", 1).rows.confidence == 1
