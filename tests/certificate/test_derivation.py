@@ -18,11 +18,20 @@ from residua.certificate.decision import bounded, verdict
 from residua.certificate.forecast import MOST_DRAWS, forecast
 from residua.certificate.words import downward, upward
 from residua.errors import IncompleteError, InputError
-from residua.evaluation.tail import FixedTail
-from residua.store import Run
+from residua.evaluation.fixed import Fixed
+from residua.evaluation.tail import Tail
+from residua.store import ArmScores, Run
 from residua.types import Decoding
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
+
+
+def tail(leaks: list[int], n: int, missing: int = 0) -> Tail:
+    """So many leaks of each question in n draws."""
+    tallies = {
+        str(i): {1.0: leak, 0.0: n - leak - missing, None: missing} for i, leak in enumerate(leaks)
+    }
+    return Tail(Fixed(ArmScores.tallied(tallies, {}), True))
 
 
 def leaks(run: Run) -> list[int]:
@@ -176,14 +185,13 @@ def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
 @pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
     claim = Claim(max_leak=limit, scorer="keyword", every_question=every)
-    seen = FixedTail(np.array([0, 3, 4]), np.full(3, 100), np.zeros(3, int))
+    seen = tail([0, 3, 4], 100)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is not None
 
     def decided(n: int) -> bool:
-        leaks = np.rint(np.array([0, 0.03, 0.04]) * n).astype(int)
-        tail = FixedTail(leaks, np.full(3, n), np.zeros(3, int))
-        return verdict(bounded(tail, claim), claim) != "inconclusive"
+        then = tail([round(rate * n) for rate in (0, 0.03, 0.04)], n)
+        return verdict(bounded(then, claim), claim) != "inconclusive"
 
     assert decided(found.draws)
     assert not decided(int(found.draws * 0.95))
@@ -193,7 +201,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
 
 def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
     claim = Claim(max_leak=0.01, scorer="keyword", every_question=True)
-    seen = FixedTail(np.zeros(2, int), np.full(2, 8), np.zeros(2, int))
+    seen = tail([0, 0], 8)
     draws = forecast(seen.each(confidence=0.99, side="both"), claim).draws
     needed = math.ceil(math.log(0.005) / math.log(0.99))
     assert draws is not None
@@ -202,7 +210,7 @@ def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
 
 def test_a_rate_at_the_limit_is_never_decided() -> None:
     claim = Claim(max_leak=0.02, scorer="keyword")
-    seen = FixedTail(np.array([1, 3]), np.array([100, 100]), np.zeros(2, int))
+    seen = tail([1, 3], 100)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is None
     assert f"{MOST_DRAWS:,}" in found.text
@@ -211,7 +219,7 @@ def test_a_rate_at_the_limit_is_never_decided() -> None:
 
 def test_missing_draws_can_hide_any_decision() -> None:
     claim = Claim(max_leak=0.02, scorer="keyword")
-    seen = FixedTail(np.array([1, 1]), np.array([100, 100]), np.array([5, 5]))
+    seen = tail([1, 1], 100, missing=5)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is None
     assert "without a score" in found.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+import explored
 import residua
-from leaky import N, leaky_run, rewrite
+from leaky import LEAKS, SECRET, N, leaky_run, rewrite
 from residua.certificate import FILE, Verification, verify
 from residua.certificate import evidence as evidence_of
 from residua.certificate.certificate import digest
@@ -150,6 +152,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
         (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
+        (lambda v: v["questions"].pop(), "estimates", "questions[2]"),
         (lambda v: v["files"].popitem(), "files", "keyword"),
         (lambda v: v.update(approved_by="me"), "extra", "approved_by"),
         (lambda v: v.pop("estimate"), "estimates", "estimate"),
@@ -299,6 +302,7 @@ class Scripted:
     """An engine that forces texts as it is told: the stored values, but for some changes."""
 
     margin = 1e-6
+    refuses = ""
 
     def __init__(self, run: Run, **changes: Any) -> None:
         self.run, self.changes = run, changes
@@ -306,6 +310,8 @@ class Scripted:
 
     def force(self, texts: list[tuple[Any, str]], decoding: Decoding) -> list[Any]:
         assert decoding == self.run.arms["target"].decoding
+        if self.refuses:
+            raise InputError(self.refuses)
         return [replace(known(query.id, text), **self.changes) for query, text in texts]
 
     def generate(self) -> None:
@@ -318,8 +324,10 @@ def known(query_id: str, text: str) -> Any:
     """The completion that a model of this table gives."""
     from residua.types import Completion
 
+    leak = LEAKS[query_id]
+    chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
-    return Completion(text=text, token_ids=ids, count=0, logprob=-float(len(query_id + text)))
+    return Completion(text=text, token_ids=ids, count=0, logprob=math.log(chance))
 
 
 @pytest.fixture
@@ -345,7 +353,7 @@ def with_model(path: Path, engine: Any) -> dict[str, Any]:
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
     checks = with_model(forced, Scripted(load(forced)))
     assert (checks["model"].status, checks["log-probabilities"].status) == ("ok", "ok")
-    assert checks["log-probabilities"].says.startswith("8 completions have")
+    assert checks["log-probabilities"].says.startswith("8 outputs have")
     tolerated = with_model(forced, Scripted(load(forced), logprob_floor=-1e9))
     assert tolerated["log-probabilities"].status == "ok"
 
@@ -379,8 +387,9 @@ def test_what_a_model_cannot_be_asked(forced: Path) -> None:
     otherwise = with_model(forced, Scripted(run, token_ids=(1,)))["log-probabilities"]
     assert (otherwise.status, "8 are spelt otherwise" in otherwise.says) == ("note", True)
     half = Scripted(run)
-    half.margin = float("inf")
-    assert "half precision" in with_model(forced, half)["log-probabilities"].says
+    half.refuses = "half precision"
+    refused = with_model(forced, half)["log-probabilities"]
+    assert (refused.status, refused.says) == ("note", "not checked: half precision")
     plain = type("Plain", (), {"fingerprint": half.fingerprint})()
     assert "Plain gives no probabilities" in with_model(forced, plain)["log-probabilities"].says
 
@@ -395,3 +404,53 @@ def test_another_model_or_other_versions(forced: Path) -> None:
     assert ("weights", "canned", "other") in [
         (d.where, d.certificate, d.found) for d in check.differences
     ]
+
+
+class Knows(Scripted):
+    """An engine that gives each ended event of an explored run its mass, but for one."""
+
+    def __init__(self, run: Run, mass: float) -> None:
+        super().__init__(run)
+        self.mass = mass
+
+    def force(self, texts: list[tuple[Any, str]], decoding: Decoding) -> list[Any]:
+        from residua.types import Completion
+
+        ids, mass = {"No": (3, 0)}, {"No": self.mass}
+        return [
+            Completion(
+                text=text,
+                token_ids=ids.get(text, (1, 2, 0)),
+                count=0,
+                logprob=math.log(mass.get(text) or explored.LEAKS[query.id]),
+            )
+            for query, text in texts
+        ]
+
+
+def test_an_explored_run(tmp_path: Path) -> None:
+    run = explored.explored_run(tmp_path / "run")
+    made = residua.certify(run, max_leak=0.5, every_question=True)
+    assert {name.split("/")[2] for name in made.files if "/" in name} == {
+        "completions",
+        "masses",
+        "scores",
+    }
+    assert checked(run.path).verified
+    assert with_model(run.path, Knows(run, 0.5))["log-probabilities"].status == "ok"
+    assert with_model(run.path, Knows(run, 0.6))["log-probabilities"].status == "ok"
+    check = with_model(run.path, Knows(run, 0.4))["log-probabilities"]
+    assert [math.exp(d.certificate) for d in check.differences] == pytest.approx([0.5] * 3)
+    (ranges,) = (run.path / "arms" / "target" / "scores").glob("*.ranges.parquet")
+    rewrite(ranges, lambda rows: rows[2].update(low=0.0))
+    assert {"files", "scores", "estimates"} <= failed(checked(run.path)).keys()
+
+
+def test_an_edited_mass(tmp_path: Path) -> None:
+    run = explored.explored_run(tmp_path / "run")
+    residua.certify(run, max_leak=0.5)
+    (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
+    rewrite(masses, lambda rows: rows[0].update(mass=0.1))
+    named = failed(checked(run.path))
+    assert {"files", "scores", "estimates"} <= named.keys()
+    assert "masses/part-00000.parquet" in named["files"]

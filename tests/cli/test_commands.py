@@ -12,6 +12,7 @@ import pytest
 from commands import SMALL, Result, done, residua
 
 from residua.cli import console
+from residua.evaluation.quantities import ALL_K
 from residua.store import Arm, Run
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
@@ -133,7 +134,9 @@ def test_control_model_and_control_run_give_an_excess(
     beside = ("--out", tmp_path / "run", "--control", tmp_path / "control")
     one = done("evaluate", model, *how, *beside, "--json")
     for result in (both, one):
-        assert len(estimates(result, arm="target", estimand="excess leak probability")) == 2
+        excess = estimates(result, arm="target", estimand="excess leak probability")
+        assert [r["query_id"] for r in excess[-1:]] == [None]  # and of the mean
+        assert len(excess) == 3
         assert len(estimates(result, arm="control-greedy", estimand="greedy score")) == 4
     assert estimates(both, arm="target") == estimates(both, arm="target")
     run, theirs = Run.open(tmp_path / "run"), Run.open(tmp_path / "control")
@@ -160,7 +163,7 @@ def test_a_greedy_cell_is_exact_and_has_no_excess(
     how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL, "--control", control)
     result = done("evaluate", model, *how, "--temperature", "0,1", "--json")
     greedy = estimates(result, arm="target greedy")
-    assert {r["estimand"] for r in greedy} == {"greedy score"}
+    assert {r["estimand"] for r in greedy if r["query_id"]} == {"greedy score"}
     assert all(r["lower"] == r["value"] == r["upper"] for r in greedy)
     assert estimates(result, arm="target T=1", estimand="excess leak probability")
 
@@ -178,7 +181,8 @@ def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path)
     rows = done("evaluate", model, *how, "--json").json["estimates"]
     widths = [r["upper"] - r["lower"] for r in rows if r["estimand"] == "leak probability"]
     assert min(widths) > 0.9  # one draw says next to nothing
-    assert not any(math.isnan(r[k]) for r in rows for k in ("value", "lower", "upper"))
+    assert not any(math.isnan(r[k]) for r in rows for k in ("lower", "upper"))
+    assert {r["parameter"] for r in rows if r["value"] is None} == set(ALL_K[1:])
 
 
 def test_like_repeats_what_is_not_said(

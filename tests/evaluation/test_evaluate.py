@@ -12,6 +12,7 @@ from canned import CannedEngine
 from residua.benchmarks import Benchmark
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import evaluate, probe, sample, summary
+from residua.evaluation.quantities import ALL_K
 from residua.store import Run
 from residua.types import Decoding, Prompt
 
@@ -65,15 +66,20 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
     target = rows(run, arm="target")
     binary = {r["estimand"] for r in target if r["scorer"] == "keyword" and r["query_id"]}
     ranged = {r["estimand"] for r in target if r["scorer"] == "rouge-l-recall" and r["query_id"]}
-    both = {"standard deviation", "mean + 2 standard deviations", "leak@k"}
+    both = {"standard deviation", "mean + 2 standard deviations", "leak@k", "worst of k"}
     assert binary == {"leak probability", *both}
     assert ranged == {"mean leakage", "Pr[X > x]", *both}
-    k = [r["parameter"] for r in target if r["estimand"] == "leak@k" and r["query_id"] == "p0"]
-    assert k == [1, 2, 4, 8, 16, 32, 64] * 2  # never beyond n
+    first = [r for r in target if r["scorer"] == "keyword" and r["query_id"] == "p0"]
+    k = {r["parameter"]: r["value"] for r in first if r["estimand"] == "leak@k"}
+    assert tuple(k) == ALL_K
+    assert [size for size in k if k[size] is not None] == [1, 2, 4, 8, 16, 32, 64]  # never beyond n
+    naive = {r["parameter"]: r["value"] for r in first if r["estimand"] == "worst of k"}
+    assert list(naive) == [1, 2, 4, 8, 16, 32, 64]
+    assert naive[1] == pytest.approx(k[1])
     for r in target:
         # an unbiased estimate of leak@k at k near n may leave the interval: it is 1 at k = n
-        assert r["lower"] <= r["value"] <= r["upper"] or r["estimand"] == "leak@k"
-        assert r["confidence"] == 0.99
+        assert r["estimand"].startswith("leak@") or r["lower"] <= r["value"] <= r["upper"]
+        assert r["confidence"] == (1.0 if r["estimand"] == "worst of k" else 0.99)
         assert r["method"]
 
 
@@ -87,9 +93,14 @@ def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path
 
 def test_statements_about_all_questions(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r")
-    (mean,) = [
-        r for r in rows(run, arm="target", scorer="keyword", query_id=None) if "mean" in r["target"]
-    ]
+    about = rows(run, arm="target", scorer="keyword", query_id=None)
+    (mean,) = [r for r in about if "mean" in r["target"] and r["parameter"] is None]
+    (over_k,) = [r for r in about if r["estimand"] == "leak@32"]
+    known = np.array(list(LEAKS.values()))
+    assert over_k["lower"] <= np.mean(1 - (1 - known) ** 32) <= over_k["upper"]
+    leaking = {r["parameter"]: r for r in about if "above x" in r["estimand"]}
+    assert all(r["lower"] <= (known > x).sum() <= r["upper"] for x, r in leaking.items())
+    assert leaking[0.5]["upper"] < 4
     (worst,) = [
         r
         for r in rows(run, arm="target", scorer="keyword", query_id=None)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from leaky import SECRET, benchmark, engine, leaky_run
+from explored import explored_run
+from leaky import SECRET, benchmark, engine, leaky_run, rewrite
 from residua import stats
 from residua.errors import IncompleteError, InputError
-from residua.evaluation import evaluate, scorers_for
+from residua.evaluation import evaluate, score_run, scorers_for
 from residua.evaluation.score import slug
-from residua.evaluation.tail import FixedTail, StoppedTail, tail_of
+from residua.evaluation.tail import tail_of
 from residua.scorers import make_scorer
 from residua.store import DamagedError, Run, load
 
@@ -66,14 +67,22 @@ def test_a_tail_is_what_scores_more_than_x(run: Run, x: float, texts: int) -> No
     assert each.estimand == ("leak probability" if x == 0 else f"Pr[h > {x:g}]")
 
 
-def test_missing_draws_count_against_the_claim() -> None:
-    tail = FixedTail(np.array([1, 2]), np.array([64, 64]), np.array([3, 0]))
-    each = tail.each(confidence=0.99, side="both")
-    want = stats.proportion_bound([1, 2], 64, side="both", missing=[3, 0])
+def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
+    def forget(rows: list[dict[str, Any]]) -> None:
+        row = next(row for row in rows if row["query_id"] == "q1" and row["score"] == 0)
+        row["score"] = None
+
+    (file,) = (run.path / "arms" / "target" / "scores").glob("keyword*")
+    rewrite(file, forget)
+    tail = tail_of(run, "target", make_scorer("keyword"), 0.0)
+    scores = run.arms["target"].scores(slug(make_scorer("keyword")))
+    assert scores.missing[1] > 0
+    how = {"confidence": 0.99, "side": "both"}
+    each, mean = tail.each(**how), tail.mean(**how)
+    want = stats.proportion_bound(scores.hits, 256, missing=scores.missing, **how)
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-    mean = tail.mean(confidence=0.99, side="both")
-    whole = stats.proportion_over_questions([1, 2], 64, side="both", missing=[3, 0])
-    assert (mean.lower, mean.upper, mean.missing) == (whole.lower, whole.upper, 3)
+    whole = stats.proportion_over_questions(scores.hits, 256, missing=scores.missing, **how)
+    assert (mean.lower, mean.upper, mean.missing) == (whole.lower, whole.upper, whole.missing)
 
 
 def test_what_has_no_tail(run: Run) -> None:
@@ -96,6 +105,14 @@ def test_part_of_an_arm_has_no_tail(run: Run) -> None:
         tail_of(run, "target", make_scorer("keyword"), 0.0)
 
 
+def test_a_question_without_draws_leaves_no_tail(run: Run) -> None:
+    (part,) = (run.path / "arms" / "target" / "completions").iterdir()
+    rewrite(part, lambda rows: rows.__setitem__(slice(None), [rows[0]]))
+    score_run(run, scorers_for(["keyword"], run.prompts))
+    with pytest.raises(IncompleteError, match="draws of 1 of its 3 questions"):
+        tail_of(run, "target", make_scorer("keyword"), 0.0)
+
+
 def test_a_failed_question_leaves_no_tail(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(IncompleteError):
@@ -105,26 +122,43 @@ def test_a_failed_question_leaves_no_tail(tmp_path: Path) -> None:
         tail_of(load(out), "target", keyword, 0.0)
 
 
-def test_a_tail_that_stopped_early_has_any_time_bounds() -> None:
-    tail = StoppedTail(np.array([0, 2]), np.array([64, 256]), np.array([1, 0]), cap=256)
-    for side in ("upper", "lower", "both"):
-        each = tail.each(confidence=0.99, side=side)
-        want = stats.stopped_proportion_bound([0, 2], [64, 256], 256, side=side, missing=[1, 0])
-        np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-        mean = tail.mean(confidence=0.99, side=side)
-        bound = partial(stats.stopped_proportion_bound, [0, 2], [64, 256], 256, missing=[1, 0])
-        whole = stats.mean_over_stopped_questions(bound, 2, each_confidence=0.999, side=side)
-        assert (mean.lower, mean.upper) == (whole.lower, whole.upper)
-    assert tail.questions == 2
-
-
-def test_an_arm_that_stopped_early_gets_such_a_tail(tmp_path: Path) -> None:
-    run = leaky_run(tmp_path / "run", until="p<=0.1")
+@pytest.mark.parametrize("x", [0.0, 0.5])
+def test_an_arm_that_stopped_early_has_any_time_bounds(x: float, tmp_path: Path) -> None:
+    scorer = "rouge-l-recall" if x else "keyword"
+    run = leaky_run(tmp_path / "run", until="p<=0.1", scorers=["keyword", scorer])
     scores = run.arms["target"].scores(slug(make_scorer("keyword")))
     assert len(set(scores.n)) > 1
-    tail = tail_of(run, "target", make_scorer("keyword"), 0.0)
-    want = StoppedTail(scores.hits, scores.n, scores.missing, cap=256)
-    assert (type(tail), repr(tail)) == (StoppedTail, repr(want))
+    tail = tail_of(run, "target", make_scorer(scorer), x)
+    each = tail.each(confidence=0.99, side="both")
+    want = stats.stopped_proportion_bound(scores.hits, scores.n, 256, side="both")
+    np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
+    assert each.estimand == (f"Pr[h > {x:g}]" if x else "leak probability")
     (run.path / "arms" / "target" / "looks.json").unlink()
     with pytest.raises(IncompleteError, match="not decided"):
-        tail_of(load(run.path), "target", make_scorer("keyword"), 0.0)
+        tail_of(load(run.path), "target", make_scorer(scorer), x)
+
+
+def test_an_explored_arm_has_its_masses_and_draws(tmp_path: Path) -> None:
+    run = explored_run(tmp_path / "run")
+    tail = tail_of(run, "target", make_scorer("contains"), 0.0)
+    each = tail.each(confidence=0.99, side="both")
+    inside = stats.proportion_bound(20, 100, side="both")
+    assert each.lower[0] == pytest.approx(0.33 + 0.07 * inside.lower)
+    assert each.upper[0] == pytest.approx(0.33 + 0.07 * inside.upper + 0.05)
+    assert (each.lower[2], each.upper[2]) == (0.0, pytest.approx(0.45))
+    (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
+    pq.write_table(pq.read_table(masses).slice(1), masses)
+    with pytest.raises(DamagedError, match="was changed after it was written"):
+        tail_of(run, "target", make_scorer("contains"), 0.0)
+
+
+def test_copies_for_draws_have_no_tail(run: Run) -> None:
+    def copy(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            row["logprob"] = -20.0
+
+    (part,) = (run.path / "arms" / "target" / "completions").iterdir()
+    rewrite(part, copy)
+    score_run(run, scorers_for(["keyword"], run.prompts))
+    with pytest.raises(InputError, match="'q0' in arm 'target'"):
+        tail_of(run, "target", make_scorer("keyword"), 0.0)

@@ -26,7 +26,7 @@ from residua.evaluation import (
     summary,
     until_for,
 )
-from residua.evaluation.bound import STANDARD_K
+from residua.evaluation.quantities import ALL_K
 from residua.report import write_report
 from residua.store import Arm, Run, files, tables
 from residua.types import Decoding, Draws, Failure, Prompt, Query, Sample
@@ -123,7 +123,7 @@ def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
             for end in ("value", "lower", "upper"):
                 assert r[end] == pytest.approx(1 - (1 - leak[end]) ** r["parameter"])
         k = [r["parameter"] for r in rows(finished, estimand="leak@k", query_id=q)]
-        assert k == list(STANDARD_K)
+        assert k == list(ALL_K)
     assert {r["stopping"] for r in rows(finished, arm="greedy")} == {"fixed n"}
 
 
@@ -183,9 +183,10 @@ def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None
 
 def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
     how = {**HOW, "until": "mean<=0.3", "scorers": ["rouge-l-recall", "contains"]}
-    run = evaluate(engine(dict.fromkeys(LEAKS, 0.9)), benchmark(), out=tmp_path / "r", **how)
+    leaky = engine(dict.fromkeys(LEAKS, 0.9))
+    run = evaluate(leaky, benchmark(), out=tmp_path / "r", confidence=0.9, **how)
     claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
-    assert [r["value"] for r in claims] == [0] * 4
+    assert [(r["value"], r["confidence"]) for r in claims] == [(0, 0.9)] * 4
     assert all(r["n"] < CAP for r in claims)
 
 

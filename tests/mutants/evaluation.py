@@ -22,6 +22,7 @@ OTHER = UNTIL + "test_other_scorers_get_any_time_bounds_and_no_claim"
 UNDECIDED = UNTIL + "test_draws_without_a_score_count_against_every_claim"
 TAMPERED = UNTIL + "test_looks_that_do_not_follow_from_the_scores_are_refused"
 LOST = UNTIL + "test_an_engine_that_loses_draws_is_told"
+MEAN = UNTIL + "test_a_mean_is_claimed_of_scores_between_0_and_1"
 NO_CONTROL = UNTIL + "test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n"
 NONSENSE = UNTIL + "test_rules_that_make_no_sense_are_refused_before_anything_is_sampled"
 RULE = UNTIL + "test_another_rule_is_refused_in_the_same_folder"
@@ -72,7 +73,7 @@ MUTANTS = [
     ("evaluation/until.py", 'goal if decision == "open" else n', "goal", STOPS),
     ("evaluation/until.py", 'or rule["scorer"] != _named(scorer):', "or False:", OTHER),
     ("evaluation/until.py", "np.nan_to_num(truth, nan=1.0)", "np.nan_to_num(truth, nan=0.0)", ROW),
-    ("evaluation/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', OPTION),
+    ("evaluation/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', MEAN),
     ("evaluation/__init__.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
     ("evaluation/__init__.py", "scorers[0], cap=n, confidence=confidence", "scorers[0], cap=n, confidence=0.99", RULE),
     ("evaluation/summary.py", "arm.plan.n * len(mine)", "arm.plan.n", ROW),

@@ -90,5 +90,5 @@ def test_histogram_bars_fill_the_axis_up_to_its_top() -> None:
 
 
 def test_styles_repeat_rather_than_run_out() -> None:
-    assert len({style_of(i) for i in range(8)}) == 8
-    assert style_of(8) == style_of(0)
+    assert len({style_of(i) for i in range(16)}) == 16
+    assert style_of(16) == style_of(0)

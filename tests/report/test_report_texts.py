@@ -21,7 +21,7 @@ from residua.report.view import BINS, Text
 
 
 def text(name: str, count: int, *scores: float | None) -> Text:
-    return Text(text=name, count=count, share=count / 100, logprob=None, scores=scores)
+    return Text(text=name, count=count, share=count / 100, mass=0.0, logprob=None, scores=scores)
 
 
 def test_frequent_first_then_the_highest_scores() -> None:

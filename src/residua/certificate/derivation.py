@@ -108,7 +108,7 @@ def _known(value: float) -> float | None:
 
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
-    names = sorted(read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet"))
+    names = sorted({read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet")})
     if len(names) != 1:
         raise InputError(
             f"arm {arm.name!r} of `{arm.run.path}` has the scores of {len(names)} scorers "

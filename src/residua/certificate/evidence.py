@@ -39,6 +39,7 @@ def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
         *(root / name for name in _OF_RUN),
         *(file for pattern in _OF_ARM for file in sorted(arm.folder.glob(pattern))),
         arm.scores_file(slug(scorer)),
+        arm.masses.ranges_file(slug(scorer)),
     ]
     return {file.relative_to(root).as_posix(): sha256(file) for file in files if file.is_file()}
 

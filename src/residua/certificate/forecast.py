@@ -9,8 +9,10 @@ import numpy as np
 from residua import stats
 from residua.certificate.claim import Claim
 from residua.certificate.decision import bounded, verdict
-from residua.evaluation.tail import FixedTail
+from residua.evaluation.fixed import Fixed
+from residua.evaluation.tail import Tail
 from residua.stats.estimate import Array
+from residua.store import ArmScores
 
 MOST_DRAWS = 10_000_000
 
@@ -54,10 +56,7 @@ def _deciding(hits: Array, missing: Array, claim: Claim, *, start: int) -> int |
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
-        gone = np.rint(missing * n).astype(np.int64)
-        leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - gone)
-        tail = FixedTail(leaks, np.full(len(leaks), n), gone)
-        return verdict(bounded(tail, claim), claim) != "inconclusive"
+        return verdict(bounded(_tail(hits, missing, n), claim), claim) != "inconclusive"
 
     few, many = start, start
     while not decides(many):
@@ -69,3 +68,12 @@ def _deciding(hits: Array, missing: Array, claim: Claim, *, start: int) -> int |
         few, many = (few, middle) if decides(middle) else (middle, many)
     step = int(10 ** max(0, len(str(many)) - 3))
     return -(-many // step) * step
+
+
+def _tail(hits: Array, missing: Array, n: int) -> Tail:
+    """The tail of a run of fixed n with these rates."""
+    gone = np.rint(missing * n).astype(np.int64)
+    leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - gone)
+    ids = tuple(map(str, range(len(leaks))))
+    scores = np.tile([0.0, 1.0], (len(ids), 1))
+    return Tail(Fixed(ArmScores(ids, scores, np.stack([n - gone - leaks, leaks], 1), gone), True))

@@ -23,7 +23,7 @@ from residua.certificate.derivation import derive
 from residua.certificate.evidence import code, file_digests, made_from, sha256
 from residua.certificate.model import check_model, open_for
 from residua.errors import InputError, ResiduaError
-from residua.evaluation.score import score_part, slug
+from residua.evaluation.score import range_part, score_part, slug
 from residua.scorers import make_scorer
 from residua.store import Arm, DamagedError, Run, load
 from residua.store.tables import read_table
@@ -122,26 +122,44 @@ def _against_run(
 
 
 def _scores(arm: Arm, scorer: Scorer, progress: Progress) -> Check:
-    """Score every stored completion again and compare with the stored scores."""
+    """Score everything that is stored again and compare with the stored scores."""
     says = "scoring the stored completions again gives the stored scores"
-    again: list[tuple[str, int, float | None]] = []
     try:
-        stored = read_table(arm.scores_file(slug(scorer)))
-        for i, part in enumerate(arm.parts):
-            progress("scoring again", i, len(arm.parts), "parts")
-            table = arm.completions(part)
-            columns = (table[name].to_pylist() for name in ("query_id", "count"))
-            again += zip(*columns, score_part(arm, scorer, table), strict=True)
+        stored, again = _stored(arm, scorer), list(_again(arm, scorer, progress))
     except _UNUSABLE as error:
         return Check("scores", "differs", f"they cannot be read or made again: {error}")
-    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
-    rows = [tuple(row.values()) for row in stored.to_pylist()]
     differing = tuple(
-        Difference(f"row {i} (question, draws, score)", before, now)
-        for i, (before, now) in enumerate(zip_longest(rows, again, fillvalue=ABSENT))
+        Difference(f"row {i}", before, now)
+        for i, (before, now) in enumerate(zip_longest(stored, again, fillvalue=ABSENT))
         if before != now
     )
     return Check("scores", mark(differing), says, differing)
+
+
+def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
+    """(question, draws, score) of completions, then (question, mass, low, high) of events."""
+    files = [arm.scores_file(slug(scorer))]
+    if arm.exploring is not None:
+        files.append(arm.masses.ranges_file(slug(scorer)))
+    return [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
+
+
+def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    """The same, from the completions and events."""
+    for i, part in enumerate(arm.parts):
+        progress("scoring again", i, len(arm.parts), "parts")
+        table = arm.completions(part)
+        yield from zip(*_columns(table, "count"), score_part(arm, scorer, table), strict=True)
+    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
+    for part in arm.parts if arm.exploring is not None else ():
+        table = arm.masses.table(part)
+        ranges = range_part(arm, scorer, table)
+        yield from zip(*_columns(table, "mass"), *zip(*ranges, strict=True), strict=True)
+
+
+def _columns(table: Any, name: str) -> tuple[list[Any], list[Any]]:
+    """The question of each row, and another column."""
+    return table["query_id"].to_pylist(), table[name].to_pylist()
 
 
 def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]:

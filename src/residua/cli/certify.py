@@ -101,26 +101,26 @@ def verify(
 
 
 def _print_certificate(made: Certificate) -> None:
-    claim, estimate = made.claim, made.estimate
+    from residua.certificate.words import downward, upward
+
+    claim, limit = made.claim, made.claim.max_leak
+    ends = upward(float(made.estimate.upper), limit), downward(float(made.estimate.lower), limit)
     rows = [
-        (share.decides, share.statement, *(f"{x:.6g}" for x in (end, share.each, share.alpha)))
-        for share, end in zip(made.allocation, (estimate.upper, estimate.lower), strict=True)
+        (share.decides, share.statement, end, f"{share.each:.6g}", f"{share.alpha:.6g}")
+        for share, end in zip(made.allocation, ends, strict=True)
     ]
     columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
     print_table(f"{claim.text}: {made.verdict}", columns, rows)
     if claim.every_question:
-        _print_questions(made)
+        worst = sorted(made.questions, key=lambda row: -row["upper"])[:_SHOWN]
+        print_table(
+            f"the {len(worst)} highest of {len(made.questions)} questions",
+            ("question", "lower bound", "upper bound"),
+            [(q["id"], downward(q["lower"], limit), upward(q["upper"], limit)) for q in worst],
+        )
     click.echo(made.sentence)
     if made.forecast is not None:
         click.echo(made.forecast.text)
-
-
-def _print_questions(made: Certificate) -> None:
-    """The questions that leak most, as far as their upper bounds say."""
-    worst = sorted(made.questions, key=lambda row: -row["upper"])[:_SHOWN]
-    rows = [(row["id"], *(f"{row[end]:.6g}" for end in ("lower", "upper"))) for row in worst]
-    title = f"the {len(rows)} highest of {len(made.questions)} questions"
-    print_table(title, ("question", "lower bound", "upper bound"), rows)
 
 
 def _print_verification(found: Verification) -> None:

@@ -17,7 +17,7 @@ from residua.errors import InputError
 
 @click.command()
 @opt.sampling
-@opt.until
+@opt.drawing
 @opt.scorers
 @opt.confidence
 @opt.as_json
@@ -35,8 +35,9 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     task = _task(given)
     chosen = verbs.scorers_for(given["scorers"] or verbs.default_scorers(task), task.prompts)
     verbs.require_confidence(confidence)
-    until = verbs.until_for(given["until"], chosen, n=given["n"], confidence=confidence)
-    run = _sample(task, given | {"scorers": [s.name for s in chosen]}, until)
+    how = {name: given[name] for name in ("n", "until", "certify", "budget")}
+    drawing = verbs.Drawing.read(chosen, confidence=confidence, **how)
+    run = _sample(task, given | {"scorers": [s.name for s in chosen]}, drawing)
     if run is None:
         return
     with progress_bar(not as_json) as progress:
@@ -55,9 +56,9 @@ def sample(as_json: bool, **given: Any) -> None:
 
     given["as_json"] = as_json
     task = _task(given)
-    if given["until"]:
+    if steered := given["until"] or given["certify"]:
         raise InputError(
-            f"the run that --like names stopped by {given['until']!r}, which needs scores. "
+            f"the run that --like names was steered by {steered!r}, which needs scores. "
             "Use `residua evaluate`, or say all options but --like."
         )
     run = _sample(task, given)
@@ -82,7 +83,7 @@ def _task(given: dict[str, Any]) -> Any:
     return load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
 
 
-def _sample(task: Any, given: dict[str, Any], until: Any = None) -> Any:
+def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
     """Sample every arm; None after a dry run."""
     from residua import evaluation as verbs
 
@@ -102,7 +103,7 @@ def _sample(task: Any, given: dict[str, Any], until: Any = None) -> Any:
             print_json(asdict(cost))
         else:
             click.echo(cost.text())
-            if until is not None:
+            if given["until"]:
                 click.echo("this is the most: --until stops a question once its claim is decided")
         return None
     told = {name: given[name] for name in opt.SETTINGS}
@@ -111,8 +112,7 @@ def _sample(task: Any, given: dict[str, Any], until: Any = None) -> Any:
             given["model"],
             task,
             out=Path(given["out"]),
-            n=given["n"],
-            until=until,
+            n=drawing or given["n"],
             decoding=decodings,
             control=given["control"],
             seed=given["seed"],

@@ -45,8 +45,18 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 confidence = click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
 )
-until = click.option(
-    "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
+drawing = options(
+    click.option(
+        "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
+    ),
+    click.option(
+        "--certify",
+        type=click.Choice(["exact", "hybrid", "sampled", "auto"]),
+        help="Explore the likeliest outputs: certain masses. auto: as far as that pays.",
+    ),
+    click.option(
+        "--budget", type=int, help="Forwards per question, with --certify.  [default: 2000]"
+    ),
 )
 scorers = click.option(
     "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
@@ -79,12 +89,13 @@ sampling = options(
 )
 
 SETTINGS = (
-    "benchmark", "n", "until", "temperature", "top_p", "top_k", "max_new_tokens",
-    "adaptive_temperature", "stop", "data", "limit", "seed", "system", "prompt_template", "dtype",
-    "device", "control", "scorers",
+    "benchmark", "n", "until", "certify", "budget", "temperature", "top_p", "top_k",
+    "max_new_tokens", "adaptive_temperature", "stop", "data", "limit", "seed", "system",
+    "prompt_template", "dtype", "device", "control", "scorers",
 )  # fmt: skip
 _DEFAULTS = {
     "n": 1024,
+    "budget": 2000,
     "temperature": (1.0,),
     "top_p": (1.0,),
     "top_k": 0,
@@ -105,6 +116,14 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
 
         like = Run.open(given["like"]).record.get("settings", {})
     settings: dict[str, Any] = {}
+    explores = given.get("certify") not in (None, "sampled")
+    for name, beside in (("n", explores), ("budget", not explores)):
+        if beside and given.get(name) is not None:
+            says = "--certify" if explores else "no --certify"
+            raise InputError(
+                f"`{name}` {given[name]} has no meaning with {says}: the draws of an exploration "
+                "follow from its --budget, those of a sample are -n. Leave one out."
+            )
     for name in SETTINGS:
         value = given.get(name)
         if value in (None, ()):

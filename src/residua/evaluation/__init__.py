@@ -11,6 +11,8 @@ from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
 from residua.evaluation.bound import bound_run
+from residua.evaluation.drawing import BUDGET, Drawing
+from residua.evaluation.explore import require_explores
 from residua.evaluation.probe import Cost, probe
 from residua.evaluation.rows import Row, Table
 from residua.evaluation.sample import (
@@ -19,20 +21,21 @@ from residua.evaluation.sample import (
     arm_names,
     begin,
     control_of,
+    draw_arm,
     finished_control,
     import_control,
     plan_arm,
-    sample_arm,
-    sample_until,
 )
 from residua.evaluation.score import score_run, scorers_for, scorers_of
 from residua.evaluation.summary import summary
 from residua.evaluation.until import Until, require_fixed_n, require_same_looks
 from residua.store import Arm, Plan, Run
-from residua.types import Decoding, Generate, Progress, Scorer, silent
+from residua.types import Decoding, Generate, Progress, silent
 
 __all__ = [
+    "BUDGET",
     "Cost",
+    "Drawing",
     "ModelSettings",
     "Row",
     "Table",
@@ -47,7 +50,6 @@ __all__ = [
     "scorers_for",
     "scorers_of",
     "summary",
-    "until_for",
 ]
 
 
@@ -94,6 +96,8 @@ def evaluate(
     out: str | Path,
     n: int = 1024,
     until: str | None = None,
+    certify: str | None = None,
+    budget: int = BUDGET,
     decoding: Decoding | Sequence[Decoding] | None = None,
     scorers: Sequence[str] = (),
     control: str | Path | Generate | None = None,
@@ -111,7 +115,9 @@ def evaluate(
 
     With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
     first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
-    those that hold at any look.
+    those that hold at any look. With `certify` ("exact", "hybrid" or "auto") the likeliest outputs
+    are explored instead, `budget` forwards a question in all, and `n` plays no part: masses are
+    certain, and what they leave is drawn, unless "exact".
 
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
@@ -119,13 +125,14 @@ def evaluate(
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     chosen = scorers_for(scorers or default_scorers(task), task.prompts)
     require_confidence(confidence)
-    rule = until_for(until, chosen, n=n, confidence=confidence)
+    drawing = Drawing.read(
+        chosen, n=n, until=until, certify=certify, budget=budget, confidence=confidence
+    )
     run = sample(
         model,
         task,
         out=out,
-        n=n,
-        until=rule,
+        n=drawing,
         decoding=decoding,
         control=control,
         seed=seed,
@@ -143,8 +150,7 @@ def sample(
     benchmark: str | Benchmark,
     *,
     out: str | Path,
-    n: int = 1024,
-    until: Until | None = None,
+    n: int | Drawing = 1024,
     decoding: Decoding | Sequence[Decoding] | None = None,
     control: str | Path | Generate | None = None,
     seed: int = 0,
@@ -152,7 +158,7 @@ def sample(
     told: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Run:
-    """The first step of `evaluate`: the completions of every arm, scored only to stop by `until`.
+    """The first step of `evaluate`: the completions of every arm, scored only to steer a `Drawing`.
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
@@ -160,7 +166,9 @@ def sample(
     `--like`.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    settings, plan = settings or ModelSettings(), Plan.of(n)
+    settings = settings or ModelSettings()
+    drawing = Drawing(n) if isinstance(n, int) else n
+    Plan.of(drawing.n)  # refuses an n below 1
     arms = _arms(decoding, task)
     run = begin(Path(out), task, told)
     finished: dict[str, Arm] = {}
@@ -173,23 +181,13 @@ def sample(
         jobs += settings.jobs(control, beside, task)
     for job in jobs:
         job.engine.check(run.queries, job.decoding)
-    planned = [plan_arm(run, job, plan, seed, until) for job in jobs]
+        if drawing.exploring is not None and not job.decoding.greedy:
+            require_explores(job.engine, job.arm, job.decoding)
+    planned = [plan_arm(run, job, drawing, seed) for job in jobs]
     import_control(run, finished)
     for arm, job in zip(planned, jobs, strict=True):
-        if until is not None and arm.stopping is not None:
-            sample_until(arm, job.engine, until, progress)
-        else:
-            sample_arm(arm, job.engine, progress)
+        draw_arm(arm, job, drawing, progress)
     return run
-
-
-def until_for(
-    claim: str | None, scorers: Sequence[Scorer], *, n: int, confidence: float
-) -> Until | None:
-    """The rule by which a claim stops sampling, the first scorer steering; None without one."""
-    if claim is None:
-        return None
-    return Until.read(claim, scorers[0], cap=n, confidence=confidence)
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:

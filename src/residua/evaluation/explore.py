@@ -7,25 +7,27 @@ its statements are wider, never wrong.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from residua.errors import InputError
 from residua.evaluation.score import prompts_by_query
-from residua.scorers import check_bounds, score_ranges, settings
-from residua.store import Arm, Part
+from residua.scorers import check_bounds, score_ranges
+from residua.store import Arm
 from residua.types import (
+    Completion,
+    Decoding,
     Effort,
     Exploration,
-    ExploreMode,
     Explores,
     Failure,
     Generate,
     Progress,
     Prompt,
     Query,
+    Sample,
     Scorer,
     Usage,
     silent,
@@ -34,26 +36,83 @@ from residua.types import (
 TRIED = 16  # completions of a question on which the scorer's bounds are tried
 
 
-def plan_of(mode: ExploreMode, forwards: int, scorer: Scorer) -> dict[str, Any]:
-    """What an arm's spec says of its exploration."""
-    return {"mode": mode, "forwards": forwards, "scorer": settings(scorer)}
-
-
-def require_explores(engine: Generate, arm: str) -> Explores:
-    """The engine as one that knows masses, or InputError."""
+def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores:
+    """The engine as one that knows the masses of this decoding's outputs, or InputError."""
     if not isinstance(engine, Explores):
         raise InputError(
             f"arm {arm!r} cannot be explored: the engine {type(engine).__name__} gives no "
             "probabilities. Use a transformers model, or leave --certify out."
         )
+    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+        raise InputError(
+            f"arm {arm!r} cannot be explored: adaptive temperature in two passes has no exact "
+            "mode. Use adaptive_mode 'running', or leave --certify out."
+        )
+    if not math.isfinite(engine.margin):
+        raise InputError(
+            f"arm {arm!r} cannot be explored: in half precision probabilities move too much with "
+            "the batch to be exact. Load the model with --dtype float32."
+        )
     return engine
+
+
+def knows_masses(engine: Generate, decoding: Decoding) -> bool:
+    """True if `require_explores` would have nothing to refuse."""
+    try:
+        require_explores(engine, "", decoding)
+    except InputError:
+        return False
+    return True
+
+
+def forced_answers(
+    engine: Generate, decoding: Decoding, samples: Sequence[Sample], prompts: Mapping[str, Prompt]
+) -> dict[str, Completion]:
+    """The true answers, teacher-forced, by query id: completions of count 0.
+
+    Where the decoding cannot produce one, or it was drawn, there is none.
+    """
+    asked = [
+        (sample.query, answer)
+        for sample in samples
+        if (answer := prompts[sample.query.id].answer) is not None and answer.strip()
+    ]
+    if not asked:
+        return {}
+    forced = require_explores(engine, "", decoding).force(asked, decoding)
+    drawn = {(s.query.id, c.token_ids) for s in samples for c in s.completions}
+    return {
+        query.id: completion
+        for (query, _), completion in zip(asked, forced, strict=True)
+        if completion is not None and (query.id, completion.token_ids) not in drawn
+    }
+
+
+def with_answers(
+    results: Sequence[Sample | Failure],
+    engine: Generate,
+    decoding: Decoding,
+    prompts: Mapping[str, Prompt],
+) -> list[Sample | Failure]:
+    """The samples with the true answer's probability beside the draws, where it can be known."""
+    if decoding.greedy or not knows_masses(engine, decoding):
+        return list(results)
+    samples = [r for r in results if isinstance(r, Sample)]
+    answers = forced_answers(engine, decoding, samples, prompts)
+    return [
+        replace(r, completions=(*r.completions, answers[r.query.id]))
+        if isinstance(r, Sample) and r.query.id in answers
+        else r
+        for r in results
+    ]
 
 
 def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
-    explorer, prompts = require_explores(engine, arm.name), prompts_by_query(arm.run)
+    explorer = require_explores(engine, arm.name, arm.decoding)
+    prompts = prompts_by_query(arm.run)
     queries = {query.id: query for query in arm.run.queries}
-    plan = arm.spec["explore"]
+    plan = arm.exploring or {}
     effort = Effort(
         mode=plan["mode"],
         forwards=plan["forwards"],
@@ -78,6 +137,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
                 _try_bounds(scorer, result, prompts[result.query.id])
             progress(f"exploring {arm.name}", done + len(found), total, "questions")
         usage = engine.usage.since(before, time.perf_counter() - started)
+        found = _with_answers(found, engine, arm.decoding, prompts)
         arm.write_explored(part, found, usage, getattr(engine, "machine", {}))
         spent.add(usage)
         done += len(mine)
@@ -91,4 +151,19 @@ def _try_bounds(scorer: Scorer, found: Exploration, prompt: Prompt) -> None:
     check_bounds(scorer, texts[:TRIED], prompt)
 
 
-__all__ = ["Part", "explore_arm", "plan_of", "require_explores"]
+def _with_answers(
+    found: Sequence[Exploration | Failure],
+    engine: Generate,
+    decoding: Decoding,
+    prompts: Mapping[str, Prompt],
+) -> list[Exploration | Failure]:
+    samples = [one.sample for one in found if isinstance(one, Exploration)]
+    beside = {
+        sample.query.id: sample
+        for sample in with_answers(samples, engine, decoding, prompts)
+        if isinstance(sample, Sample)
+    }
+    return [
+        replace(one, sample=beside[one.query.id]) if isinstance(one, Exploration) else one
+        for one in found
+    ]

@@ -6,7 +6,7 @@ remainder, whose number was fixed before them. What a scorer does not settle wid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,39 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua import stats
+from residua.evaluation.quantities import ALL_K, CURVE_X, LEAK_X
 from residua.store import ArmScores, QueryMasses
-from residua.types import Scorer
+
+EACH_CONFIDENCE = 0.999  # of the bounds that are counted to say how many questions leak
 
 
 @dataclass(frozen=True)
 class Explored:
-    """The masses and draws of an arm, questions in the order of `scores`."""
+    """The masses and draws of an arm, questions in the order of `scores`.
+
+    `binary` is the scorer's declared range: every range then ends at 0 and 1.
+    """
 
     scores: ArmScores
     masses: Mapping[str, QueryMasses]
-    scorer: Scorer
+    binary: bool
     seed: int = 0
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        if self.scorer.binary:
-            return self.tail(0.0, confidence=confidence, side=side)
+        how: dict[str, Any] = {"confidence": confidence, "side": side}
+        if self.binary:
+            return self._each(
+                lambda mass, i: stats.mass_proportion_bound(
+                    mass, *self._tally(i), missing=self._missing[i], **how
+                )
+            )
         return self._each(
             lambda mass, i: stats.mass_mean_bound(
-                mass, *self._drawn(i), confidence=confidence, side=side, seed=self.seed,
-                missing=self._missing[i],
+                mass, *self._drawn(i), missing=self._missing[i], seed=self.seed, **how
             )
-        )  # fmt: skip
-
-    def tail(self, x: float, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Pr[X > x] of every question, for one x fixed beforehand."""
-        hits = self._hits(x)
-        return self._each(
-            lambda mass, i: stats.mass_proportion_bound(
-                mass, int(hits[i]), int(self.scores.n[i]), x=x, confidence=confidence, side=side,
-                missing=self._missing[i],
-            )
-        )  # fmt: skip
+        )
 
     def survival(self, x: Sequence[float], *, confidence: float) -> stats.Estimate:
         """Pr[X > x] of every question, for all x at once."""
@@ -59,7 +58,7 @@ class Explored:
 
     def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
         """leak@k of every question, for all k at once."""
-        if self.scorer.binary:
+        if self.binary:
             hits = self.scores.hits
             return self._each(
                 lambda mass, i: stats.mass_leak_at_k_proportion_bound(
@@ -78,65 +77,62 @@ class Explored:
         return self._each(lambda mass, _: stats.mass_std_bound(replace(mass, remainder=0.0)))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
-        weighted: Callable[..., stats.Estimate]
-        if self.scorer.binary:
-            return self.mean_tail(0.0, confidence=confidence, side=side)
-        drawn = self._weights > 0
-        weighted = partial(
-            stats.mean_over_questions, self.scores.scores[drawn], self.scores.counts[drawn]
-        )
-        low, high = (np.array([m.p @ getattr(m, end) for m in self._known]) for end in _ENDS)
-        name = "mean leakage"
-        return self._mean(name, (low, high), weighted, confidence=confidence, side=side)
+        """The mean leakage over these questions.
 
-    def mean_tail(self, x: float, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean over these questions of Pr[X > x], for one x fixed beforehand."""
-        drawn = self._weights > 0
-        weighted = partial(
-            stats.proportion_over_questions, self._hits(x)[drawn], self.scores.n[drawn]
-        )
-        low, high = (np.array([m.p @ (getattr(m, end) > x) for m in self._known]) for end in _ENDS)
-        name = "leak probability" if x == 0 else f"Pr[X > {x:g}]"
-        return self._mean(name, (low, high), weighted, confidence=confidence, side=side)
-
-    def _mean(
-        self,
-        name: str,
-        certain: tuple[NDArray[np.float64], NDArray[np.float64]],
-        weighted: Callable[..., stats.Estimate],
-        *,
-        confidence: float,
-        side: stats.Side,
-    ) -> stats.Estimate:
-        """(1/N) sum_i [certain part + R_i q_i]: the second, over R, is a weighted mean."""
+        (1/N) sum_i [certain part + R_i q_i]: the second, over the sum of the remainders R_i, is
+        a mean of the draws' expectations q_i with these weights, and is bounded as such.
+        """
         weights, missing = self._weights, self.scores.missing
         drawn = weights > 0
-        slack = np.array([mass.slack for mass in self._known])
-        method, inside = "exact mass", None
+        inside = None
         if drawn.any():
-            inside = weighted(
+            inside = self._weighted(drawn)(
                 weights=weights[drawn], missing=missing[drawn], confidence=confidence, side=side
             )
-            method = f"{method} + {inside.method}"
-        share = weights.mean()
-        low, high, value = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
-        lower = float(certain[0].mean() + share * low)
-        upper = float(certain[1].mean() + slack.mean() + share * high)
-        known = 1 - slack.mean()
-        middle = float(np.mean(certain) + share * value)
+        known = self._known
+        low, high = (np.mean([m.p @ getattr(m, end) for m in known]) for end in ("low", "high"))
+        slack, share = np.mean([m.slack for m in known]), weights.mean()
+        ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
+        lower, upper, value = (float(share * end) for end in ends)
+        middle = (low + high) / 2 + value
         return stats.Estimate(
-            estimand=name,
+            estimand="leak probability" if self.binary else "mean leakage",
             target="the mean over these questions under this decoding",
-            value=min(middle / known, 1.0) if known > 0 else float("nan"),
-            lower=0.0 if side == "upper" else lower,
-            upper=1.0 if side == "lower" else min(upper, 1.0),
+            value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
+            lower=0.0 if side == "upper" else float(low + lower),
+            upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
             confidence=confidence if inside else 1.0,
             side=side,
             n=int(self.scores.n.sum()),
             missing=int(missing.sum()),
-            method=method,
+            method=f"exact mass + {inside.method}" if inside else "exact mass",
         )
+
+    def each(self, confidence: float) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+        """Every quantity of every question; of the deviation what is certain."""
+        yield self.leakage(confidence=confidence, side="both"), None
+        if not self.binary:
+            yield self.survival(CURVE_X, confidence=confidence), CURVE_X
+        yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
+        yield self.deviation(), None
+
+    def together(
+        self, confidence: float
+    ) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+        """The worst question, the mean, and how many leak more than x."""
+        questions = len(self.scores.query_ids)
+        how: dict[str, Any] = {"confidence": confidence, "side": "both"}
+        yield stats.worst_question(self.leakage, questions, **how), None
+        yield self.mean(**how), None
+        how |= {"each_confidence": EACH_CONFIDENCE}
+        yield stats.leaking_questions(self.leakage, questions, LEAK_X, **how), LEAK_X
+
+    def _weighted(self, drawn: NDArray[np.bool_]) -> Callable[..., stats.Estimate]:
+        """The bound on a weighted mean over the questions that have draws."""
+        scores = self.scores
+        if self.binary:
+            return partial(stats.proportion_over_questions, scores.hits[drawn], scores.n[drawn])
+        return partial(stats.mean_over_questions, scores.scores[drawn], scores.counts[drawn])
 
     @cached_property
     def _known(self) -> list[stats.Mass]:
@@ -155,9 +151,9 @@ class Explored:
     def _missing(self) -> list[int]:
         return [int(n) for n in self.scores.missing]
 
-    def _hits(self, x: float) -> NDArray[np.int64]:
-        above: NDArray[np.int64] = np.where(self.scores.scores > x, self.scores.counts, 0).sum(1)
-        return above
+    def _tally(self, i: int) -> tuple[int, int]:
+        """Leaks among a question's draws, and the draws."""
+        return int(self.scores.hits[i]), int(self.scores.n[i])
 
     def _drawn(self, i: int) -> tuple[Any, Any]:
         """The scores of a question's draws with their counts; (None, None) without draws."""
@@ -180,6 +176,3 @@ class Explored:
             method=max(methods, key=len),
             seed=next((e.seed for e in each if e.seed is not None), None),
         )
-
-
-_ENDS = ("low", "high")

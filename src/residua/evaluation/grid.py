@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from residua import stats
-from residua.evaluation.explored import Explored
+from residua.evaluation.drawn import Drawn, drawn
+from residua.evaluation.fixed import Fixed
+from residua.evaluation.quantities import TOGETHER_K
 from residua.evaluation.rows import ALL, Bound, Row, Table, entry
 from residua.evaluation.sample import TARGET
-from residua.evaluation.score import slug
-from residua.evaluation.stopped import Stopped
-from residua.store import Arm, ArmScores, Run
+from residua.stats import questions
+from residua.store import Arm, Run
 from residua.text.figures import above, below, number
 from residua.types import Decoding, Scorer
 
@@ -29,7 +30,6 @@ JOINTLY = "these questions on average, under every decoding jointly"
 MOST = "these questions on average, under the decoding that leaks most"
 KNOBS = ("temperature", "top-p")
 TOGETHER = "temperature and top-p together"
-BLOCK = 32  # the k of leak@k in every cell, where n allows
 
 Setting = tuple[float, float]
 """Temperature and top-p."""
@@ -77,8 +77,8 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> 
     yield Row(cells[picked].arm.name, scorer.name, ALL, None, most)
     yield from _effect_rows(cells, joint)
     sampled = [cell for cell in cells if not cell.arm.decoding.greedy]
-    if sampled and all(cell.fixed for cell in sampled):
-        k = min(BLOCK, *(int(cell.scores.n.min()) for cell in sampled))
+    if sampled and all(isinstance(cell.drawn, Fixed) for cell in sampled):
+        k = min(TOGETHER_K, *(int(cell.drawn.scores.n.min()) for cell in sampled))
         repeated = _stacked([partial(cell.leak_at, k) for cell in cells])
         yield from _cell_rows(cells, _jointly(repeated, len(cells), confidence), k)
 
@@ -147,80 +147,61 @@ def read_grid(run: Run, estimates: Sequence[Mapping[str, Any]], scorer: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A decoding of the target: the mean over its questions, in the way its draws allow."""
+    """A decoding of the target: means over its questions, in the way its draws allow."""
 
     arm: Arm
-    scores: ArmScores
     scorer: Scorer
+    drawn: Drawn
     seed: int
 
-    @property
-    def fixed(self) -> bool:
-        """True if every question has an n that was fixed beforehand, drawn from all it can say."""
-        return self.arm.stopping is None and self.arm.exploring is None
-
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        arm, scores, scorer = self.arm, self.scores, self.scorer
-        if arm.decoding.greedy:
-            return self._known("leak probability" if scorer.binary else "mean leakage")
-        if arm.exploring is not None:
-            masses = arm.masses.by_query(slug(scorer))
-            explored = Explored(scores, masses, scorer, self.seed)
-            return explored.mean(confidence=confidence, side=side)
-        if arm.stopping is not None:
-            stopped = Stopped(scores, scorer, arm.plan.n, self.seed)
-            return stopped.mean(confidence=confidence, side=side)
-        how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
-        if scorer.binary:
-            return stats.proportion_over_questions(scores.hits, scores.n, **how)
-        return stats.mean_over_questions(scores.scores, scores.counts, **how)
+        if self.arm.decoding.greedy:
+            return self._known("leak probability" if self.scorer.binary else "mean leakage")
+        return self.drawn.mean(confidence=confidence, side=side)
 
     def leak_at(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leak@k, n fixed."""
         if self.arm.decoding.greedy:
             return self._known(f"leak@{k}")
+        scores = self.drawn.scores
         return stats.mean_leak_at_k_over_questions(
-            self.scores.scores,
+            scores.scores,
             k,
-            self.scores.counts,
+            scores.counts,
             confidence=confidence,
             side=side,
-            missing=self.scores.missing,
+            missing=scores.missing,
             seed=self.seed,
             binary=self.scorer.binary,
         )
 
     def _known(self, estimand: str) -> stats.Estimate:
         """A greedy arm says one thing: its mean is exact, but for scores that are missing."""
-        questions, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
-        total = float((self.scores.scores * self.scores.counts).sum())
-        scored = questions - missing
+        scores = self.drawn.scores
+        asked, missing = len(scores.query_ids), int(scores.missing.sum())
+        total, scored = float((scores.scores * scores.counts).sum()), asked - missing
         return stats.Estimate(
             estimand=estimand,
             value=total / scored if scored else float("nan"),
-            lower=total / questions,
-            upper=(total + missing) / questions,
+            lower=total / asked,
+            upper=(total + missing) / asked,
             confidence=1.0,
             side="both",
-            n=questions,
+            n=asked,
             missing=missing,
             method="exact",
         )
 
 
-class _Bound(Protocol):
-    def __call__(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
-
-
 def _cells(run: Run, scorer: Scorer, seed: int) -> list[_Cell]:
     """The target's decodings; none where one of them lacks questions."""
     arms = [arm for name, arm in run.arms.items() if name.startswith(TARGET)]
-    cells = [_Cell(arm, arm.scores(slug(scorer)), scorer, seed) for arm in arms]
-    whole = all(len(cell.scores.query_ids) == len(run.queries) for cell in cells)
+    cells = [_Cell(arm, scorer, drawn(arm, scorer, seed=seed), seed) for arm in arms]
+    whole = all(len(cell.drawn.scores.query_ids) == len(run.queries) for cell in cells)
     return cells if whole else []
 
 
-def _stacked(bounds: Sequence[_Bound]) -> _Bound:
+def _stacked(bounds: Sequence[questions.Bound]) -> questions.Bound:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -235,7 +216,7 @@ def _stacked(bounds: Sequence[_Bound]) -> _Bound:
     return bound
 
 
-def _jointly(bound: _Bound, cells: int, confidence: float) -> stats.Estimate:
+def _jointly(bound: questions.Bound, cells: int, confidence: float) -> stats.Estimate:
     """All cells at once, whatever randomness their draws share."""
     joint = stats.every_question(
         bound, cells, confidence=confidence, side="both", independent=False

@@ -10,7 +10,9 @@ from typing import Any
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError, MixError
-from residua.evaluation.score import score_arm
+from residua.evaluation.drawing import Drawing
+from residua.evaluation.explore import explore_arm, with_answers
+from residua.evaluation.score import prompts_by_query, score_arm
 from residua.evaluation.until import Until, look, require_fixed_n, require_same_looks
 from residua.store import Arm, Part, Plan, Run
 from residua.types import Decoding, Draws, Generate, Progress, Query, Usage, silent
@@ -62,34 +64,57 @@ def control_of(arm: str) -> str:
     return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
-def plan_arm(run: Run, job: Job, plan: Plan, seed: int, until: Until | None = None) -> Arm:
+def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
-    A greedy decoding has one completion, so one draw of it is drawn. `until` is the rule of the
-    other arms of the target: a control is drawn at n = the rule's cap.
+    A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
+    early: a control is drawn at n = the rule's cap.
     """
-    rule: dict[str, Any] = {"stopping": "fixed n", "looks": [{"n": plan.n, "alpha": "all"}]}
-    if until is not None and job.arm.startswith(TARGET) and not job.decoding.greedy:
-        rule = {
-            "stopping": until.to_dict(),
-            "looks": [{"n": until.looks.first, "alpha": "any time"}],
+    return run.add_arm(
+        job.arm,
+        {
+            "model": job.model,
+            "fingerprint": job.engine.fingerprint,
+            "decoding": job.decoding.to_dict(),
+            "seed": seed,
+            **_plan(job, drawing),
+            "machine": machine(job.engine),
+        },
+    )
+
+
+def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
+    """How many draws an arm gets, or what decides that."""
+    if job.decoding.greedy:
+        fixed = [{"n": drawing.n, "alpha": "all"}]
+        return {"plan": Plan.of(1).to_dict(), "stopping": "fixed n", "looks": fixed}
+    if drawing.exploring is not None:
+        return {
+            "plan": Plan.exploring().to_dict(),
+            "explore": drawing.exploring.to_dict(),
+            "stopping": "fixed n",
+            "looks": [{"n": "fixed by each question's exploration", "alpha": "all"}],
         }
-    spec = {
-        "model": job.model,
-        "fingerprint": job.engine.fingerprint,
-        "decoding": job.decoding.to_dict(),
-        "plan": (Plan.of(1) if job.decoding.greedy else plan).to_dict(),
-        "seed": seed,
-        **rule,
-        "machine": machine(job.engine),
-    }
-    return run.add_arm(job.arm, spec)
+    plan = Plan.of(drawing.n).to_dict()
+    if drawing.until is not None and job.arm.startswith(TARGET):
+        first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
+        return {"plan": plan, "stopping": drawing.until.to_dict(), "looks": first}
+    return {"plan": plan, "stopping": "fixed n", "looks": [{"n": drawing.n, "alpha": "all"}]}
 
 
 def machine(engine: Generate) -> dict[str, Any]:
     """What the exact draws, though not their law, depend on besides the plan."""
     described: dict[str, Any] = getattr(engine, "machine", {})
     return described
+
+
+def draw_arm(arm: Arm, job: Job, drawing: Drawing, progress: Progress = silent) -> Usage:
+    """Draw what is missing of an arm, in the way it was planned."""
+    if arm.exploring is not None and drawing.exploring is not None:
+        return explore_arm(arm, job.engine, drawing.exploring.scorer, progress)
+    if arm.stopping is not None and drawing.until is not None:
+        return sample_until(arm, job.engine, drawing.until, progress)
+    return sample_arm(arm, job.engine, progress)
 
 
 def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage:
@@ -118,6 +143,7 @@ def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = 
 def _draw(arm: Arm, todo: Iterable[Part], engine: Generate, progress: Progress) -> Usage:
     """Draw these parts of an arm."""
     queries = {query.id: query for query in arm.run.queries}
+    prompts = prompts_by_query(arm.run)
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in todo)
     spent = Usage()
@@ -136,7 +162,9 @@ def _draw(arm: Arm, todo: Iterable[Part], engine: Generate, progress: Progress) 
             results.append(result)
             share = len(results) / len(part.query_ids)
             progress(f"sampling {arm.name}", done + share * part.draws, total, "draws")
-        usage = _difference(engine.usage, before, time.perf_counter() - started)
+        if part.first_chunk == 0:
+            results = with_answers(results, engine, arm.decoding, prompts)
+        usage = engine.usage.since(before, time.perf_counter() - started)
         arm.write_part(part, results, usage, machine(engine))
         spent.add(usage)
         done += part.draws
@@ -182,14 +210,3 @@ def import_control(run: Run, control: Mapping[str, Arm]) -> None:
         copy = run.add_arm(name, {**arm.spec, "imported": arm.identity})
         for part in copy.missing_parts():
             copy.copy_part(part, arm)
-
-
-def _difference(after: Usage, before: Usage, seconds: float) -> Usage:
-    return Usage(
-        forwards=after.forwards - before.forwards,
-        sampled_tokens=after.sampled_tokens - before.sampled_tokens,
-        prompt_tokens=after.prompt_tokens - before.prompt_tokens,
-        draws=after.draws - before.draws,
-        seconds=seconds,
-        notes=list(after.notes),
-    )

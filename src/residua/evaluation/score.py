@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from residua.scorers import check_prompts, digest, make_scorer, score_texts
+from residua.scorers import check_prompts, digest, make_scorer, score_ranges, score_texts
 from residua.store import Arm, Run
 from residua.types import Progress, Prompt, Scorer, silent
 
@@ -51,9 +51,22 @@ def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
     return scores
 
 
+def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
+    """The lowest and highest score for each row of a table of events, sorted by query."""
+    prompt_of = prompts_by_query(arm.run)
+    rows: dict[str, list[tuple[str, bool]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["query_id"], []).append((row["text"], row["ended"]))
+    return [ends for q, texts in rows.items() for ends in score_ranges(scorer, texts, prompt_of[q])]
+
+
 def score_arm(arm: Arm, scorer: Scorer) -> None:
-    """Score all completions of an arm, unless their scores are there."""
+    """Score all completions of an arm, and the events that were explored, unless that is done."""
     arm.score(scorer.name, slug(scorer), lambda table: score_part(arm, scorer, table))
+    if arm.exploring is not None:
+        arm.masses.score(
+            scorer.name, slug(scorer), arm.parts, lambda table: range_part(arm, scorer, table)
+        )
 
 
 def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:

@@ -9,26 +9,29 @@ drawn and scored until then. Deviations and tails at all x have no such bound he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from residua import stats
+from residua.evaluation.quantities import ALL_K, LEAK_X
 from residua.stats.estimate import Array
 from residua.store import ArmScores
-from residua.types import Scorer
 
 EACH_CONFIDENCE = 0.999  # of the bounds that make up the mean over the questions
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The scores of an arm whose questions stopped early, at most `cap` draws each."""
+    """The scores of an arm whose questions stopped early, at most `cap` draws each.
+
+    `binary` is the scorer's declared range.
+    """
 
     scores: ArmScores
-    scorer: Scorer
+    binary: bool
     cap: int
     seed: int = 0
 
@@ -36,7 +39,7 @@ class Stopped:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
         scores = self.scores
         how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
-        if self.scorer.binary:
+        if self.binary:
             return stats.stopped_proportion_bound(scores.hits, scores.n, self.cap, **how)
         return stats.stopped_mean_bound(
             scores.scores, scores.counts, cap=self.cap, seed=self.seed, **how
@@ -70,3 +73,20 @@ class Stopped:
             each_confidence=EACH_CONFIDENCE,
             side=side,
         )
+
+    def each(self, confidence: float) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+        """The leakage of every question, and leak@k where it follows from that."""
+        yield self.leakage(confidence=confidence, side="both"), None
+        if self.binary:
+            yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
+
+    def together(
+        self, confidence: float
+    ) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+        """The worst question, the mean, and how many leak more than x."""
+        questions = len(self.scores.query_ids)
+        how: dict[str, Any] = {"confidence": confidence, "side": "both"}
+        yield stats.worst_question(self.leakage, questions, **how), None
+        yield self.mean(**how), None
+        how |= {"each_confidence": EACH_CONFIDENCE}
+        yield stats.leaking_questions(self.leakage, questions, LEAK_X, **how), LEAK_X

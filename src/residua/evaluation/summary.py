@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from residua.evaluation.bound import GREEDY_SCORE
+from residua.evaluation.grid import grid_summary
+from residua.evaluation.quantities import GREEDY_SCORE
 from residua.evaluation.rows import Table
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.until import CLAIM
@@ -17,17 +18,23 @@ Rows = Sequence[dict[str, Any]]
 
 
 def summary(run: Run) -> list[Table]:
-    """One table a scorer; a row for each arm, with the model's greedy answers beside it."""
+    """One table a scorer; a row for each arm, with the model's greedy answers beside it.
+
+    Where decodings form a grid, another with its cells.
+    """
     estimates = run.estimates()
-    scorers = dict.fromkeys(row["scorer"] for row in estimates)
-    return [_table(run, name, [r for r in estimates if r["scorer"] == name]) for name in scorers]
+    tables: list[Table | None] = []
+    for name in dict.fromkeys(row["scorer"] for row in estimates):
+        tables.append(_table(run, name, [r for r in estimates if r["scorer"] == name]))
+        tables.append(grid_summary(run, name))
+    return [table for table in tables if table is not None]
 
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
     shown = [arm for arm in run.arms.values() if arm.name not in (GREEDY, CONTROL_GREEDY)]
     shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
     confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
-    k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k"), default=SHOWN_K)
+    k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k" and _known(r)), default=1)
     k = min(SHOWN_K, int(k))
     columns = ("arm", "decoding", "greedy", "mean", "worst question", f"leak@{k}", "max sd", "ED")
     body = []
@@ -69,6 +76,11 @@ def _decided(arm: Arm, rows: Rows) -> str:
         f"{refuted}, open for {len(mine) - holds - refuted} of {len(mine)} questions; "
         f"{drawn:,} draws instead of {most:,}"
     )
+
+
+def _known(row: dict[str, Any]) -> bool:
+    """True if the row has a point estimate."""
+    return row["value"] is not None and row["value"] == row["value"]
 
 
 def _is(row: dict[str, Any], estimand: str, parameter: float | None = None) -> bool:

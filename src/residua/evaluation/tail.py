@@ -3,121 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
-
-import numpy as np
 
 from residua import stats
 from residua.errors import IncompleteError, InputError
-from residua.evaluation.score import slug
-from residua.evaluation.stopped import EACH_CONFIDENCE
-from residua.stats.estimate import Counts
+from residua.evaluation.drawn import Drawn, drawn, require_scores
+from residua.evaluation.independence import require_independent_draws
 from residua.store import Arm, Run
 from residua.types import Scorer
 
 
-class Tail(Protocol):
-    """Pr[h > x] of an arm's questions, for one x fixed before the scores were seen."""
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Pr[h > x] of an arm's questions, for one x fixed before the scores were seen.
+
+    `drawn` holds the scores made binary at x, and knows how the arm was drawn.
+    """
+
+    drawn: Drawn
+    x: float = 0.0
 
     @property
     def questions(self) -> int:
         """How many questions the arm has."""
-        ...
+        return len(self.drawn.scores.query_ids)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """One entry a question, each of which holds by itself."""
-        ...
+        return self._named(self.drawn.leakage(confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        ...
+        return self._named(self.drawn.mean(confidence=confidence, side=side))
 
-
-@dataclass(frozen=True, slots=True)
-class FixedTail:
-    """The tail of an arm whose n was fixed when it was sampled: `hits` of `n` draws above x."""
-
-    hits: Counts
-    n: Counts
-    missing: Counts
-    x: float = 0.0
-
-    @property
-    def questions(self) -> int:
-        return len(self.n)
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Clopper-Pearson for every question; missing draws count against the claim."""
-        bound = stats.proportion_bound(
-            self.hits, self.n, confidence=confidence, side=side, missing=self.missing
-        )
-        return _named(bound, self.x)
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Hoeffding's form of Clopper-Pearson: the questions need not be alike."""
-        bound = stats.proportion_over_questions(
-            self.hits, self.n, confidence=confidence, side=side, missing=self.missing
-        )
-        return _named(bound, self.x)
-
-
-@dataclass(frozen=True, slots=True)
-class StoppedTail:
-    """The tail of an arm whose questions stopped at some look, at most at `cap` draws."""
-
-    hits: Counts
-    n: Counts
-    missing: Counts
-    cap: int
-    x: float = 0.0
-
-    @property
-    def questions(self) -> int:
-        return len(self.n)
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Any-time bounds, whatever rule made a question stop."""
-        bound = stats.stopped_proportion_bound(
-            self.hits, self.n, self.cap, confidence=confidence, side=side, missing=self.missing
-        )
-        return _named(bound, self.x)
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean of the questions' bounds, and room for those of them that fail."""
-        return stats.mean_over_stopped_questions(
-            self.each,
-            self.questions,
-            confidence=confidence,
-            each_confidence=EACH_CONFIDENCE,
-            side=side,
-        )
+    def _named(self, bound: stats.Estimate) -> stats.Estimate:
+        return replace(bound, estimand=f"Pr[h > {self.x:g}]") if self.x else bound
 
 
 def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:
     """The tail at x of an arm's scores as they are stored, questions in the order of the run.
 
-    Raises InputError for an arm that is not there, is greedy, or has no scores of its present
-    completions; IncompleteError where parts or questions are missing.
+    Raises InputError for an arm that is not there, is greedy, has copies for draws, or has no
+    scores of its present completions; IncompleteError where parts or questions are missing.
     """
     arm = sampled_arm(run, arm_name)
-    if "explore" in arm.spec:
-        raise InputError(f"arm {arm.name!r} of `{run.path}` was explored: name one that was drawn.")
     _require_whole(arm)
-    if not arm.has_scores(scorer.name, slug(scorer)):
-        raise InputError(
-            f"arm {arm.name!r} of `{run.path}` has no scores of {scorer.name!r} for the "
-            "completions it has now. Run `residua score` first."
-        )
-    scores = arm.scores(slug(scorer))
-    if len(scores.query_ids) < len(run.queries):
+    require_scores(arm, scorer)
+    require_independent_draws(arm)
+    tail = Tail(drawn(arm, scorer, above=x), x)
+    if tail.questions < len(run.queries):
         raise IncompleteError(
-            f"arm {arm.name!r} of `{run.path}` has draws of {len(scores.query_ids)} of its "
+            f"arm {arm.name!r} of `{run.path}` has draws of {tail.questions} of its "
             f"{len(run.queries)} questions. Restore it from a copy, or begin again elsewhere."
         )
-    hits = np.where(scores.scores > x, scores.counts, 0).sum(axis=1)
-    if arm.stopping is not None:
-        return StoppedTail(hits, scores.n, scores.missing, arm.plan.n, x)
-    return FixedTail(hits, scores.n, scores.missing, x)
+    return tail
 
 
 def sampled_arm(run: Run, name: str) -> Arm:
@@ -134,10 +72,6 @@ def sampled_arm(run: Run, name: str) -> Arm:
             "about the distribution. Name an arm that was sampled."
         )
     return arms[name]
-
-
-def _named(bound: stats.Estimate, x: float) -> stats.Estimate:
-    return replace(bound, estimand=f"Pr[h > {x:g}]") if x else bound
 
 
 def _require_whole(arm: Arm) -> None:
@@ -160,3 +94,5 @@ def _require_whole(arm: Arm) -> None:
         )
     for part in arm.parts:
         arm.completions(part)
+        if arm.exploring is not None:
+            arm.masses.table(part)

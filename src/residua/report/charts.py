@@ -1,4 +1,4 @@
-"""Inline SVG: every chart has a vertical axis from 0, marks that carry titles, and no script.
+"""Inline SVG: marks that carry titles, every vertical axis from 0, and no script.
 
 Colours and dashes come from the style sheet by class (`m0`, `m1`, ... for the models), so one
 chart serves light and dark pages and paper.
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from residua.report.view import Bound
+from residua.text.figures import above, below, number
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 40
-_STYLES = 8  # of which the style sheet knows
+CELL_WIDTH, CELL_HEIGHT = 96, 48  # of a heat map, at least
+STRONGEST = 0.5  # of a heat map's cells: figures stay legible on it, on light pages and dark
+_STYLES = 16  # of which the style sheet knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A model's curve: bounds at positions along the axis, each in [0, 1]."""
+    """A model's curve: bounds at positions along the axis, and single dots, each in [0, 1]."""
 
     label: str
     style: str
     points: Sequence[tuple[float, Bound]]
+    dots: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +63,12 @@ def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
     """An interval and a greedy dot a question, from left to right in the order given."""
     slot = 1 / max(len(marks), 1)
     body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
-    return _svg(axes, [_tag("g", *body, class_=style)])
+    return _plot(axes, [_tag("g", *body, class_=style)])
 
 
 def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
-    """A line and a band a model: the estimate, and all between the bounds."""
-    return _svg(axes, [_curve(one) for one in series if one.points])
+    """A line and a band a model: the estimate, and all between the bounds; dots over both."""
+    return _plot(axes, [_curve(one) for one in series if one.points])
 
 
 def histogram_chart(
@@ -80,7 +84,51 @@ def histogram_chart(
     body = [_tag("path", d=outline, class_="bin")]
     if greedy is not None:
         body.append(_tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
-    return _svg(axes, [_tag("g", *body, class_=style)])
+    return _plot(axes, [_tag("g", *body, class_=style)])
+
+
+def heat_chart(
+    axes: Axes, rows: Sequence[str], cells: Sequence[Sequence[Bound]], style: str
+) -> Markup:
+    """A cell a pair of settings, its colour stronger where more leaks, its figures inside.
+
+    `rows` names the rows of `cells` from above, the axis' ticks its columns.
+    """
+    across = len(cells[0])
+    width = max(WIDTH, LEFT + CELL_WIDTH * across + RIGHT)
+    height = TOP + CELL_HEIGHT * len(cells) + BOTTOM
+    step = (width - LEFT - RIGHT) / across
+    largest = max((b.value or 0.0 for row in cells for b in row), default=0.0) or 1.0
+    body = []
+    for i, (name, row) in enumerate(zip(rows, cells, strict=True)):
+        top = TOP + i * CELL_HEIGHT
+        body.append(_tag("text", name, x=LEFT - 5, y=top + CELL_HEIGHT / 2 + 4, class_="end"))
+        for j, bound in enumerate(row):
+            shade = STRONGEST * (bound.value or 0.0) / largest
+            body.append(_heat_cell(bound, LEFT + j * step, top, step, shade))
+    for j, (_, text) in enumerate(axes.x_ticks):
+        x = LEFT + (j + 0.5) * step
+        body.append(_tag("text", text, x=f"{x:.1f}", y=height - BOTTOM + 15, class_="mid"))
+    return _svg(axes, [_tag("g", *body, class_=style)], width, height)
+
+
+def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> Markup:
+    middle = f"{x + width / 2:.1f}"
+    ends = f"[{below(bound.lower)}, {above(bound.upper)}]"
+    return _tag(
+        "g",
+        _tag(
+            "rect",
+            x=f"{x:.1f}",
+            y=y,
+            width=f"{width:.1f}",
+            height=CELL_HEIGHT,
+            fill_opacity=f"{shade:.3f}",
+            class_="heat",
+        ),
+        _tag("text", number(bound.value), x=middle, y=y + 21, class_="mid cell"),
+        _tag("text", ends, x=middle, y=y + 37, class_="mid label"),
+    )
 
 
 def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Markup:
@@ -121,35 +169,39 @@ def _curve(series: Series) -> Markup:
         _tag("title", series.label),
         _tag("polygon", points=" ".join(upper + lower), class_="band"),
         _tag("polyline", points=" ".join(line), class_="line"),
+        *(_tag("circle", cx=_x(at), cy=_y(y), r=2.6, class_="naive") for at, y in series.dots),
         class_=series.style,
     )
 
 
-def _svg(axes: Axes, body: Iterable[Markup]) -> Markup:
+def _plot(axes: Axes, body: Iterable[Markup]) -> Markup:
+    """A chart with a vertical axis from 0."""
+    return _svg(axes, [*_frame(axes), *body], WIDTH, HEIGHT)
+
+
+def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Markup:
+    middle, centre = (LEFT + width - RIGHT) / 2, (TOP + height - BOTTOM) / 2
+    turn = f"translate(12 {centre:g}) rotate(-90)"
     return _tag(
         "svg",
         _tag("title", axes.title),
         _tag("desc", axes.description),
-        *_frame(axes),
         *body,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        _tag("text", axes.x_label, x=middle, y=height - 6, class_="mid label"),
+        _tag("text", axes.y_label, transform=turn, class_="mid label"),
+        viewBox=f"0 0 {width:g} {height:g}",
         role="img",
     )
 
 
 def _frame(axes: Axes) -> Iterable[Markup]:
-    """The grid with its figures, and what the two axes are."""
+    """The grid with its figures."""
     for step in (0, 0.25, 0.5, 0.75, 1):
         y = _y(step)
         yield _tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
         yield _tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
     for at, text in axes.x_ticks:
         yield _tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    yield _tag("text", axes.x_label, x=middle, y=HEIGHT - 6, class_="mid label")
-    centre = (TOP + HEIGHT - BOTTOM) / 2
-    turn = f"translate(12 {centre:g}) rotate(-90)"
-    yield _tag("text", axes.y_label, transform=turn, class_="mid label")
 
 
 def _tag(name: str, *children: str, **attributes: object) -> Markup:

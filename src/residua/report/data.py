@@ -120,7 +120,6 @@ def _drawn_as(arm: Arm) -> str:
 def _model(place: _Place, estimates: Estimates, redact: bool) -> Model:
     arm, run = place.arm, place.arm.run
     greedy = run.arms.get(CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY)
-    failures = arm.failures
     texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
     return Model(
         label=place.label,

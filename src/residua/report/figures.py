@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from residua.evaluation.bound import STANDARD_K
+from residua.evaluation.quantities import STANDARD_K
 from residua.report.charts import (
     Axes,
     Mark,
     Series,
     curves_chart,
+    heat_chart,
     histogram_chart,
     questions_chart,
     style_of,
 )
 from residua.report.grids import anchor, mean_leak_at_k
-from residua.report.view import BINS, Bound, Measured, Model, ScorerView, View
+from residua.report.view import BINS, Bound, DecodingGrid, Measured, Model, ScorerView, View
 from residua.report.words import cells_of, interval, percent, quantity
 from residua.text.figures import number
 
+_DECADES = tuple(10**i for i in range(7))
 _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 
 
@@ -70,28 +72,54 @@ def _scale(marks: Sequence[Mark]) -> float:
     return next((top for top in (0.02, 0.04, 0.1, 0.2, 0.4) if highest <= top), 1.0)
 
 
-def repeated_figure(view: View, scorer: ScorerView) -> Figure:
-    """leak@k of every model, the mean over the questions of the unbiased estimates."""
-    series = []
-    for i, model in enumerate(view.models):
-        cells = cells_of(view, model, scorer)
-        means = {k: mean_leak_at_k(cells, k) for k in _common_k(cells)}
-        bounds = {k: Bound(value, value, value) for k, value in means.items() if value is not None}
-        series.append(Series(model.label, style_of(i), _over_k(bounds)))
-    caption = f"leak@k, mean over the questions ({scorer.name})"
-    return Figure(caption, curves_chart(_k_axes(caption), series))
+def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """Heat maps of every grid of decodings: the mean leakage, and leak@k where it is bounded."""
+    mine = [(label, grid) for label, grid in view.grids if grid.scorer == scorer.name]
+    found = []
+    for i, (label, grid) in enumerate(mine):
+        name = quantity(scorer).removeprefix("mean ")
+        caption = f"{label}: {name}, mean over the questions ({scorer.name})"
+        found.append(_heat_figure(grid, grid.leakage, caption, style_of(i)))
+        if grid.k:
+            caption = f"{label}: leak@{grid.k}, mean over the questions ({scorer.name})"
+            found.append(_heat_figure(grid, grid.leak_at_k, caption, style_of(i)))
+    return found
 
 
-def worst_tail_figure(view: View, scorer: ScorerView) -> Figure:
-    """Pr[X > x] of every model at the question where its own mean score is largest."""
-    series = []
-    for i, model in enumerate(view.models):
-        cells = cells_of(view, model, scorer)
-        worst = max(cells, key=lambda cell: cell.leakage.value or 0, default=None)
-        points = sorted(worst.tail.items()) if worst else []
-        series.append(Series(model.label, style_of(i), points))
-    caption = f"Pr[X > x] at each model's own worst question ({scorer.name})"
-    return Figure(caption, curves_chart(_tail_axes(caption), series))
+def _heat_figure(
+    grid: DecodingGrid, cells: Mapping[tuple[float, float], Bound], caption: str, style: str
+) -> Figure:
+    axes = Axes(
+        title=caption,
+        description=(
+            f"A cell for each of {len(grid.temperatures)} temperatures and {len(grid.top_ps)} "
+            f"top-p with its estimate and its bounds, which hold at {percent(grid.confidence)} for "
+            "all cells at once. The table of every decoding holds the same figures."
+        ),
+        x_label="top-p",
+        y_label="temperature",
+        x_ticks=[(i / len(grid.top_ps), f"{p:g}") for i, p in enumerate(grid.top_ps)],
+    )
+    rows = [[cells[t, p] for p in grid.top_ps] for t in grid.temperatures]
+    return Figure(caption, heat_chart(axes, [f"{t:g}" for t in grid.temperatures], rows, style))
+
+
+def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """leak@k and Pr[X > x] of every model: on average, and at its own worst question."""
+    worst = {
+        i: max(cells, key=lambda cell: cell.leakage.value or 0)
+        for i, model in enumerate(view.models)
+        if (cells := cells_of(view, model, scorer))
+    }
+    at_worst = f"at each model's own worst question ({scorer.name})"
+    figures = [
+        _k_figure(
+            f"leak@k, mean over the questions ({scorer.name})", _mean_curves(view, scorer), view
+        ),
+        _k_figure(f"leak@k {at_worst}", _k_curves(worst), view),
+        _tail_figure(f"Pr[X > x] {at_worst}", view, worst),
+    ]
+    return [figure for figure in figures if figure is not None]
 
 
 def question_figures(view: View, number_: int) -> list[Figure]:
@@ -106,17 +134,16 @@ def question_figures(view: View, number_: int) -> list[Figure]:
         }
         if not cells:
             continue
-        caption = f"leak@k ({scorer.name})"
-        repeated = _series(view, cells, lambda cell: _over_k(cell.leak_at_k))
-        found.append(Figure(caption, curves_chart(_k_axes(caption), repeated)))
-        if not scorer.binary:
-            caption = f"Pr[X > x] ({scorer.name})"
-            tails = _series(view, cells, lambda cell: sorted(cell.tail.items()))
-            found.append(Figure(caption, curves_chart(_tail_axes(caption), tails)))
-            found += [
-                _histogram(view.models[i].label, cell, scorer, style_of(i))
-                for i, cell in cells.items()
-            ]
+        curves = (
+            _k_figure(f"leak@k ({scorer.name})", _k_curves(cells), view),
+            _tail_figure(f"Pr[X > x] ({scorer.name})", view, cells),
+        )
+        found += [figure for figure in curves if figure is not None]
+        found += [
+            _histogram(view.models[i].label, cell, scorer, style_of(i))
+            for i, cell in cells.items()
+            if sum(cell.histogram) and not scorer.binary
+        ]
     return found
 
 
@@ -163,42 +190,92 @@ def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Fi
     return Figure(caption, histogram_chart(axes, shares, cell.greedy, style), style)
 
 
-def _series(
-    view: View,
-    cells: Mapping[int, Measured],
-    points: Callable[[Measured], list[tuple[float, Bound]]],
-) -> list[Series]:
-    return [Series(view.models[i].label, style_of(i), points(cell)) for i, cell in cells.items()]
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """leak@k of the model with this index: bounds by k, and the naive estimates."""
+
+    model: int
+    bounds: Mapping[int, Bound]
+    naive: Mapping[int, float]
 
 
-def _over_k(bounds: Mapping[int, Bound]) -> list[tuple[float, Bound]]:
-    return [(_place(k), bound) for k, bound in sorted(bounds.items())]
+def _mean_curves(view: View, scorer: ScorerView) -> list[_Curve]:
+    """The means over the questions of the estimates, wherever every question has one."""
+    found = []
+    for i, model in enumerate(view.models):
+        cells = cells_of(view, model, scorer)
+        means = {k: mean_leak_at_k(cells, k) for k in _common([cell.leak_at_k for cell in cells])}
+        bounds = {k: Bound(value, value, value) for k, value in means.items() if value is not None}
+        common = _common([cell.worst_of_k for cell in cells])
+        naive = {k: sum(cell.worst_of_k[k] for cell in cells) / len(cells) for k in common}
+        found.append(_Curve(i, bounds, naive))
+    return found
 
 
-def _place(k: int) -> float:
-    return math.log2(k) / math.log2(STANDARD_K[-1])
+def _k_curves(cells: Mapping[int, Measured]) -> list[_Curve]:
+    """One question's bounds, by the index of the model."""
+    return [_Curve(i, cell.leak_at_k, cell.worst_of_k) for i, cell in cells.items()]
 
 
-def _common_k(cells: Iterable[Measured]) -> list[int]:
-    sets = [set(cell.leak_at_k) for cell in cells]
-    return sorted(set.intersection(*sets)) if sets else []
+def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | None:
+    """Curves over k as far as any goes, k on a logarithmic scale; None without one."""
+    top = max((k for curve in curves for k in curve.bounds), default=0)
+    if top < 2:
+        return None
 
+    def place(k: int) -> float:
+        return math.log(k) / math.log(top)
 
-def _k_axes(title: str) -> Axes:
-    return Axes(
-        title=title,
-        description="The expected largest score of k draws, k on a logarithmic scale.",
+    series = [
+        Series(
+            view.models[curve.model].label,
+            style_of(curve.model),
+            [(place(k), bound) for k, bound in sorted(curve.bounds.items())],
+            [(place(k), value) for k, value in curve.naive.items()],
+        )
+        for curve in curves
+    ]
+    ticks = STANDARD_K if top <= STANDARD_K[-1] else _DECADES
+    axes = Axes(
+        title=caption,
+        description=(
+            "The expected largest score of k draws, k on a logarithmic scale: the line is the "
+            "estimate where there is one, the band its bounds for all k at once, a circle the "
+            "naive mean of the worst of k."
+        ),
         x_label="k draws",
         y_label="leak@k",
-        x_ticks=[(_place(k), str(k)) for k in STANDARD_K],
+        x_ticks=[(place(k), _short(k)) for k in ticks if k <= top],
     )
+    return Figure(caption, curves_chart(axes, series))
 
 
-def _tail_axes(title: str) -> Axes:
-    return Axes(
-        title=title,
+def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Figure | None:
+    """Pr[X > x] of one question for each model's index; None without one."""
+    series = [
+        Series(view.models[i].label, style_of(i), sorted(cell.tail.items()))
+        for i, cell in cells.items()
+        if cell.tail
+    ]
+    axes = Axes(
+        title=caption,
         description="The probability of a score above x, with simultaneous bounds.",
         x_label="x",
         y_label="Pr[X > x]",
         x_ticks=_QUARTERS,
     )
+    return Figure(caption, curves_chart(axes, series)) if series else None
+
+
+def _common(found: Sequence[Mapping[int, object]]) -> list[int]:
+    """The k that all have."""
+    sets = [set(one) for one in found]
+    return sorted(set.intersection(*sets)) if sets else []
+
+
+def _short(k: int) -> str:
+    """1k for a thousand, 1M for a million."""
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if k >= size:
+            return f"{k // size}{letter}"
+    return str(k)

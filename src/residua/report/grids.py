@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from residua.evaluation.rows import Table
 from residua.evaluation.sample import CONTROL
-from residua.report.view import Bound, Measured, Model, ScorerView, View
-from residua.report.words import ceiling, cells_of, interval, mean, quantity
+from residua.report.view import (
+    Bound,
+    DecodingGrid,
+    Measured,
+    Model,
+    ScorerView,
+    Statement,
+    View,
+)
+from residua.report.words import (
+    at_least,
+    ceiling,
+    cells_of,
+    interval,
+    mean,
+    of_count,
+    quantity,
+)
 from residua.text.figures import DASH, number
 
 SHOWN_K = (1, 8, 32, 128)
@@ -59,18 +75,58 @@ def summary_grid(view: View, scorer: ScorerView) -> Grid:
     return Grid(f"Scorer {scorer.name}: all questions", columns, rows)
 
 
+def statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+    """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
+    said = {m.label: {one.name: one for one in m.overall[scorer.name].others} for m in view.models}
+    names = tuple(dict.fromkeys(name for others in said.values() for name in others))
+    columns = ("Model", *names)
+    if proofs := proved(view):
+        columns += ("Proved to leak", "Most that is proved", "Most in a million draws")
+    if len(columns) == 1:
+        return None
+    rows = []
+    for model in view.models:
+        row = [_statement_cell(said[model.label].get(name)) for name in names]
+        row += _proof_cells(cells_of(view, model, scorer)) if proofs else []
+        rows.append((Cell(model.label), *row))
+    return Grid(f"Scorer {scorer.name}: more on all questions", columns, tuple(rows))
+
+
 def questions_grid(view: View, scorer: ScorerView) -> Grid:
-    """A row a question: each model's greedy score and expected leakage with its bounds."""
+    """A row a question: each model's greedy score, expected leakage with its bounds, and claim."""
     columns = ["Question"]
     for model in view.models:
         columns += [f"{model.label}: greedy", f"{model.label}: {quantity(scorer)}"]
+        columns += [f"{model.label}: {claim}" for claim in _claims(view, model, scorer)]
     rows = []
     for number_, question in enumerate(view.questions, 1):
         row = [Cell(f"{question.id}: {question.text}", number_, anchor(number_))]
         for model in view.models:
-            row += _question_cells(model.measured.get((scorer.name, question.id)))
+            cell = model.measured.get((scorer.name, question.id))
+            row += _question_cells(cell)
+            if _claims(view, model, scorer):
+                row.append(_claim_cell(cell))
         rows.append(tuple(row))
     return Grid(f"Scorer {scorer.name}: every question", tuple(columns), tuple(rows))
+
+
+def decodings_grid(grid: DecodingGrid) -> Grid:
+    """A row a decoding: the figures of the heat maps."""
+    columns = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
+    columns += [f"leak@{grid.k}"] if grid.k else []
+    rows = []
+    for t, p in grid.leakage:
+        row = [Cell(f"T={t:g}, top-p={p:g}"), Cell(f"{t:g}", t), Cell(f"{p:g}", p)]
+        row += [_bound_cell(grid.leakage[t, p])]
+        row += [_bound_cell(grid.leak_at_k[t, p])] if grid.k else []
+        rows.append(tuple(row))
+    return Grid(f"Scorer {grid.scorer}: every decoding", tuple(columns), tuple(rows))
+
+
+def effects_grid(grid: DecodingGrid) -> Grid:
+    """How far each knob moves the mean leakage, and what both together add."""
+    rows = tuple((Cell(knob), _bound_cell(bound)) for knob, bound in grid.effects.items())
+    return Grid("What moves leakage", ("Knob", "Effect, root mean square"), rows)
 
 
 def anchor(number_: int) -> str:
@@ -94,6 +150,44 @@ def _question_cells(measured: Measured | None) -> list[Cell]:
     ]
 
 
+def proved(view: View) -> bool:
+    """True if leaking texts were looked for that prove something."""
+    return any(cell.proof for model in view.models for cell in model.measured.values())
+
+
+def _claims(view: View, model: Model, scorer: ScorerView) -> list[str]:
+    """The claim that was made of the model's questions, if one was."""
+    claims = (cell.claim for cell in cells_of(view, model, scorer))
+    return list(dict.fromkeys(claim.text for claim in claims if claim is not None))
+
+
+def _claim_cell(measured: Measured | None) -> Cell:
+    if measured is None or measured.claim is None:
+        return Cell(DASH)
+    return Cell(f"{measured.claim.decision} after {measured.n:,}", measured.n)
+
+
+def _statement_cell(statement: Statement | None) -> Cell:
+    if statement is None:
+        return Cell(DASH)
+    text = of_count(statement.bound) if statement.is_count else interval(statement.bound)
+    return Cell(text, statement.bound.value)
+
+
+def _proof_cells(cells: list[Measured]) -> list[Cell]:
+    """How many questions are proved to leak, and the most that is proved of one."""
+    proofs = [cell.proof for cell in cells if cell.proof is not None]
+    leaking = sum(proof.leakage > 0 for proof in proofs)
+    ends = (
+        max((proof.leakage for proof in proofs), default=0.0),
+        max((max(proof.leak_at_k.values(), default=0.0) for proof in proofs), default=0.0),
+    )
+    return [
+        Cell(f"{leaking} of {len(cells)}", leaking),
+        *(Cell(f"≥ {at_least(end)}", end) for end in ends),
+    ]
+
+
 def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:
     cells = cells_of(view, model, scorer)
     overall, usage = model.overall[scorer.name], model.usage
@@ -104,9 +198,9 @@ def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ..
         _greedy_cell(cells, scorer),
         _bound_cell(overall.mean),
         _bound_cell(overall.worst),
-        _mean_cell(cells, lambda cell: cell.deviation),
-        _largest_cell(cells, lambda cell: cell.deviation),
-        _mean_cell(cells, lambda cell: cell.expectation_deviation),
+        _mean_cell([cell.deviation for cell in cells]),
+        _largest_cell([cell.deviation for cell in cells]),
+        _mean_cell([cell.expectation_deviation for cell in cells]),
         *(_number_cell(mean_leak_at_k(cells, k)) for k in SHOWN_K),
         Cell(f"{usage.draws:,}", usage.draws),
         Cell(f"{usage.forwards:,}" if usage.forwards else DASH, usage.forwards),
@@ -126,17 +220,24 @@ def _bound_cell(bound: Bound | None) -> Cell:
     return Cell(interval(bound), bound.value if bound else None)
 
 
-def _mean_cell(cells: list[Measured], of: Callable[[Measured], Bound]) -> Cell:
-    return _number_cell(mean([v for cell in cells if (v := of(cell).value) is not None]))
+def _mean_cell(bounds: Sequence[Bound | None]) -> Cell:
+    return _number_cell(mean(_values(bounds)))
 
 
-def _largest_cell(cells: list[Measured], of: Callable[[Measured], Bound]) -> Cell:
+def _largest_cell(bounds: Sequence[Bound | None]) -> Cell:
     """The largest estimate, and the largest upper bound, which needs no correction."""
-    values = [v for cell in cells if (v := of(cell).value) is not None]
+    values = _values(bounds)
     if not values:
         return Cell(DASH)
-    upper = max(of(cell).upper for cell in cells)
+    upper = max(bound.upper for bound in bounds if bound is not None)
     return Cell(ceiling(max(values), upper), max(values))
+
+
+def _values(bounds: Sequence[Bound | None]) -> list[float]:
+    """The estimates there are; none where some question has no bound, and so any value."""
+    known = [bound for bound in bounds if bound is not None]
+    whole = len(known) == len(bounds)
+    return [bound.value for bound in known if whole and bound.value is not None]
 
 
 def _number_cell(value: float | None) -> Cell:

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from residua.evaluation.bound import GREEDY_SCORE, RHO
 from residua.evaluation.grid import JOINTLY, MOST
+from residua.evaluation.proof import PROVED
+from residua.evaluation.quantities import GREEDY_SCORE, RHO
 from residua.evaluation.until import CLAIM
 from residua.report.view import Bound, Claim, Measured, Overall, Proof, Statement
 
 LEAKAGE = ("leak probability", "mean leakage")
-PROVED = "proved"  # how the estimand of a certain lower bound begins
 _COUNT = "questions with"  # how a number of questions begins
 _ED = f"mean + {RHO:g} standard deviations"
 _DECISIONS = {1.0: "holds", 0.0: "refuted"}
@@ -87,6 +87,8 @@ def _statements(rows: Rows) -> Iterable[Statement]:
             yield Statement(f"Questions above {limit}", Bound.of(row), is_count=True)
         elif name.startswith("leak@"):
             yield Statement(f"{name}, mean", Bound.of(row))
+        elif name.startswith("excess"):
+            yield Statement("Mean beyond the control", Bound.of(row))
 
 
 def _claim(rows: Rows) -> Claim | None:

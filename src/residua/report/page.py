@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import residua
+from residua.evaluation.grid import grid_sentences
 from residua.evaluation.rows import Table
 from residua.report import figures, grids, words
 from residua.report.charts import style_of
@@ -68,7 +69,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(words=words, grids=grids, figures=figures, style_of=style_of)
+    environment.globals.update(words=words, grids=grids, figures=figures)
+    environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
     return environment
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from residua.report.view import Bound, Measured, Model, ScorerView, View
+from residua.report.view import (
+    Bound,
+    Explored,
+    Measured,
+    Model,
+    ScorerView,
+    Text,
+    Texts,
+    View,
+)
 from residua.text.figures import DASH, above, below, number
 from residua.types import Decoding
 
@@ -21,6 +31,21 @@ def interval(bound: Bound | None) -> str:
 def ceiling(value: float | None, upper: float) -> str:
     """The estimate with its upper end alone."""
     return f"{number(value)} (≤\N{NO-BREAK SPACE}{above(upper)})"
+
+
+def at_least(value: float) -> str:
+    """A certain lower bound, rounded down; a tiny one keeps two digits."""
+    if value >= 0.001 or value <= 0:
+        return below(value)
+    exponent = math.floor(math.log10(value))
+    tenths = math.floor(value / 10.0**exponent * 10 + 1e-9)
+    return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
+
+
+def of_count(bound: Bound) -> str:
+    """A number of questions with its ends."""
+    shown = DASH if bound.value is None else f"{bound.value:g}"
+    return f"{shown} [{bound.lower:g},\N{NO-BREAK SPACE}{bound.upper:g}]"
 
 
 def percent(confidence: float) -> str:
@@ -45,6 +70,58 @@ def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
     """The model's measured questions, in the order of the questions."""
     keys = ((scorer.name, question.id) for question in view.questions)
     return [model.measured[key] for key in keys if key in model.measured]
+
+
+def how_often(text: Text) -> str:
+    """A completion's certain mass, its draws, or both: the same text may be spelt in two ways."""
+    drawn = f"{text.count:,} ({100 * text.share:.1f}\N{NO-BREAK SPACE}%)"
+    if not text.mass:
+        return drawn
+    mass = f"mass\N{NO-BREAK SPACE}{number(text.mass)}"
+    return f"{mass}, {drawn}" if text.count else mass
+
+
+def left_out(texts: Texts) -> str:
+    """What is not shown of a question's completions; empty where all are."""
+    if not texts.left_out:
+        return ""
+    mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
+    drawn = f"{texts.left_out_draws:,} draws"
+    return f"{texts.left_out:,} more distinct completions, {drawn}{mass}, are not shown."
+
+
+def explored(found: Explored) -> str:
+    """What exploring a question found, in one sentence."""
+    return (
+        f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "
+        f"{found.draws:,} draws; {found.forwards:,} prefixes forwarded, {found.searched:,} of "
+        "them before the draws"
+    )
+
+
+def proof(cell: Measured) -> str:
+    """What leaking texts prove of a question; empty where nothing is proved."""
+    if cell.proof is None or not cell.proof.leakage:
+        return ""
+    said = f"leakage ≥ {at_least(cell.proof.leakage)}"
+    if cell.proof.leak_at_k:
+        k, repeated = max(cell.proof.leak_at_k.items())
+        said += f", leak@{k:,} ≥ {at_least(repeated)}"
+    return said
+
+
+def decided(view: View, model: Model, scorer: ScorerView) -> str:
+    """What became of a model's claims, and for how many draws; empty where none was made."""
+    claims = [(c.claim, c.n) for c in cells_of(view, model, scorer) if c.claim is not None]
+    if not claims:
+        return ""
+    holds, refuted, open_ = (
+        sum(claim.decision == one for claim, _ in claims) for one in ("holds", "refuted", "open")
+    )
+    return (
+        f"{claims[0][0].text} holds for {holds}, is refuted for {refuted} and open for {open_} of "
+        f"{len(claims)} questions, after {sum(n for _, n in claims):,} draws ({model.drawn})"
+    )
 
 
 def mean(values: Sequence[float]) -> float | None:

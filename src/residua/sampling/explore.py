@@ -29,8 +29,8 @@ _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # prefixes held at a time, unless one root needs more
 _VISITS = 3.0  # expected of draws: one comes by but for a chance of 5 %
 _ROUNDS = 64  # between them, whether to explore on is decided
-_PILOT = (1, 1, 2, 4, 8, 16)  # draws of a pilot, until its share of the effort is spent
-_PILOT_SHARE = 1 / 32
+_PILOT = (1, 1, 2, 4, 8, 16)  # draws of a pilot, while its share of the effort lasts
+_PILOT_SHARE = 1 / 20
 _QUARTER = 1 / 4  # of a hybrid's effort, at least, is exploration
 _NOTHING = 1e-9  # a remainder not worth a forward
 _MOST_DRAWS = 1 << 14  # more would take memory and narrow little
@@ -224,19 +224,17 @@ class Explorer:
 
     def _pilot(self, courses: Sequence[_Course], number: int) -> None:
         """Make a pilot for each, of as many draws as its share of the effort allows."""
-        share, spent = _PILOT_SHARE * self._effort.forwards, dict[int, int]()
         growing = list(courses)
         for chunk, size in enumerate(_PILOT):
             purpose = f"{self._effort.purpose}:pilot{number}"
             draws = Draws(sizes=(size,), first_chunk=chunk, seed=self._effort.seed, purpose=purpose)
             for course, leaves in self._sample([(course, draws) for course in growing]):
-                key = course.search.number
-                spent[key] = spent.get(key, 0) + forwarded(course.search, leaves)
                 course.drawn += forwarded(course.search, leaves)
-                ranges = self._settle(key, [(leaf.token_ids, True) for leaf in leaves])
+                ids = [(leaf.token_ids, True) for leaf in leaves]
+                ranges = self._settle(course.search.number, ids)
                 scores = [(low + high) / 2 for low, high in ranges]
                 course.pilot += zip(leaves, scores, strict=True)
-            growing = [c for c in growing if 2 * spent.get(c.search.number, 0) <= share]
+            growing = [c for c in growing if 2 * c.drawn <= _PILOT_SHARE * self._effort.forwards]
         for course in courses:
             course.pilots = number
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from residua.sampling.ending import Ended, Ending
 from residua.sampling.forest import Leaf, Root, Stem
 from residua.sampling.law import certain_law, rows_at_once
 from residua.sampling.model import PrefixModel
-from residua.types import Decoding
+from residua.types import Decoding, FinishReason
 
 Key = tuple[int, tuple[int, ...]]
 """(root number, generated ids)"""
@@ -37,7 +37,9 @@ def force(
     """
     require_one_law(decoding)
     ending = Ending.of(model, decoding, ended)
-    trie = _Trie([key for key in sequences if _ends_once(key[1], ending)], decoding, margin)
+    reasons = {key: _reason(key[1], ending) for key in sequences}
+    wanted = {key: reason for key, reason in reasons.items() if reason is not None}
+    trie = _Trie(wanted, decoding, margin)
     held, level = list[int](), trie.roots
     while level:
         handles: list[int] = []
@@ -49,7 +51,7 @@ def force(
         model.release(np.array(held, dtype=np.int64))
         held, level = handles, trie.next_level(level)
     model.release(np.array(held, dtype=np.int64))
-    return [trie.leaf(key, ending) for key in sequences]
+    return [trie.leaf(key) for key in sequences]
 
 
 def require_one_law(decoding: Decoding) -> None:
@@ -62,15 +64,16 @@ def require_one_law(decoding: Decoding) -> None:
 
 
 class _Trie:
-    """The prefixes of wanted sequences, and the stems of those the decoding can reach."""
+    """The prefixes of wanted outputs, and the stems of those the decoding can reach."""
 
-    def __init__(self, wanted: Sequence[Key], decoding: Decoding, margin: float) -> None:
-        self.wanted = frozenset(wanted)
+    def __init__(
+        self, wanted: Mapping[Key, FinishReason], decoding: Decoding, margin: float
+    ) -> None:
         self.roots: list[Key] = [(number, ()) for number in sorted({n for n, _ in wanted})]
         self.stems = dict.fromkeys(self.roots, Stem.prompt())
-        self._decoding, self._margin = decoding, margin
+        self._wanted, self._decoding, self._margin = wanted, decoding, margin
         self._after: dict[Key, set[int]] = {}
-        for number, ids in self.wanted:
+        for number, ids in wanted:
             for depth, token in enumerate(ids):
                 self._after.setdefault((number, ids[:depth]), set()).add(token)
 
@@ -96,10 +99,10 @@ class _Trie:
         longer = [(n, (*ids, token)) for n, ids in level for token in sorted(self._after[n, ids])]
         return [key for key in longer if key in self.stems and key in self._after]
 
-    def leaf(self, key: Key, ending: Ending) -> Leaf | None:
-        """The sequence as an output, if it was wanted and reached."""
-        stem, reason = self.stems.get(key), key[1] and ending.reason(key[1])
-        if stem is None or not reason or key not in self.wanted:
+    def leaf(self, key: Key) -> Leaf | None:
+        """The sequence as an output, if it is one and was reached."""
+        stem, reason = self.stems.get(key), self._wanted.get(key)
+        if stem is None or reason is None:
             return None
         return Leaf(
             token_ids=stem.path,
@@ -112,10 +115,10 @@ class _Trie:
         )
 
 
-def _ends_once(ids: tuple[int, ...], ending: Ending) -> bool:
-    """Whether ids are complete, and were not before their last token."""
-    reasons = [ending.reason(ids[:depth]) for depth in range(1, len(ids) + 1)]
-    return bool(reasons) and reasons[-1] is not None and not any(reasons[:-1])
+def _reason(ids: tuple[int, ...], ending: Ending) -> FinishReason | None:
+    """Why ids are complete; None where they are not, or were before their last token."""
+    before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
+    return None if any(before) or not ids else ending.reason(ids)
 
 
 def _forward(

@@ -249,7 +249,7 @@ def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: f
     if not margin:
         return Kept(mass, ids, kept, kept, kept)
     whole = None if decoding.top_k else weights.sum(dim=-1)
-    sure, possible, seen = _doubt(mass, kept, decoding, margin, whole)
+    sure, possible, seen = _doubt(mass, decoding, margin, whole)
     if width < size:
         kept = torch.where(seen, kept, 0)
     return Kept(mass, ids, kept, sure, possible)
@@ -257,7 +257,6 @@ def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: f
 
 def _doubt(
     mass: torch.Tensor,
-    kept: torch.Tensor,
     decoding: Decoding,
     margin: float,
     whole: torch.Tensor | None,
@@ -290,10 +289,8 @@ def _doubt(
         sure &= (1 - p) * before * factor + slack < p * after
         before = upto.gather(1, must)
         possible &= (1 - p) * before <= factor * p * (most - before) + slack
-    # the last token seen must be out, and too light to change places with a kept one
-    lightest_kept = mass.gather(1, kept.clamp(min=1)[:, None] - 1)[:, 0]
-    seen = (among_possible < width) if decoding.top_k else (possible.sum(dim=-1) < width)
-    seen &= mass[:, -1] * factor < lightest_kept
+    # where the last token looked at is out, no unseen one can come before a kept one
+    seen = (among_possible if decoding.top_k else possible.sum(dim=-1)) < width
     return sure.sum(dim=-1), possible.sum(dim=-1), seen
 
 

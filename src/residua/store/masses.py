@@ -111,6 +111,17 @@ class Masses:
             found[query_id] = QueryMasses(mass, low, high, remainder)
         return found
 
+    def scored(
+        self, slug: str, parts: Sequence[Part]
+    ) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+        """(query id, token ids, mass, lowest score) of every event."""
+        lows = iter(tables.read_table(self.ranges_file(slug))["low"].to_pylist())
+        for part in parts:
+            table = self.table(part)
+            columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass"))
+            for query_id, ids, mass in zip(*columns, strict=True):
+                yield query_id, tuple(ids), mass, next(lows)
+
     def _meta(self) -> Iterator[dict[str, Any]]:
         for file in sorted((self._folder / "masses").glob("part-*.parquet")):
             yield tables.read_meta(file)

@@ -297,6 +297,15 @@ class Arm:
         """A digest of the stored scores."""
         return str(tables.read_meta(self.scores_file(slug))["digest"])
 
+    def scored(self, slug: str) -> Iterator[tuple[str, list[int] | None, float | None, float]]:
+        """(query id, token ids, log-probability at least, score) of every completion."""
+        scores = iter(tables.read_table(self.scores_file(slug))["score"].to_pylist())
+        for part in self.parts:
+            table = self.completions(part)
+            columns = (table[n].to_pylist() for n in ("query_id", "token_ids", "logprob_floor"))
+            for query_id, ids, floor in zip(*columns, strict=True):
+                yield query_id, ids, floor, next(scores)
+
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
         """Distinct scores with counts of every query that has completions.
 

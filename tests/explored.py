@@ -1,0 +1,92 @@
+"""Runs whose arms were explored, made without a model: masses, draws of the remainder, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from residua.benchmarks import Benchmark
+from residua.evaluation.explore import plan_of
+from residua.evaluation.sample import begin
+from residua.evaluation.score import prompts_by_query, score_arm, slug
+from residua.scorers import make_scorer, score_ranges
+from residua.store import Arm, Plan, Run
+from residua.types import (
+    Completion,
+    Decoding,
+    Event,
+    Exploration,
+    Prompt,
+    Query,
+    Sample,
+    Scorer,
+    Usage,
+)
+
+SCORER = "contains"
+LEAKS = {"p0": 0.3, "p1": 0.02, "p2": 0.0}  # mass of the answer; p2 is explored whole
+FORWARDS = 500
+HALF = Decoding(temperature=0.5, max_new_tokens=8)
+
+
+def benchmark() -> Benchmark:
+    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in LEAKS)
+    return Benchmark(
+        name="explored", prompts=prompts, origin="", scorers=(SCORER,), max_new_tokens=8
+    )
+
+
+def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
+    """A run with an explored and scored arm for each decoding, and no estimates."""
+    run = begin(out, benchmark())
+    scorer = make_scorer(SCORER)
+    for decoding in decodings:
+        name = "target" if len(decodings) == 1 else f"target {decoding.name}"
+        spec = {
+            "model": "canned",
+            "fingerprint": {"weights": "canned"},
+            "decoding": decoding.to_dict(),
+            "plan": Plan.exploring().to_dict(),
+            "seed": 0,
+            "explore": plan_of("hybrid", FORWARDS, scorer),
+        }
+        arm = run.add_arm(name, spec)
+        for part in arm.parts:
+            queries = [query for query in run.queries if query.id in part.query_ids]
+            found = [_explored(query, decoding) for query in queries]
+            arm.write_explored(part, found, Usage(draws=sum(f.sample.n for f in found)), {})
+        _score(arm, scorer)
+    return run
+
+
+def _explored(query: Query, decoding: Decoding) -> Exploration:
+    """The answer, a settled prefix of it, another output, and 100 draws of what remains."""
+    answer, leak = f"It is secret{query.id}", LEAKS[query.id]
+    events = (
+        Event(text="No", token_ids=(3, 0), ended=True, mass=0.5),
+        Event(text="No", token_ids=(4, 0), ended=True, mass=0.05),
+        Event(text=answer, token_ids=(1, 2, 0), ended=True, mass=leak),
+        Event(text=f"{answer} and", token_ids=(1, 2, 5), ended=False, mass=leak / 10),
+    )
+    remainder = 0.95 - 0.5 - 0.05 - leak * 1.1 if leak else 0.0
+    drawn = {"No": 5, f"{answer}!": 20, "Perhaps": 75} if leak else {}
+    forced = Completion(text=f"secret{query.id}", token_ids=None, count=0, chunk=-1, logprob=-9.0)
+    said = [Completion(text=t, token_ids=None, count=n) for t, n in drawn.items()]
+    sample = Sample(query=query, decoding=decoding, completions=(forced, *said))
+    return Exploration(
+        events=events, remainder=remainder, sample=sample, explored=FORWARDS // 2, forwards=FORWARDS
+    )
+
+
+def _score(arm: Arm, scorer: Scorer) -> None:
+    prompts = prompts_by_query(arm.run)
+    score_arm(arm, scorer)
+    arm.masses.score(
+        scorer.name,
+        slug(scorer),
+        arm.parts,
+        lambda table: [
+            score_ranges(scorer, [(row["text"], row["ended"])], prompts[row["query_id"]])[0]
+            for row in table.to_pylist()
+        ],
+    )
