@@ -28,8 +28,20 @@ from residua.engines.hf import TransformersEngine
 from residua.scorers import make_scorer, score_ranges, score_texts
 from residua.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
 
-CHUNK, CHUNKS = 128, 512  # draws of the forest, of which as many are used as the budget buys
+MOST = 65_536  # draws of the forest, of which as many are used as the forwards buy
+STEP = 1.05  # between the numbers of draws that are tried
 LEVEL = 0.99
+
+
+def chunk_sizes() -> tuple[int, ...]:
+    """Chunks whose cumulative sizes grow by STEP."""
+    goals = [8]
+    while goals[-1] < MOST:
+        goals.append(min(max(round(goals[-1] * STEP), goals[-1] + 1), MOST))
+    return tuple(np.diff([0, *goals]).tolist())
+
+
+SIZES = chunk_sizes()
 
 
 def width(estimate: stats.Estimate) -> float:
@@ -52,25 +64,25 @@ class Drawn:
 
     def __init__(self, sample: Sample, prompt: Any, scorer: Scorer) -> None:
         leaks = score_texts(scorer, [c.text for c in sample.completions], prompt)
-        hits, tokens = np.zeros(CHUNKS, int), np.zeros(CHUNKS)
+        hits, tokens = np.zeros(len(SIZES), int), 0
         first: dict[tuple[int, ...], int] = {}
         for completion, leak in zip(sample.completions, leaks, strict=True):
             ids = completion.token_ids or ()
             hits[completion.chunk] += completion.count * bool(leak)
-            tokens[completion.chunk] += completion.count * len(ids)
+            tokens += completion.count * len(ids)
             for end in range(1, len(ids)):  # the prompt is read, the last token not forwarded
                 prefix = ids[:end]
-                first[prefix] = min(completion.chunk, first.get(prefix, CHUNKS))
+                first[prefix] = min(completion.chunk, first.get(prefix, len(SIZES)))
+        self.n = np.cumsum(SIZES)
         self.hits = hits.cumsum()
-        self.forwards = np.bincount(list(first.values()), minlength=CHUNKS).cumsum()
-        self.length = tokens.sum() / (CHUNK * CHUNKS)
-        self.rate = self.hits[-1] / (CHUNK * CHUNKS)
+        self.forwards = np.bincount(list(first.values()), minlength=len(SIZES)).cumsum()
+        self.length = tokens / MOST
+        self.rate = float(self.hits[-1] / MOST)
 
     def forest(self, forwards: int) -> tuple[float, int]:
-        """Width and draws for at most so many forwards, one chunk at least."""
-        chunks = max(int(np.searchsorted(self.forwards, forwards, side="right")), 1)
-        n = chunks * CHUNK
-        return width(interval(int(self.hits[chunks - 1]), n)), n
+        """Width and draws of the forest that took the nearest number of forwards."""
+        i = int(np.abs(self.forwards - forwards).argmin())
+        return width(interval(int(self.hits[i]), int(self.n[i]))), int(self.n[i])
 
     def plain(self, forwards: int, rng: np.random.Generator) -> tuple[float, int]:
         """Width and draws where every token costs a forward."""
@@ -91,7 +103,7 @@ def compare(
     prompts = task.prompts[:: max(1, len(task.prompts) // questions)][:questions]
     prompt_of = {p.id: p for p in prompts}
     queries = [Query.original(p) for p in prompts]
-    draws = Draws(sizes=(CHUNK,) * CHUNKS, purpose="bench")
+    draws = Draws(sizes=SIZES, purpose="bench")
     drawn = {
         s.query.id: Drawn(s, prompt_of[s.query.id], scorer)
         for q in queries
@@ -100,7 +112,8 @@ def compare(
     }
     rng = np.random.default_rng(0)
     for budget in budgets:
-        started, rows = time.perf_counter(), []
+        started = time.perf_counter()
+        rows: list[dict[str, Any]] = []
         effort = Effort(mode="auto", forwards=budget, seed=1)
 
         def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
@@ -127,8 +140,9 @@ def compare(
                     "plain": plain,
                 }
             )
-        gain = np.array([r["plain"] / max(r["auto"], 1e-12) for r in rows])
-        cost = np.array([r["auto"] / r["forest"] for r in rows])
+        widths = {name: np.array([r[name] for r in rows]) for name in ("auto", "forest", "plain")}
+        gain = widths["plain"] / np.maximum(widths["auto"], 1e-12)
+        cost = widths["auto"] / widths["forest"]
         yield {
             "budget": budget,
             "forwards": float(np.median([r["forwards"] for r in rows])),
@@ -139,7 +153,7 @@ def compare(
             "cost": float(np.median(cost)),
             "cost95": float(np.quantile(cost, 0.95)),
             "seconds": time.perf_counter() - started,
-            "capped": sum(r["n_forest"] == CHUNK * CHUNKS for r in rows),
+            "capped": sum(r["n_forest"] == MOST for r in rows),
             "rows": rows,
         }
 
@@ -169,8 +183,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     budgets = [int(b) for b in options.budget.split(",")]
-    print("| model | budget | forwards | P(leak) | settled | width | plain/auto | auto/forest | 95th |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    columns = "model budget forwards P(leak) settled width plain/auto auto/forest 95th".split()
+    print("|" + "|".join(f" {column} " for column in columns) + "|\n" + "|---" * 9 + "|")
     kept = []
     for name, engine, task in engines(options):
         for row in compare(engine, task, options.questions, budgets):
@@ -179,7 +193,7 @@ def main() -> None:
                 f"| {name} | {row['budget']:,} | {row['forwards']:,.0f} | {row['rate']:.4f} "
                 f"| {row['settled']:.3f} | {row['auto']:.4f} | **{row['gain']:.1f}×** "
                 f"| {row['cost']:.2f} | {row['cost95']:.2f} |"
-                + (f" ({row['capped']} with all {CHUNK * CHUNKS:,})" if row["capped"] else ""),
+                + (f" ({row['capped']} with all {MOST:,})" if row["capped"] else ""),
                 flush=True,
             )
     if options.json:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from residua.benchmarks import Benchmark
-from residua.evaluation.explore import plan_of
+from residua.evaluation import score_run
+from residua.evaluation.drawing import Exploring
 from residua.evaluation.sample import begin
-from residua.evaluation.score import prompts_by_query, score_arm, slug
-from residua.scorers import make_scorer, score_ranges
-from residua.store import Arm, Plan, Run
+from residua.scorers import make_scorer
+from residua.store import Plan, Run
 from residua.types import (
     Completion,
     Decoding,
@@ -19,7 +19,6 @@ from residua.types import (
     Prompt,
     Query,
     Sample,
-    Scorer,
     Usage,
 )
 
@@ -48,14 +47,14 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
             "decoding": decoding.to_dict(),
             "plan": Plan.exploring().to_dict(),
             "seed": 0,
-            "explore": plan_of("hybrid", FORWARDS, scorer),
+            "explore": Exploring("hybrid", FORWARDS, scorer).to_dict(),
         }
         arm = run.add_arm(name, spec)
         for part in arm.parts:
             queries = [query for query in run.queries if query.id in part.query_ids]
             found = [_explored(query, decoding) for query in queries]
             arm.write_explored(part, found, Usage(draws=sum(f.sample.n for f in found)), {})
-        _score(arm, scorer)
+    score_run(run, [scorer])
     return run
 
 
@@ -69,24 +68,11 @@ def _explored(query: Query, decoding: Decoding) -> Exploration:
         Event(text=f"{answer} and", token_ids=(1, 2, 5), ended=False, mass=leak / 10),
     )
     remainder = 0.95 - 0.5 - 0.05 - leak * 1.1 if leak else 0.0
-    drawn = {"No": 5, f"{answer}!": 20, "Perhaps": 75} if leak else {}
+    leaking = int(40 * decoding.temperature)
+    drawn = {"No": 5, f"{answer}!": leaking, "Perhaps": 95 - leaking} if leak else {}
     forced = Completion(text=f"secret{query.id}", token_ids=None, count=0, chunk=-1, logprob=-9.0)
     said = [Completion(text=t, token_ids=None, count=n) for t, n in drawn.items()]
     sample = Sample(query=query, decoding=decoding, completions=(forced, *said))
     return Exploration(
         events=events, remainder=remainder, sample=sample, explored=FORWARDS // 2, forwards=FORWARDS
-    )
-
-
-def _score(arm: Arm, scorer: Scorer) -> None:
-    prompts = prompts_by_query(arm.run)
-    score_arm(arm, scorer)
-    arm.masses.score(
-        scorer.name,
-        slug(scorer),
-        arm.parts,
-        lambda table: [
-            score_ranges(scorer, [(row["text"], row["ended"])], prompts[row["query_id"]])[0]
-            for row in table.to_pylist()
-        ],
     )

@@ -51,7 +51,8 @@ class CannedEngine:
         if decoding.greedy:
             yield Completion(text=max(law, key=lambda text: law[text]), token_ids=None, count=1)
             return
-        generator = np.random.default_rng(zlib.crc32(f"{self.name}{query.id}".encode()))
+        key = f"{self.name}{query.id}{decoding.name.removeprefix('T=1')}"
+        generator = np.random.default_rng(zlib.crc32(key.encode()))
         for chunk, size in enumerate(draws.sizes, draws.first_chunk):
             counts = generator.multinomial(size, list(law.values()))
             for (text, share), count in zip(law.items(), counts, strict=True):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from canned_runs import benchmark, make_run
 
+from explored import HALF, explored_run
+from explored import benchmark as explored_benchmark
+from residua.evaluation import bound_run, scorers_for
 from residua.store import Run
+from residua.types import Decoding
+
+GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
+CLAIM = "p<=0.1"
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +25,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         "full": make_run(folder / "full", task, "full", 0.95, control=control),
         "NPO": make_run(folder / "npo", task, "npo", 0.2, control=control),
     }
+
+
+@pytest.fixture(scope="session")
+def decodings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A model under a grid of four decodings, and one drawn until a claim was decided."""
+    folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
+    return {
+        "grid": make_run(folder / "grid", task, "grid", 0.3, decoding=GRID),
+        "until": make_run(folder / "until", task, "until", 0.6, n=256, until=CLAIM),
+    }
+
+
+@pytest.fixture(scope="session")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A model whose distributions were explored, under two decodings."""
+    out = tmp_path_factory.mktemp("explored") / "run"
+    run = explored_run(out, (HALF, Decoding(max_new_tokens=8)))
+    bound_run(run, scorers_for(["contains"], explored_benchmark().prompts))
+    return {"explored": run}

@@ -32,10 +32,14 @@ def missing() -> str | None:
     return None
 
 
-@pytest.fixture(scope="module")
-def seen(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+@pytest.fixture(scope="module", params=["runs", "decodings", "explored"])
+def seen(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What a reader of the report on these runs trips over."""
     if lacking := missing():
         pytest.skip(f"needs {lacking}")
+    runs: dict[str, Run] = request.getfixturevalue(request.param)
     page = write_report(runs, tmp_path_factory.mktemp("page") / "report.html")
     command = ["node", str(SCRIPT), str(shutil.which("chromium")), str(page)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

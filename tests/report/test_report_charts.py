@@ -9,15 +9,18 @@ import pytest
 
 from residua.report.charts import (
     BOTTOM,
+    CELL_WIDTH,
     HEIGHT,
     LEFT,
     RIGHT,
+    STRONGEST,
     TOP,
     WIDTH,
     Axes,
     Mark,
     Series,
     curves_chart,
+    heat_chart,
     histogram_chart,
     questions_chart,
     style_of,
@@ -87,6 +90,38 @@ def test_histogram_bars_fill_the_axis_up_to_its_top() -> None:
     assert tops == pytest.approx([1.0, 0.5], abs=0.001)
     assert float(greedy.get("d", "")[1:].split()[0]) == LEFT + 0.75 * PLOT_WIDTH
     assert [n.text for n in of_class(root, "end")] == ["0", "0.1", "0.2", "0.3", "0.4"]
+
+
+def test_dots_stand_where_they_are_told() -> None:
+    points = [(0.0, Bound(0.2, 0.1, 0.3))]
+    root = parsed(curves_chart(AXES, [Series("one", "m0", points, [(0.5, 0.25)])]))
+    (dot,) = of_class(root, "naive")
+    assert share_of(dot.get("cy")) == pytest.approx(0.25, abs=0.001)
+    assert float(dot.get("cx", "")) == pytest.approx(LEFT + PLOT_WIDTH / 2)
+
+
+def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None:
+    axes = Axes(
+        title="t", description="d", x_label="p", y_label="T", x_ticks=[(0, "a"), (0.5, "b")]
+    )
+    low, high = Bound(0.1, 0.0501, 0.1999), Bound(0.4, 0.3, 0.5)
+    root = parsed(heat_chart(axes, ["1", "2"], [[low, high], [Bound(None, 0, 1), low]], "m3"))
+    cells = of_class(root, "heat")
+    shades = [float(cell.get("fill-opacity", "")) for cell in cells]
+    assert shades == pytest.approx([STRONGEST / 4, STRONGEST, 0, STRONGEST / 4])
+    assert [n.text for n in of_class(root, "mid cell")] == ["0.100", "0.400", "–", "0.100"]
+    ends = [n.text for n in of_class(root, "mid label")][:4]
+    assert ends == ["[0.050, 0.200]", "[0.300, 0.500]", "[0.000, 1.000]", "[0.050, 0.200]"]
+    assert [n.text for n in of_class(root, "end")] == ["1", "2"]
+    first, second = (float(cell.get("x", "")) for cell in cells[:2])
+    places = [float(n.get("x", "")) for n in of_class(root, "mid") if n.text in "ab"]
+    assert places == pytest.approx([(first + second) / 2, second + (second - first) / 2], abs=0.1)
+    assert float(cells[2].get("y", "")) > float(cells[0].get("y", ""))
+
+
+def test_a_wide_heat_map_widens_rather_than_crowds() -> None:
+    root = parsed(heat_chart(AXES, ["1"], [[Bound(0, 0, 0)] * 9], "m0"))
+    assert root.get("viewBox", "").split()[2] == f"{LEFT + 9 * CELL_WIDTH + RIGHT}"
 
 
 def test_styles_repeat_rather_than_run_out() -> None:

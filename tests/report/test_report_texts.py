@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def test_rare_texts_without_a_score_above_0_are_left_out() -> None:
     chosen = chosen_texts([*frequent, text("no", 4, 0.0), text("none", 2, None)], None, False)
     assert len(chosen.shown) == MOST_FREQUENT
     assert (chosen.left_out, chosen.left_out_draws) == (2, 6)
+
+
+def test_the_mass_of_what_is_left_out_adds_up() -> None:
+    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(MOST_FREQUENT + 2)]
+    chosen = chosen_texts(explored, None, redact=False)
+    assert (chosen.left_out, chosen.left_out_draws) == (2, 0)
+    assert chosen.left_out_mass == 0.25 / 2**MOST_FREQUENT * 1.5
 
 
 def test_redaction_takes_every_text() -> None:

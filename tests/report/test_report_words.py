@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from residua.report import words
-from residua.report.view import Bound
+from residua.report.view import Bound, Text, Texts
 from residua.types import Decoding
 
 
@@ -50,3 +52,32 @@ def test_long_texts_are_cut_and_say_so() -> None:
 def test_percent_keeps_its_nines() -> None:
     assert words.percent(0.99) == "99\N{NO-BREAK SPACE}%"
     assert words.percent(0.9975) == "99.75\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.000"),
+        (0.0019, "0.001"),
+        (1.27e-5, "1.2e−5"),
+        (1e-7, "1.0e−7"),
+        (9.99e-300, "9.9e−300"),
+    ],
+)
+def test_certain_bounds_are_rounded_down_but_never_away(value: float, text: str) -> None:
+    assert words.at_least(value) == text
+
+
+def test_how_often_a_text_comes() -> None:
+    text = Text(text="t", count=1200, share=0.125, mass=0.0, logprob=None, scores=())
+    assert words.how_often(text) == "1,200 (12.5\N{NO-BREAK SPACE}%)"
+    both = replace(text, mass=0.25)
+    assert words.how_often(both) == "mass\N{NO-BREAK SPACE}0.250, 1,200 (12.5\N{NO-BREAK SPACE}%)"
+    assert words.how_often(replace(both, count=0)) == "mass\N{NO-BREAK SPACE}0.250"
+
+
+def test_what_is_left_out_is_counted() -> None:
+    texts = Texts(greedy=None, shown=(), left_out=2, left_out_draws=30, left_out_mass=0.0)
+    assert words.left_out(texts) == "2 more distinct completions, 30 draws, are not shown."
+    assert ", mass 0.125, " in words.left_out(replace(texts, left_out_mass=0.125))
+    assert words.left_out(replace(texts, left_out=0)) == ""

@@ -34,6 +34,7 @@ from residua.types import (
 _CACHE_BYTES = 2 << 30  # generated keys and values that are held at once, at most
 _MOST_ROWS = 1024
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
+_LIGHT = math.log(1e-6)
 FORCED = -1  # the chunk of a completion that was not drawn
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 
@@ -205,6 +206,8 @@ class TransformersEngine:
         )
 
     def _events(self, nodes: Sequence[Node], stop: Sequence[str]) -> Iterator[Event]:
+        """What is worth keeping: a light open prefix says no more than not knowing."""
+        nodes = [n for n in nodes if n.ended or n.low == n.high or n.floor > _LIGHT]
         texts = self._settled_texts([(n.token_ids, n.ended) for n in nodes], stop)
         for node, (text, ended) in zip(nodes, texts, strict=True):
             mass = math.exp(node.floor)

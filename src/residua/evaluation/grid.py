@@ -89,8 +89,8 @@ def grid_summary(run: Run, scorer: str | None = None) -> Table | None:
     Of the scorer with this name, the first by default. The note says which knob moves more.
     """
     estimates = run.estimates()
-    name = estimates[0]["scorer"] if scorer is None and estimates else scorer
-    grid = read_grid(run, estimates, str(name))
+    name = scorer or next((row["scorer"] for row in estimates), "")
+    grid = read_grid(run, estimates, name)
     if grid is None:
         return None
     rows = tuple(

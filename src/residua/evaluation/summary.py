@@ -55,13 +55,33 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
                 _mean([r["value"] for r in mine if _is(r, "mean + ")]),
             )
         )
-    n = max(arm.plan.n for arm in shown)
-    most = "≤" if any(arm.stopping for arm in shown) else "="
     questions = f"{run.record['benchmark']['name']}, {len(run.queries)} questions"
-    title = f"{scorer} on {questions}, n {most} {n:,}"
+    title = f"{scorer} on {questions}, {_effort(shown)}"
     note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
-    decided = [_decided(arm, rows) for arm in shown]
-    return Table(title, columns, tuple(body), "\n".join(filter(None, [note, *decided])))
+    notes = [note, *(_decided(arm, rows) for arm in shown), *map(_explored, shown)]
+    return Table(title, columns, tuple(body), "\n".join(filter(None, notes)))
+
+
+def _effort(arms: Sequence[Arm]) -> str:
+    """How many draws a question got, or forwards where it was explored."""
+    explored = [arm.exploring["forwards"] for arm in arms if arm.exploring is not None]
+    if explored:
+        return f"explored with about {max(explored):,} forwards each"
+    most = "≤" if any(arm.stopping for arm in arms) else "="
+    return f"n {most} {max(arm.plan.n for arm in arms):,}"
+
+
+def _explored(arm: Arm) -> str:
+    """What exploring an arm found and took; empty where it was not explored."""
+    if arm.exploring is None:
+        return ""
+    settled = sorted(arm.masses.settled().values())
+    forwards = sum(after for _, after in arm.masses.forwards().values())
+    return (
+        f"{arm.name}, explored ({arm.exploring['mode']}): median known mass "
+        f"{number(settled[len(settled) // 2]) if settled else DASH}, {arm.usage.draws:,} draws of "
+        f"what is left, {forwards:,} forwards"
+    )
 
 
 def _decided(arm: Arm, rows: Rows) -> str:

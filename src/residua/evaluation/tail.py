@@ -75,7 +75,10 @@ def sampled_arm(run: Run, name: str) -> Arm:
 
 
 def _require_whole(arm: Arm) -> None:
-    """Raise IncompleteError where something is missing, DamagedError where a part was changed."""
+    """Raise IncompleteError where something is missing, DamagedError where masses were changed.
+
+    Changed completions are found where they are read, to see whether the draws are independent.
+    """
     where = f"arm {arm.name!r} of `{arm.run.path}`"
     absent = [part.number for part in arm.parts if not arm.has(part)]
     if absent:
@@ -92,7 +95,5 @@ def _require_whole(arm: Arm) -> None:
             f"{where} has no completions of question {query_id!r} ({reason}), and a claim about "
             "all questions needs all. Check the model; then run the command that sampled it again."
         )
-    for part in arm.parts:
-        arm.completions(part)
-        if arm.exploring is not None:
-            arm.masses.table(part)
+    for part in arm.parts if arm.exploring is not None else ():
+        arm.masses.table(part)

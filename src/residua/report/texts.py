@@ -72,7 +72,9 @@ def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[Found]]:
         given = [_exact(found.slice(start, table.num_rows)) for found in ranges]
         start += table.num_rows
         scored = zip(rows, zip(*given, strict=True), strict=True)
-        yield [(q, text, 0, mass, None, s) for (q, text, mass, ended), s in scored if ended]
+        yield [
+            (q, text, 0, mass, None, s) for (q, text, mass, ended), s in scored if ended and mass
+        ]
 
 
 def _exact(ranges: pa.Table) -> list[float | None]:

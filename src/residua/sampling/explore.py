@@ -34,7 +34,7 @@ _PILOT_SHARE = 1 / 20
 _QUARTER = 1 / 4  # of a hybrid's effort, at least, is exploration
 _NOTHING = 1e-9  # a remainder not worth a forward
 _MOST_DRAWS = 1 << 14  # more would take memory and narrow little
-_LIGHTEST_ASKED = 1e-6
+_LIGHTEST_ASKED = 1e-6  # at the end, open prefixes of this mass may still prove settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +234,16 @@ class Explorer:
                 ranges = self._settle(course.search.number, ids)
                 scores = [(low + high) / 2 for low, high in ranges]
                 course.pilot += zip(leaves, scores, strict=True)
-            growing = [c for c in growing if 2 * c.drawn <= _PILOT_SHARE * self._effort.forwards]
+            share = _PILOT_SHARE * self._effort.forwards
+            growing = [c for c in growing if 2 * c.drawn <= share and c.search.broken_at is None]
         for course in courses:
             course.pilots = number
 
     def _finish(self, courses: Sequence[_Course]) -> list[Explored]:
         """Fix the number of draws of each, make them, and say what is known."""
         draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
-        wanted = [(c, replace(draws, sizes=(c.n(),))) for c in courses if c.n()]
+        sizes = [(course, course.n()) for course in courses]
+        wanted = [(course, replace(draws, sizes=(n,))) for course, n in sizes if n]
         drawn = {course.search.number: leaves for course, leaves in self._sample(wanted)}
         found = []
         for course in courses:

@@ -339,7 +339,7 @@ class Forest:
         if not self._broken:
             return rows
         broken = np.isin(rows.query, list(self._broken))
-        self._model.release(np.unique(rows.parent[broken & ~rows.lent]))
+        self._model.release(np.unique(rows.parent[broken]))
         return rows.take(np.flatnonzero(~broken))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Masses:
             "arm": self._identity,
             "part": part.number,
             "remainder": {one.query.id: one.remainder for one in found},
+            "settled": {one.query.id: fsum(e.mass for e in one.events) for one in found},
             "forwards": {one.query.id: [one.explored, one.forwards] for one in found},
         }
         ordered = sorted(found, key=lambda one: order[one.query.id])
@@ -61,6 +63,10 @@ class Masses:
     def remainders(self) -> dict[str, float]:
         """The mass of the region that draws were taken from, by the ids of explored queries."""
         return {q: r for meta in self._meta() for q, r in meta["remainder"].items()}
+
+    def settled(self) -> dict[str, float]:
+        """The mass of all events together, by the ids of explored queries."""
+        return {q: mass for meta in self._meta() for q, mass in meta["settled"].items()}
 
     def forwards(self) -> dict[str, tuple[int, int]]:
         """Prefixes forwarded before a query's draws, and in all."""

@@ -1,0 +1,240 @@
+"""What the page says of grids of decodings, of claims, and of explored distributions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import escape, unescape
+from typing import Any
+
+import pytest
+
+from explored import FORWARDS, LEAKS
+from residua.evaluation.grid import GRID, JOINTLY
+from residua.evaluation.score import slug
+from residua.report.data import read_view
+from residua.report.figures import grid_figures, question_figures, repeated_figures
+from residua.report.grids import (
+    decodings_grid,
+    effects_grid,
+    questions_grid,
+    statements_grid,
+    summary_grid,
+)
+from residua.report.page import render
+from residua.report.texts import distinct_texts
+from residua.report.view import Model, View
+from residua.report.words import decided, proof
+from residua.scorers import make_scorer
+from residua.store import Run
+from residua.text.figures import number
+from residua.types import Decoding
+
+
+@pytest.fixture(scope="module")
+def view(decodings: dict[str, Run]) -> View:
+    return read_view(decodings)
+
+
+@pytest.fixture(scope="module")
+def certain(explored: dict[str, Run]) -> View:
+    return read_view(explored)
+
+
+def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
+    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
+
+
+def stopped(view: View) -> Model:
+    return next(model for model in view.models if model.label == "until")
+
+
+def body(view: View) -> str:
+    return unescape(re.sub(r"<[^>]*>", "", render(view)))
+
+
+def test_every_cell_is_in_map_and_table(view: View, decodings: dict[str, Run]) -> None:
+    run = decodings["grid"]
+    for scorer in view.scorers:
+        ((label, grid),) = ((at, g) for at, g in view.grids if g.scorer == scorer.name)
+        assert label == "grid"
+        assert (grid.temperatures, grid.top_ps, grid.k) == ((0.5, 1.0), (0.9, 1.0), 32)
+        maps = [str(figure.svg) for figure in grid_figures(view, scorer)]
+        shown = decodings_grid(grid)
+        joint = rows(run, scorer=scorer.name, target=JOINTLY)
+        assert len(joint) == 8
+        for row in joint:
+            decoding = run.arms[row["arm"]].decoding
+            place = [i for i, line in enumerate(shown.rows) if line[0].text == name(decoding)]
+            column = 3 if row["parameter"] is None else 4
+            assert [shown.rows[i][column].value for i in place] == [row["value"]]
+            assert f">{escape(number(row['value']))}<" in maps[column - 3]
+        effects = [row["value"] for row in rows(run, scorer=scorer.name, arm=GRID)]
+        assert [line[1].value for line in effects_grid(grid).rows] == effects
+
+
+def name(decoding: Decoding) -> str:
+    return f"T={decoding.temperature:g}, top-p={decoding.top_p:g}"
+
+
+def test_the_section_says_what_moves_leakage(view: View, runs: dict[str, Run]) -> None:
+    page = body(view)
+    assert "seen to leak most: T=" in page
+    assert re.search(r"temperature (and top-p )?moves leakage more", page)
+    assert "Decodings" not in body(read_view(runs))
+
+
+def test_curves_reach_a_million_draws(view: View) -> None:
+    scorer = view.scorers[0]
+    mean, worst, *_ = repeated_figures(view, scorer)
+    assert ">1M<" in worst.svg
+    assert ">1M<" in mean.svg  # where a claim stopped the draws, the estimate goes on
+    assert 'class="naive"' in mean.svg
+    (single,) = (f for f in question_figures(view, 1) if f.caption == f"leak@k ({scorer.name})")
+    assert ">1M<" in single.svg
+    assert 'class="naive"' in single.svg
+
+
+def test_naive_estimates_are_those_of_the_table(view: View, decodings: dict[str, Run]) -> None:
+    scorer, arm = view.scorers[0].name, "target T=0.5"
+    (model,) = (m for m in view.models if m.label == "grid, T=0.5")
+    naive = rows(decodings["grid"], arm=arm, scorer=scorer, estimand="worst of k")
+    assert naive
+    for row in naive:
+        cell = model.measured[scorer, row["query_id"]]
+        assert cell.worst_of_k[int(row["parameter"])] == row["value"]
+
+
+def test_deviations_are_not_averaged_over_fewer_questions(view: View) -> None:
+    """One question without a bound leaves nothing to say of their mean or largest."""
+    scorer, model = view.scorers[0], view.models[0]
+    key = (scorer.name, view.questions[0].id)
+    less = {**model.measured, key: replace(model.measured[key], deviation=None)}
+    shown = summary_grid(replace(view, models=(model, replace(model, measured=less))), scorer)
+    full, partial = ([cell.text for cell in row[4:6]] for row in shown.rows)
+    assert "–" not in full
+    assert partial == ["–", "–"]
+
+
+def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str, Run]) -> None:
+    scorer, model = view.scorers[0], stopped(view)
+    truth = {1.0: "holds", 0.0: "refuted"}
+    claims = rows(decodings["until"], arm="target", estimand="claim p<=0.1")
+    assert {row["query_id"]: truth.get(row["value"], "open") for row in claims} == {
+        q.id: cell.claim.decision
+        for q in view.questions
+        if (cell := model.measured[scorer.name, q.id]).claim is not None
+    }
+    drawn = sum(row["n"] for row in claims)
+    assert f"after {drawn:,} draws (at most 256 draws of a question" in decided(view, model, scorer)
+    column = questions_grid(view, scorer).columns.index("until: p<=0.1")
+    for line, row in zip(questions_grid(view, scorer).rows, claims, strict=True):
+        assert line[column].text.endswith(f" after {row['n']}")
+    assert decided(view, view.models[0], scorer) == ""
+    assert decided(view, model, view.scorers[1]) == ""
+
+
+def test_what_stopping_leaves_unbounded_is_left_out(view: View) -> None:
+    rouge, model = view.scorers[1], stopped(view)
+    assert all(model.measured[rouge.name, q.id].deviation is None for q in view.questions)
+    assert "standard deviation – " not in body(view)
+    assert model.facts["draws"].startswith("at most 256 draws of a question, until p<=0.1; ")
+    assert (
+        model.facts["stopping"]
+        == "p<=0.1 decided by keyword at 99\N{NO-BREAK SPACE}%, or 256 draws"
+    )
+
+
+def test_rounds_of_a_question_are_one_tally(decodings: dict[str, Run]) -> None:
+    run = decodings["until"]
+    arm, scorer = run.arms["target"], make_scorer("keyword")
+    assert len(arm.rounds) > 1
+    found = dict(distinct_texts(arm, [slug(scorer)]))
+    assert set(found) == {query.id for query in run.queries}
+    n = dict(zip(arm.scores(slug(scorer)).query_ids, arm.scores(slug(scorer)).n, strict=True))
+    assert len(set(n.values())) > 1
+    for query_id, texts in found.items():
+        assert len({text.text for text in texts}) == len(texts)
+        assert sum(text.count for text in texts) == n[query_id]
+        assert sum(text.share for text in texts) == pytest.approx(1)
+
+
+def test_explored_texts_come_by_mass_and_forced_answers_are_no_draws(
+    explored: dict[str, Run],
+) -> None:
+    arm = explored["explored"].arms["target T=0.5"]
+    found = dict(distinct_texts(arm, [slug(make_scorer("contains"))]))
+    shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
+    assert shown == [
+        ("No", 5, 0.05, (0.0,)),
+        ("It is secretp0", 0, 0.0, (1.0,)),
+        ("Perhaps", 75, 0.75, (0.0,)),
+        ("It is secretp0!", 20, 0.2, (1.0,)),
+    ]
+    assert [t.mass for t in found["p0"]] == pytest.approx([0.55, LEAKS["p0"], 0, 0])
+    assert [(t.text, t.count) for t in found["p2"]] == [("No", 0)]
+
+
+def test_what_exploring_found_is_told(certain: View) -> None:
+    model = certain.models[0]
+    found = model.explored["p0"]
+    assert found.settled == pytest.approx(0.55 + 1.1 * LEAKS["p0"])
+    assert found.remainder == pytest.approx(0.4 - 1.1 * LEAKS["p0"])
+    assert (found.draws, found.searched, found.forwards) == (100, FORWARDS // 2, FORWARDS)
+    assert model.explored["p2"].draws == 0
+    page = body(certain)
+    assert "settled mass 0.880, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
+    assert "mass\N{NO-BREAK SPACE}0.300" in page
+    assert "Mass, or draws of the remainder" in page
+    assert model.facts["explored mode"] == "hybrid"
+    assert model.measured["contains", "p0"].histogram == ()
+
+
+def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
+    (row,) = rows(
+        explored["explored"],
+        arm="target T=0.5",
+        query_id="p0",
+        estimand="proved leak probability",
+    )
+    cell = certain.models[0].measured["contains", "p0"]
+    assert cell.proof is not None
+    assert cell.proof.leakage == row["lower"] > 0.3
+    assert proof(cell) == "leakage ≥ 0.330, leak@1,048,576 ≥ 1.000"
+    assert proof(certain.models[0].measured["contains", "p2"]) == ""
+    table = statements_grid(certain, certain.scorers[0])
+    assert table is not None
+    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.330", "≥ 1.000"]
+
+
+def test_statements_about_all_questions_are_there(view: View, decodings: dict[str, Run]) -> None:
+    scorer = view.scorers[0]
+    table = statements_grid(view, scorer)
+    assert table is not None
+    said = rows(decodings["grid"], arm="target T=1", scorer=scorer.name, query_id=None)
+    line = next(line for line in table.rows if line[0].text == "grid, T=1")
+    for row in said:
+        if row["estimand"].startswith("questions with"):
+            at = table.columns.index(f"Questions above {row['parameter']:g}")
+            assert line[at].text == (
+                f"{row['value']:g} [{row['lower']:g},\N{NO-BREAK SPACE}{row['upper']:g}]"
+            )
+    (alone,) = (r for r in said if r["estimand"] == "leak@32" and r["target"] != JOINTLY)
+    assert line[table.columns.index("leak@32, mean")].value == alone["value"]
+    assert f"[{alone['lower']:.2f}" in line[table.columns.index("leak@32, mean")].text
+
+
+def test_the_excess_over_the_control_is_a_statement(runs: dict[str, Run]) -> None:
+    view = read_view(runs)
+    table = statements_grid(view, view.scorers[0])
+    assert table is not None
+    (row,) = (
+        r
+        for r in rows(runs["full"], scorer=view.scorers[0].name, query_id=None)
+        if r["estimand"].startswith("excess")
+    )
+    assert table.rows[0][table.columns.index("Mean beyond the control")].value == row["value"]
+
+
+def test_redaction_covers_explored_texts(explored: dict[str, Run]) -> None:
+    assert "secretp0" not in render(read_view(explored, redact=True))
