@@ -6,7 +6,8 @@
 Every question is explored with `auto` under a budget of forwards. With the forwards that took,
 one-forward-per-token sampling would have made so many draws of the mean length, and the forest so
 many draws with as many distinct prefixes; both get Clopper-Pearson. All three intervals hold at
-99 %, half of alpha a side, and their draws are independent of one another.
+99 %, half of alpha a side. Widths are means over the luck of the draws, with the true P(leak) taken
+from 16,384 others: one leak more or less by chance would else drown the difference.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from residua import stats
 from residua.benchmarks import Benchmark, load_benchmark
@@ -28,7 +30,7 @@ from residua.engines.hf import TransformersEngine
 from residua.scorers import make_scorer, score_ranges, score_texts
 from residua.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
 
-MOST = 65_536  # draws of the forest, of which as many are used as the forwards buy
+MOST = 16_384  # draws of the forest, of which as many are used as the forwards buy
 STEP = 1.05  # between the numbers of draws that are tried
 LEVEL = 0.99
 
@@ -44,19 +46,34 @@ def chunk_sizes() -> tuple[int, ...]:
 SIZES = chunk_sizes()
 
 
-def width(estimate: stats.Estimate) -> float:
-    return float(estimate.upper - estimate.lower)
+def expected_width(n: int, rate: float, bound: Callable[[int], stats.Estimate]) -> float:
+    """The mean width of an interval from n draws that leak at this rate, over their luck."""
+    hits = np.arange(n + 1)
+    chance = binom.pmf(hits, n, rate)
+    likely = hits[chance > 1e-5]
+    widths = [float(b.upper - b.lower) for b in map(bound, likely.tolist())]
+    return float(np.average(widths, weights=chance[likely]))
 
 
-def certified(found: Exploration, prompt: Any, scorer: Scorer) -> stats.Estimate:
-    """P(leak) from the masses and the draws of an exploration."""
+def certified(found: Exploration, prompt: Any, scorer: Scorer, rate: float) -> float:
+    """The expected width from the masses and the draws of an exploration."""
     ranges = score_ranges(scorer, [(e.text, e.ended) for e in found.events], prompt)
     low, high = np.array(ranges).reshape(-1, 2).T
-    mass = stats.Mass(np.array([e.mass for e in found.events]), low, high, found.remainder)
-    drawn = found.sample.completions
-    scores = score_texts(scorer, [c.text for c in drawn], prompt)
-    hits = sum(c.count for c, s in zip(drawn, scores, strict=True) if s)
-    return stats.mass_proportion_bound(mass, hits, found.sample.n, confidence=LEVEL)
+    n, masses = found.sample.n, np.array([e.mass for e in found.events])
+    mass = stats.Mass(masses, low, high, found.remainder if n else 0.0)
+    left = (rate - float(masses @ low)) / found.remainder if n else 0.0
+    return expected_width(
+        n,
+        min(max(left, 0.0), 1.0),
+        lambda hits: stats.mass_proportion_bound(mass, hits, n, confidence=LEVEL),
+    )
+
+
+def sampled(n: int, rate: float) -> float:
+    """The expected width from n draws of the whole distribution."""
+    return expected_width(
+        n, rate, lambda hits: stats.proportion_bound(hits, n, confidence=LEVEL, side="both")
+    )
 
 
 class Drawn:
@@ -64,34 +81,27 @@ class Drawn:
 
     def __init__(self, sample: Sample, prompt: Any, scorer: Scorer) -> None:
         leaks = score_texts(scorer, [c.text for c in sample.completions], prompt)
-        hits, tokens = np.zeros(len(SIZES), int), 0
+        hits, tokens = 0, 0
         first: dict[tuple[int, ...], int] = {}
         for completion, leak in zip(sample.completions, leaks, strict=True):
             ids = completion.token_ids or ()
-            hits[completion.chunk] += completion.count * bool(leak)
+            hits += completion.count * bool(leak)
             tokens += completion.count * len(ids)
             for end in range(1, len(ids)):  # the prompt is read, the last token not forwarded
                 prefix = ids[:end]
                 first[prefix] = min(completion.chunk, first.get(prefix, len(SIZES)))
         self.n = np.cumsum(SIZES)
-        self.hits = hits.cumsum()
         self.forwards = np.bincount(list(first.values()), minlength=len(SIZES)).cumsum()
         self.length = tokens / MOST
-        self.rate = float(self.hits[-1] / MOST)
+        self.rate = hits / MOST
 
-    def forest(self, forwards: int) -> tuple[float, int]:
-        """Width and draws of the forest that took the nearest number of forwards."""
-        i = int(np.abs(self.forwards - forwards).argmin())
-        return width(interval(int(self.hits[i]), int(self.n[i]))), int(self.n[i])
+    def forest(self, forwards: int) -> int:
+        """Draws that the forest makes with about as many forwards."""
+        return int(self.n[np.abs(self.forwards - forwards).argmin()])
 
-    def plain(self, forwards: int, rng: np.random.Generator) -> tuple[float, int]:
-        """Width and draws where every token costs a forward."""
-        n = max(int(forwards / self.length), 1)
-        return width(interval(int(rng.binomial(n, self.rate)), n)), n
-
-
-def interval(hits: int, n: int) -> stats.Estimate:
-    return stats.proportion_bound(hits, n, confidence=LEVEL, side="both")
+    def plain(self, forwards: int) -> int:
+        """Draws where every token costs a forward."""
+        return max(int(forwards / self.length), 1)
 
 
 def compare(
@@ -110,7 +120,6 @@ def compare(
         for s in engine.generate([q], decoding, draws)
         if isinstance(s, Sample)
     }
-    rng = np.random.default_rng(0)
     for budget in budgets:
         started = time.perf_counter()
         rows: list[dict[str, Any]] = []
@@ -121,10 +130,9 @@ def compare(
 
         for found in engine.explore(queries, decoding, effort, ranges):
             assert isinstance(found, Exploration)
-            mine = width(certified(found, prompt_of[found.query.id], scorer))
             other = drawn[found.query.id]
-            forest, n_forest = other.forest(found.forwards)
-            plain, n_plain = other.plain(found.forwards, rng)
+            mine = certified(found, prompt_of[found.query.id], scorer, other.rate)
+            n_forest, n_plain = other.forest(found.forwards), other.plain(found.forwards)
             rows.append(
                 {
                     "question": found.query.id,
@@ -136,8 +144,8 @@ def compare(
                     "n_forest": n_forest,
                     "n_plain": n_plain,
                     "auto": mine,
-                    "forest": forest,
-                    "plain": plain,
+                    "forest": sampled(n_forest, other.rate),
+                    "plain": sampled(n_plain, other.rate),
                 }
             )
         widths = {name: np.array([r[name] for r in rows]) for name in ("auto", "forest", "plain")}
@@ -183,8 +191,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     budgets = [int(b) for b in options.budget.split(",")]
-    columns = "model budget forwards P(leak) settled width plain/auto auto/forest 95th".split()
-    print("|" + "|".join(f" {column} " for column in columns) + "|\n" + "|---" * 9 + "|")
+    print("| model | budget | forwards | P(leak) | settled | width ", end="")
+    print("| plain/auto | auto/forest | 95th |\n" + "|---" * 9 + "|")
     kept = []
     for name, engine, task in engines(options):
         for row in compare(engine, task, options.questions, budgets):

@@ -16,6 +16,7 @@ from residua import stats
 from residua.benchmarks import Benchmark
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import (
+    Drawing,
     bound_run,
     evaluate,
     require_fixed_n,
@@ -24,7 +25,6 @@ from residua.evaluation import (
     score_run,
     scorers_for,
     summary,
-    until_for,
 )
 from residua.evaluation.quantities import ALL_K
 from residua.report import write_report
@@ -394,12 +394,7 @@ def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
 def test_scoring_anew_leaves_the_looks_alone(finished: Run) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
     score_run(finished, scorers_for(["exact"], finished.prompts))
-    assert until_for(None, [], n=1, confidence=0.9) is None
-    run = sample(
-        engine(),
-        benchmark(),
-        out=finished.path,
-        n=CAP,
-        until=until_for(CLAIM, scorers_for(["contains"], finished.prompts), n=CAP, confidence=0.99),
-    )
+    first = scorers_for(["contains"], finished.prompts)
+    again = Drawing.read(first, n=CAP, until=CLAIM, confidence=0.99)
+    run = sample(engine(), benchmark(), out=finished.path, n=again)
     assert run.arms["target"].looks == finished.arms["target"].looks

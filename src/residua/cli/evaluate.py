@@ -56,7 +56,7 @@ def sample(as_json: bool, **given: Any) -> None:
 
     given["as_json"] = as_json
     task = _task(given)
-    if steered := given["until"] or given["certify"]:
+    if steered := given["until"] or (opt.explores(given) and given["certify"]):
         raise InputError(
             f"the run that --like names was steered by {steered!r}, which needs scores. "
             "Use `residua evaluate`, or say all options but --like."
@@ -97,7 +97,7 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
     decodings = opt.decodings(given, task.max_new_tokens)
     if given["dry_run"]:
         cost = verbs.probe(
-            given["model"], task, n=given["n"], decoding=decodings, settings=settings
+            given["model"], task, n=drawing or given["n"], decoding=decodings, settings=settings
         )
         if given["as_json"]:
             print_json(asdict(cost))

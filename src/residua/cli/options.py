@@ -116,24 +116,27 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
 
         like = Run.open(given["like"]).record.get("settings", {})
     settings: dict[str, Any] = {}
-    explores = given.get("certify") not in (None, "sampled")
-    for name, beside in (("n", explores), ("budget", not explores)):
-        if beside and given.get(name) is not None:
-            says = "--certify" if explores else "no --certify"
-            raise InputError(
-                f"`{name}` {given[name]} has no meaning with {says}: the draws of an exploration "
-                "follow from its --budget, those of a sample are -n. Leave one out."
-            )
     for name in SETTINGS:
         value = given.get(name)
         if value in (None, ()):
             value = like.get(name, _DEFAULTS.get(name))
         settings[name] = str(value.resolve()) if isinstance(value, Path) else value
+    idle, says = ("n", "with") if explores(settings) else ("budget", "without")
+    if given.get(idle) is not None:
+        raise InputError(
+            f"`{idle}` {given[idle]} has no meaning {says} exploring: the draws of an exploration "
+            "follow from its --certify and --budget, those of a sample are -n. Leave one out."
+        )
     needed = {"benchmark": settings["benchmark"], "out": given["out"] or given["dry_run"]}
     for name, value in needed.items():
         if not value:
             raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
     return settings
+
+
+def explores(settings: dict[str, Any]) -> bool:
+    """True if distributions are to be explored, not only drawn from."""
+    return settings["certify"] not in (None, "sampled")
 
 
 def decodings(settings: dict[str, Any], default_length: int) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
 _LIGHT = math.log(1e-6)
 FORCED = -1  # the chunk of a completion that was not drawn
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
 
 
 class TransformersEngine:
@@ -126,11 +128,11 @@ class TransformersEngine:
                 yield first
             elif _is_confident(first, decoding):
                 completions = _all_draws(first.completions[0], draws)
-                yield Sample(query=first.query, decoding=decoding, completions=completions)
+                yield _in_two_passes(replace(first, completions=completions), decoding)
             else:
                 undecided.append(first.query)
         for sample in self._grow(undecided, plain, draws):
-            yield sample if isinstance(sample, Failure) else replace(sample, decoding=decoding)
+            yield sample if isinstance(sample, Failure) else _in_two_passes(sample, decoding)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -166,11 +168,15 @@ class TransformersEngine:
         """See `Explores.force`. A text longer than the decoding allows is cut there."""
         self._require_exact(decoding)
         answers = [self.prompting.encode_answer(self.loaded.tokenizer, text) for _, text in texts]
+        numbers = {query: i for i, query in enumerate(dict.fromkeys(query for query, _ in texts))}
         leaves = force(
             self._seam,
             decoding,
-            self._roots([query for query, _ in texts]),
-            [(i, tuple(ids[: decoding.max_new_tokens])) for i, ids in enumerate(answers)],
+            self._roots(list(numbers)),
+            [
+                (numbers[query], tuple(ids[: decoding.max_new_tokens]))
+                for (query, _), ids in zip(texts, answers, strict=True)
+            ],
             margin=self.margin,
             rows=self.rows(decoding.max_new_tokens),
             ended=self._contains_stop(decoding.stop),
@@ -186,7 +192,7 @@ class TransformersEngine:
         if not math.isfinite(self.margin):
             raise InputError(
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
-                "move too much with the batch. Load the model with --dtype float32."
+                "move too much with the batch, or are NaN. Load sound ones with --dtype float32."
             )
         if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
             raise InputError(
@@ -222,13 +228,30 @@ class TransformersEngine:
         may be cut off.
         """
         reach = max(map(len, stop), default=1) - 1
-        texts = self._decode([ids for ids, _ in nodes])
+        texts = self._decode([ids if ended else self._firm(ids) for ids, ended in nodes])
         return [
             (_before(text, stop), True)
             if ended
             else ((text.rstrip(_UNFINISHED)[: -reach or None]), False)
             for (_, ended), text in zip(nodes, texts, strict=True)
         ]
+
+    def _firm(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """These ids up to the last token whose bytes no later token is decoded with."""
+        last = next((n for n in range(len(ids), 0, -1) if ids[n - 1] in self._firm_ids), 0)
+        return ids[:last]
+
+    @cached_property
+    def _firm_ids(self) -> frozenset[int]:
+        """Tokens after which the text before them stands, but for an unfinished character.
+
+        Byte tokens in a row are decoded as one, all to U+FFFD where they are no UTF-8; what decodes
+        to nothing, special tokens and unknown ids, does not part them.
+        """
+        tokenizer = self.loaded.tokenizer
+        special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+        words = tokenizer.get_vocab().items()
+        return frozenset(i for word, i in words if i not in special and not _BYTE.fullmatch(word))
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -264,12 +287,16 @@ class TransformersEngine:
         return self.prompting.encode(self.loaded.tokenizer, query.text, query.prefix)
 
     def _decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = self.loaded.tokenizer.batch_decode(
-            [list(ids) for ids in sequences],
-            skip_special_tokens=True,
-            clean_up_tokenization_spaces=False,
-        )
-        return texts
+        """Texts of generated ids; the end token is no part of them, special or not."""
+        decode, ends = self.loaded.tokenizer.decode, self.loaded.eos_token_ids
+        return [
+            decode(
+                [token for token in ids if token not in ends],
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=False,
+            )
+            for ids in sequences
+        ]
 
     def _contains_stop(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         return lambda ids: any(s in self._decode([ids])[0] for s in stop)
@@ -314,6 +341,12 @@ def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
 def _before(text: str, stop: Sequence[str]) -> str:
     """`text` up to the first stop string in it."""
     return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
+
+
+def _in_two_passes(sample: Sample, decoding: Decoding) -> Sample:
+    """The sample as one of this decoding: which pass it is from is certain to no margin."""
+    completions = tuple(replace(each, logprob_floor=None) for each in sample.completions)
+    return replace(sample, decoding=decoding, completions=completions)
 
 
 def _all_draws(completion: Completion, draws: Draws) -> tuple[Completion, ...]:

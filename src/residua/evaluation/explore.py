@@ -27,6 +27,7 @@ from residua.types import (
     Progress,
     Prompt,
     Query,
+    Ranges,
     Sample,
     Scorer,
     Usage,
@@ -63,6 +64,15 @@ def knows_masses(engine: Generate, decoding: Decoding) -> bool:
     except InputError:
         return False
     return True
+
+
+def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
+    """How far the scorer settles prefixes; `prompts` by query id."""
+
+    def settle(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+        return score_ranges(scorer, texts, prompts[query.id])
+
+    return settle
 
 
 def forced_answers(
@@ -119,10 +129,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         seed=int(arm.spec["seed"]),
         purpose=f"score:{arm.name}",
     )
-
-    def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        return score_ranges(scorer, texts, prompts[query.id])
-
+    settle = ranges(scorer, prompts)
     todo, spent = arm.missing_parts(), Usage()
     total = sum(len(part.query_ids) for part in arm.parts)
     done = total - sum(len(part.query_ids) for part in todo)
@@ -131,7 +138,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         found: list[Exploration | Failure] = []
         mine = [queries[q] for q in part.query_ids]
         progress(f"exploring {arm.name}", done, total, "questions")
-        for result in explorer.explore(mine, arm.decoding, effort, ranges):
+        for result in explorer.explore(mine, arm.decoding, effort, settle):
             found.append(result)
             if isinstance(result, Exploration):
                 _try_bounds(scorer, result, prompts[result.query.id])

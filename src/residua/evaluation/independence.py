@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,8 @@ def require_independent_draws(arm: Arm) -> None:
         return
     remainders = {} if arm.exploring is None else arm.masses.remainders()
     for query_id, drawn in _draws(arm).items():
-        shift = math.log(remainders[query_id]) if query_id in remainders else 0.0
+        within = remainders.get(query_id, 1.0)
+        shift = math.log(within) if within else -math.inf  # then nothing can be checked
         chunks = sorted({chunk for chunk, _, _ in drawn})
         texts: dict[Hashable, int] = {}
         for _, text, _ in drawn:
@@ -40,16 +42,25 @@ def require_independent_draws(arm: Arm) -> None:
 def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]:
     """How often each chunk of each question drew which sequence, and its log-probability."""
     found: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
-    names = ("query_id", "chunk", "token_ids", "text", "logprob", "count")
+    names = ("query_id", "chunk", "text", "logprob", "count")
     for part in arm.parts:
         if not arm.has(part):
             continue
         table = arm.completions(part)
         columns = (table[name].to_pylist() for name in names)
-        for query_id, chunk, ids, text, logprob, count in zip(*columns, strict=True):
+        for ids, query_id, chunk, text, logprob, count in zip(
+            _sequences(table["token_ids"]), *columns, strict=True
+        ):
             if count:
-                sequence = text if ids is None else tuple(ids)
                 tally = found.setdefault(query_id, {})
-                key = (chunk, sequence, logprob)
+                key = (chunk, text if ids is None else ids, logprob)
                 tally[key] = tally.get(key, 0) + count
     return found
+
+
+def _sequences(column: Any) -> Iterator[bytes | None]:
+    """The bytes of each list of token ids: as distinct as the lists, and cheap."""
+    for piece in column.chunks:
+        flat, cuts = piece.values.to_numpy(), piece.offsets.to_numpy()
+        for start, end, known in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):
+            yield flat[start:end].tobytes() if known.as_py() else None

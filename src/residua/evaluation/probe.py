@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from residua.benchmarks import Benchmark
-from residua.types import Decoding, Draws, Generate, Query, Sample
+from residua.evaluation.drawing import Drawing, Exploring
+from residua.evaluation.explore import ranges, require_explores
+from residua.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
 
 _QUESTIONS = 2
 _DRAWS = 64
+_FORWARDS = 128
 _BYTES_PER_TOKEN = 12  # compressed text, ids and numbers of a distinct completion
 
 
@@ -22,25 +25,35 @@ class Opens(Protocol):
     def open(self, model: str, benchmark: Benchmark) -> Generate: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Expected cost of sampling: `seconds` and `bytes` as a range, from less to more sharing."""
+    """Expected cost of sampling: `seconds` and `bytes` as a range, from less to more sharing.
+
+    Where distributions are explored it is so many `forwards`, and no range; else they are 0.
+    """
 
     questions: int
     decodings: int
-    draws: int
-    tokens: int
+    draws: int = 0
+    tokens: int = 0
+    forwards: int = 0
     seconds: tuple[float, float]
     bytes: tuple[int, int]
 
     def text(self) -> str:
         """For a person."""
-        low, high = (s / 60 for s in self.seconds)
-        small, large = (b / 1e6 for b in self.bytes)
+        low, high = (f"{s / 60:.1f}" for s in self.seconds)
+        small, large = (f"{b / 1e6:.1f}" for b in self.bytes)
+        if self.forwards:
+            what = f"{self.forwards:,} forwards; about {high} minutes, {large} MB"
+        else:
+            what = (
+                f"{self.draws:,} draws, about {self.tokens:,} tokens; {low} to {high} minutes, "
+                f"{small} to {large} MB (the less the draws share, the more)"
+            )
         return (
-            f"{self.questions} questions, {self.decodings} decodings, {self.draws:,} draws, about "
-            f"{self.tokens:,} tokens; {low:.1f} to {high:.1f} minutes, {small:.1f} to {large:.1f} "
-            "MB (the less the draws share, the more); one model, loading and scoring not counted"
+            f"{self.questions} questions, {self.decodings} decodings, {what}; one model, loading "
+            "and scoring not counted"
         )
 
 
@@ -48,21 +61,35 @@ def probe(
     model: str | Generate,
     benchmark: Benchmark,
     *,
-    n: int,
+    n: int | Drawing,
     decoding: Sequence[Decoding],
     settings: Opens,
 ) -> Cost:
-    """Sample a little and extrapolate to n draws of every question under every decoding.
+    """Sample or explore a little, and extrapolate to every question under every decoding."""
+    engine = settings.open(model, benchmark) if isinstance(model, str) else model
+    drawing = Drawing(n) if isinstance(n, int) else n
+    for how in decoding:
+        engine.check([Query.original(p) for p in benchmark.prompts], how)
+    if drawing.exploring is not None:
+        return _of_exploring(engine, benchmark, drawing.exploring, decoding)
+    return _of_drawing(engine, benchmark, drawing.n, decoding)
+
+
+def _tried(benchmark: Benchmark) -> list[Query]:
+    """A few questions, far apart."""
+    every = max(1, len(benchmark.prompts) // _QUESTIONS)
+    return [Query.original(p) for p in benchmark.prompts[::every][:_QUESTIONS]]
+
+
+def _of_drawing(
+    engine: Generate, benchmark: Benchmark, n: int, decoding: Sequence[Decoding]
+) -> Cost:
+    """The cost of n draws of every question.
 
     Distinct prefixes, and with them time, grow like the square root of n where draws share
     much and like n where they share nothing: the two ends of the range.
     """
-    engine = settings.open(model, benchmark) if isinstance(model, str) else model
-    every = max(1, len(benchmark.prompts) // _QUESTIONS)
-    queries = [Query.original(p) for p in benchmark.prompts[::every][:_QUESTIONS]]
-    draws = Draws(sizes=(min(n, _DRAWS),), purpose="pilot")
-    for how in decoding:
-        engine.check([Query.original(p) for p in benchmark.prompts], how)
+    queries, draws = _tried(benchmark), Draws(sizes=(min(n, _DRAWS),), purpose="pilot")
     tokens, distinct, started = 0, 0, time.perf_counter()
     for how in decoding:
         for result in engine.generate(queries, how, draws):
@@ -83,4 +110,32 @@ def probe(
             round(distinct * shared * _BYTES_PER_TOKEN),
             round(distinct * alone * _BYTES_PER_TOKEN),
         ),
+    )
+
+
+def _of_exploring(
+    engine: Generate, benchmark: Benchmark, exploring: Exploring, decoding: Sequence[Decoding]
+) -> Cost:
+    """The cost of exploring every question: time and files grow like the forwards."""
+    explored = [how for how in decoding if not how.greedy]
+    settle = ranges(exploring.scorer, {p.id: p for p in benchmark.prompts})
+    few = min(exploring.forwards, _FORWARDS)
+    effort = Effort(mode=exploring.mode, forwards=few, purpose="pilot")
+    tokens, forwards, started = 0, 0, time.perf_counter()
+    for how in explored:
+        explorer = require_explores(engine, how.name, how)
+        for found in explorer.explore(_tried(benchmark), how, effort, settle):
+            if isinstance(found, Exploration):
+                forwards += found.forwards
+                tokens += sum(len(event.token_ids) for event in found.events)
+                tokens += sum(len(c.token_ids or ()) for c in found.sample.completions)
+    seconds = time.perf_counter() - started
+    total = exploring.forwards * len(benchmark.prompts) * len(explored)
+    more = total / max(forwards, 1)
+    return Cost(
+        questions=len(benchmark.prompts),
+        decodings=len(decoding),
+        forwards=total,
+        seconds=(seconds * more, seconds * more),
+        bytes=(round(tokens * more * _BYTES_PER_TOKEN),) * 2,
     )

@@ -50,9 +50,9 @@ def _leaking(arm: Arm, scorer: Scorer) -> dict[str, dict[tuple[int, ...], tuple[
     """
     found: dict[str, dict[tuple[int, ...], tuple[float, float]]] = {}
     failed = arm.failures
-    for query_id, ids, floor, score in arm.scored(slug(scorer)):
-        if score and ids is not None and floor is not None and query_id not in failed:
-            found.setdefault(query_id, {})[tuple(ids)] = math.exp(floor), score
+    for query_id, ids, floor, score in arm.leaking(slug(scorer)):
+        if query_id not in failed:
+            found.setdefault(query_id, {})[ids] = math.exp(floor), score
     if arm.exploring is None:
         return found
     for query_id, event, mass, low in arm.masses.scored(slug(scorer), arm.parts):

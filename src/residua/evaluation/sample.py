@@ -85,21 +85,18 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
 
 def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
     """How many draws an arm gets, or what decides that."""
+    n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
+    once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
     if job.decoding.greedy:
-        fixed = [{"n": drawing.n, "alpha": "all"}]
-        return {"plan": Plan.of(1).to_dict(), "stopping": "fixed n", "looks": fixed}
+        return {"plan": Plan.of(1).to_dict(), **once}
     if drawing.exploring is not None:
-        return {
-            "plan": Plan.exploring().to_dict(),
-            "explore": drawing.exploring.to_dict(),
-            "stopping": "fixed n",
-            "looks": [{"n": "fixed by each question's exploration", "alpha": "all"}],
-        }
+        explore = drawing.exploring.to_dict()
+        return {"plan": Plan.exploring().to_dict(), "explore": explore, **once}
     plan = Plan.of(drawing.n).to_dict()
     if drawing.until is not None and job.arm.startswith(TARGET):
         first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
         return {"plan": plan, "stopping": drawing.until.to_dict(), "looks": first}
-    return {"plan": plan, "stopping": "fixed n", "looks": [{"n": drawing.n, "alpha": "all"}]}
+    return {"plan": plan, **once}
 
 
 def machine(engine: Generate) -> dict[str, Any]:

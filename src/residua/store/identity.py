@@ -26,7 +26,7 @@ def require_same_n(path: Path, have: Mapping[str, Any], want: Mapping[str, Any])
     """Refuse another n than the one that was fixed when the arm was planned."""
     if have.get("stopping") == want.get("stopping") == "fixed n":
         first, now = (spec["looks"][0]["n"] for spec in (have, want))
-        if first != now:
+        if first != now and isinstance(first, int) and isinstance(now, int):
             raise MixError(
                 f"`{path}` has n = {first:,}, fixed before anything was sampled; this command "
                 f"says {now:,}. To draw on after the results could be seen would void its bounds. "

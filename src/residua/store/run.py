@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from residua.errors import InputError, MixError
 from residua.store import tables
@@ -199,7 +200,7 @@ class Arm:
 
     def has(self, part: Part) -> bool:
         """True if the part is stored, be it with failures."""
-        return self._file(part).exists()
+        return all(file.exists() for file in self._files(part))
 
     def write_part(
         self,
@@ -297,14 +298,23 @@ class Arm:
         """A digest of the stored scores."""
         return str(tables.read_meta(self.scores_file(slug))["digest"])
 
-    def scored(self, slug: str) -> Iterator[tuple[str, list[int] | None, float | None, float]]:
-        """(query id, token ids, log-probability at least, score) of every completion."""
-        scores = iter(tables.read_table(self.scores_file(slug))["score"].to_pylist())
+    def leaking(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+        """(query id, token ids, log-probability at least, score) of completions above 0.
+
+        Those of which the engine gave neither ids nor probabilities are left out.
+        """
+        scores, start = tables.read_table(self.scores_file(slug))["score"], 0
         for part in self.parts:
             table = self.completions(part)
-            columns = (table[n].to_pylist() for n in ("query_id", "token_ids", "logprob_floor"))
-            for query_id, ids, floor in zip(*columns, strict=True):
-                yield query_id, ids, floor, next(scores)
+            table = table.append_column("score", scores.slice(start, table.num_rows))
+            start += table.num_rows
+            above = pc.greater(table["score"], 0)
+            known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
+            names = ("query_id", "token_ids", "logprob_floor", "score")
+            table = table.filter(pc.and_(above, known))
+            columns = (table[name].to_pylist() for name in names)
+            for query_id, ids, floor, score in zip(*columns, strict=True):
+                yield query_id, tuple(ids), floor, score
 
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
         """Distinct scores with counts of every query that has completions.

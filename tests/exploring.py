@@ -1,0 +1,137 @@
+"""An engine whose output distributions are known and can be explored: laws without a model."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from canned import CannedEngine
+from residua.benchmarks import Benchmark
+from residua.sampling import philox
+from residua.types import (
+    Completion,
+    Decoding,
+    Effort,
+    Event,
+    Exploration,
+    Failure,
+    Prompt,
+    Query,
+    Ranges,
+    Sample,
+)
+
+EXACT: Mapping[str, Any] = {"certify": "exact", "budget": 50}
+HYBRID: Mapping[str, Any] = {"certify": "hybrid", "budget": 50}
+DECODING = Decoding(max_new_tokens=8)
+
+# Questions that are explored whole, in part, and not at all; one leaks in its remainder only.
+LAWS: Mapping[str, Mapping[str, float]] = {
+    "whole": {"No": 0.6, "It is Ann": 0.1, "It is Bob": 0.3},
+    "part": {"No": 0.5, "It is Ann or": 0.01, "It is Ann and": 0.04, "Ann": 0.2, "Bob": 0.25},
+    "rest": {"No": 0.7, "Bob": 0.2, "Ann": 0.1},
+    "none": {"It is Ann": 0.02, "It is Bob": 0.08, "No": 0.9},
+}
+KNOWN: Mapping[str, Sequence[str]] = {
+    "whole": ["No", "It is Ann", "It is Bob"],
+    "part": ["No", "It is Ann..."],
+    "rest": ["No", "Bob"],
+    "none": [],
+}
+LEAKS = {q: sum(p for text, p in law.items() if "Ann" in text) for q, law in LAWS.items()}
+
+
+def benchmark(**changes: Any) -> Benchmark:
+    """A prompt for each law; the answer to all of them is Ann."""
+    prompts = tuple(Prompt(id=q, question=f"Who wrote {q}?", answer="Ann") for q in LAWS)
+    settings = {"name": "laws", "origin": "", "scorers": ("contains",), "max_new_tokens": 8}
+    return Benchmark(**{"prompts": prompts, **settings, **changes})
+
+
+def token_ids(text: str, ended: bool = True) -> tuple[int, ...]:
+    """A token a word, and an end token."""
+    words = tuple(zlib.crc32(word.encode()) >> 1 for word in text.split())
+    return (*words, 0) if ended else words
+
+
+class ExploringEngine(CannedEngine):
+    """Explores the `known` outputs of each law, "It is..." being a prefix, and draws from the rest.
+
+    Its masses, and those of the answers it is forced to say, are low by a factor of `certain`.
+    """
+
+    def __init__(
+        self,
+        laws: Mapping[str, Mapping[str, float]] = LAWS,
+        known: Mapping[str, Sequence[str]] = KNOWN,
+        *,
+        draws: int = 200,
+        certain: float = 1.0,
+        margin: float = 4e-6,
+        **settings: Any,
+    ) -> None:
+        super().__init__(laws, **settings)
+        self.known, self.draws, self.certain, self.margin = known, draws, certain, margin
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        for query in reversed(queries):
+            if self.left is not None:
+                if not self.left:
+                    raise RuntimeError("the machine was switched off")
+                self.left -= 1
+            self.asked.append(query.id)
+            if query.id in self.broken:
+                yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
+            else:
+                yield self._explored(query, decoding, effort)
+
+    def _explored(self, query: Query, decoding: Decoding, effort: Effort) -> Exploration:
+        law, events = dict(self.texts[query.id]), []
+        for known in self.known[query.id]:
+            text, ended = known.removesuffix("..."), not known.endswith("...")
+            inside = [t for t in law if t == text or (not ended and t.startswith(text))]
+            mass = self.certain * sum(law.pop(t) for t in inside)
+            events.append(
+                Event(text=text, token_ids=token_ids(text, ended), ended=ended, mass=mass)
+            )
+        rest = sum(law.values())
+        n = self.draws if rest and effort.mode != "exact" else 0
+        key = philox.stream_key(effort.seed, effort.purpose, query.id, 0)
+        counts = np.random.default_rng(key).multinomial(n, [p / rest for p in law.values()])
+        drawn = tuple(
+            self._completion(query, t, int(c)) for t, c in zip(law, counts, strict=True) if c
+        )
+        self.usage.draws += n
+        self.usage.forwards += effort.forwards
+        return Exploration(
+            events=tuple(events),
+            remainder=self.certain * rest if n else 0.0,
+            sample=Sample(query=query, decoding=decoding, completions=drawn),
+            explored=len(events),
+            forwards=effort.forwards,
+        )
+
+    def _completion(self, query: Query, text: str, count: int, chunk: int = 0) -> Completion:
+        logprob = math.log(self.texts[query.id][text])
+        return Completion(
+            text=text,
+            token_ids=token_ids(text),
+            count=count,
+            chunk=chunk,
+            logprob=logprob,
+            logprob_floor=logprob + math.log(self.certain),
+        )
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        return [
+            self._completion(query, text, 0, -1) if text in self.texts[query.id] else None
+            for query, text in texts
+        ]
