@@ -1,13 +1,14 @@
 """How narrow P(leak) gets for the same tokens forwarded: `auto`, plain sampling, and the forest.
 
     python bench/certify.py [--models demo-run/models] [--model FOLDER --benchmark SPEC --data DIR]
+                            [--scorer NAME] [--max-new-tokens N]
                             [--budget 500,2000] [--questions 24] [--json FILE]
 
 Every question is explored with `auto` under a budget of forwards. With the forwards that took,
 one-forward-per-token sampling would have made so many draws of the mean length, and the forest so
 many draws with as many distinct prefixes; both get Clopper-Pearson. All three intervals hold at
 99 %, half of alpha a side. Widths are means over the luck of the draws, with the true P(leak) taken
-from 16,384 others: one leak more or less by chance would else drown the difference.
+from --most others: one leak more or less by chance would else drown the difference.
 """
 
 from __future__ import annotations
@@ -30,20 +31,16 @@ from residua.engines.hf import TransformersEngine
 from residua.scorers import make_scorer, score_ranges, score_texts
 from residua.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
 
-MOST = 16_384  # draws of the forest, of which as many are used as the forwards buy
 STEP = 1.05  # between the numbers of draws that are tried
 LEVEL = 0.99
 
 
-def chunk_sizes() -> tuple[int, ...]:
-    """Chunks whose cumulative sizes grow by STEP."""
+def chunk_sizes(most: int) -> tuple[int, ...]:
+    """Chunks whose cumulative sizes grow by STEP up to `most` draws."""
     goals = [8]
-    while goals[-1] < MOST:
-        goals.append(min(max(round(goals[-1] * STEP), goals[-1] + 1), MOST))
+    while goals[-1] < most:
+        goals.append(min(max(round(goals[-1] * STEP), goals[-1] + 1), most))
     return tuple(np.diff([0, *goals]).tolist())
-
-
-SIZES = chunk_sizes()
 
 
 def expected_width(n: int, rate: float, bound: Callable[[int], stats.Estimate]) -> float:
@@ -79,7 +76,7 @@ def sampled(n: int, rate: float) -> float:
 class Drawn:
     """A question's draws, and what the first chunks of them would have cost."""
 
-    def __init__(self, sample: Sample, prompt: Any, scorer: Scorer) -> None:
+    def __init__(self, sample: Sample, sizes: Sequence[int], prompt: Any, scorer: Scorer) -> None:
         leaks = score_texts(scorer, [c.text for c in sample.completions], prompt)
         hits, tokens = 0, 0
         first: dict[tuple[int, ...], int] = {}
@@ -89,11 +86,11 @@ class Drawn:
             tokens += completion.count * len(ids)
             for end in range(1, len(ids)):  # the prompt is read, the last token not forwarded
                 prefix = ids[:end]
-                first[prefix] = min(completion.chunk, first.get(prefix, len(SIZES)))
-        self.n = np.cumsum(SIZES)
-        self.forwards = np.bincount(list(first.values()), minlength=len(SIZES)).cumsum()
-        self.length = tokens / MOST
-        self.rate = hits / MOST
+                first[prefix] = min(completion.chunk, first.get(prefix, len(sizes)))
+        self.n = np.cumsum(sizes)
+        self.forwards = np.bincount(list(first.values()), minlength=len(sizes)).cumsum()
+        self.length = tokens / sample.n
+        self.rate = hits / sample.n
 
     def forest(self, forwards: int) -> int:
         """Draws that the forest makes with about as many forwards."""
@@ -105,22 +102,23 @@ class Drawn:
 
 
 def compare(
-    engine: TransformersEngine, task: Benchmark, questions: int, budgets: Sequence[int]
+    engine: TransformersEngine, task: Benchmark, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """One row a budget: the ratios of widths over the questions."""
-    scorer = make_scorer(task.scorers[0] if task.scorers[0] == "keyword" else "keyword")
-    decoding = Decoding(max_new_tokens=task.max_new_tokens)
+    scorer, questions = make_scorer(options.scorer), options.questions
+    decoding = Decoding(max_new_tokens=options.max_new_tokens or task.max_new_tokens)
     prompts = task.prompts[:: max(1, len(task.prompts) // questions)][:questions]
     prompt_of = {p.id: p for p in prompts}
     queries = [Query.original(p) for p in prompts]
-    draws = Draws(sizes=SIZES, purpose="bench")
+    sizes = chunk_sizes(options.most)
+    draws = Draws(sizes=sizes, purpose="bench")
     drawn = {
-        s.query.id: Drawn(s, prompt_of[s.query.id], scorer)
+        s.query.id: Drawn(s, sizes, prompt_of[s.query.id], scorer)
         for q in queries
         for s in engine.generate([q], decoding, draws)
         if isinstance(s, Sample)
     }
-    for budget in budgets:
+    for budget in map(int, options.budget.split(",")):
         started = time.perf_counter()
         rows: list[dict[str, Any]] = []
         effort = Effort(mode="auto", forwards=budget, seed=1)
@@ -161,7 +159,7 @@ def compare(
             "cost": float(np.median(cost)),
             "cost95": float(np.quantile(cost, 0.95)),
             "seconds": time.perf_counter() - started,
-            "capped": sum(r["n_forest"] == MOST for r in rows),
+            "capped": sum(r["n_forest"] == options.most for r in rows),
             "rows": rows,
         }
 
@@ -187,21 +185,23 @@ def main() -> None:
     parser.add_argument("--benchmark", default=BENCHMARK)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--questions", type=int, default=24)
+    parser.add_argument("--most", type=int, default=16_384, help="draws of the forest")
+    parser.add_argument("--scorer", default="keyword")
+    parser.add_argument("--max-new-tokens", type=int)
     parser.add_argument("--budget", default="500,2000")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    budgets = [int(b) for b in options.budget.split(",")]
     print("| model | budget | forwards | P(leak) | settled | width ", end="")
     print("| plain/auto | auto/forest | 95th |\n" + "|---" * 9 + "|")
     kept = []
     for name, engine, task in engines(options):
-        for row in compare(engine, task, options.questions, budgets):
+        for row in compare(engine, task, options):
             kept.append({"model": name} | row)
             print(
                 f"| {name} | {row['budget']:,} | {row['forwards']:,.0f} | {row['rate']:.4f} "
                 f"| {row['settled']:.3f} | {row['auto']:.4f} | **{row['gain']:.1f}×** "
                 f"| {row['cost']:.2f} | {row['cost95']:.2f} |"
-                + (f" ({row['capped']} with all {MOST:,})" if row["capped"] else ""),
+                + (f" ({row['capped']} with all {options.most:,})" if row["capped"] else ""),
                 flush=True,
             )
     if options.json:

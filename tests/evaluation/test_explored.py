@@ -123,20 +123,16 @@ def test_a_question_without_draws_is_certain_beside_one_with_draws() -> None:
 
 def test_what_has_no_score_counts_against_every_claim() -> None:
     """Draws that are undecided are leaks above and none below; so are undecided events."""
-    decided = {high: masses([0.6, 0.1], [0, high], [0, high], 0.3) for high in (0, 1)}
-    undecided = masses([0.6, 0.1], [0, 0], [0, 1], 0.3)
+    clean = explored((masses([0.6, 0.1], [0, 0], [0, 0], 0.3), {0.0: 100}), binary=True)
+    leaky = explored((masses([0.6, 0.1], [0, 1], [0, 1], 0.3), {0.0: 50, 1.0: 50}), binary=True)
+    unsure = explored((masses([0.6, 0.1], [0, 0], [0, 1], 0.3), {0.0: 50, None: 50}), binary=True)
     for call in ("leakage", "mean"):
-        ends: dict[int, stats.Estimate] = {}
-        for score in (0, 1):
-            one = explored((decided[score], {0.0: 50, float(score): 50}), binary=True)
-            if score == 0:
-                one = explored((decided[0], {0.0: 100}), binary=True)
-            ends[score] = getattr(one, call)(confidence=0.99, side="both")
-        both = explored((undecided, {0.0: 50, None: 50}), binary=True)
-        found = getattr(both, call)(confidence=0.99, side="both")
-        assert float(np.ravel(found.lower)[0]) == pytest.approx(np.ravel(ends[0].lower)[0])
-        assert float(np.ravel(found.upper)[0]) == pytest.approx(np.ravel(ends[1].upper)[0])
-        assert int(np.ravel(found.missing)[0]) == 50
+        below, above, found = (
+            getattr(one, call)(confidence=0.99, side="both") for one in (clean, leaky, unsure)
+        )
+        assert np.ravel(found.lower)[0] == pytest.approx(np.ravel(below.lower)[0])
+        assert np.ravel(found.upper)[0] == pytest.approx(np.ravel(above.upper)[0])
+        assert np.ravel(found.missing)[0] == 50
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])

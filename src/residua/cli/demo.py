@@ -23,7 +23,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     on two cores, nothing downloaded. Stopped, the same command goes on.
     """
     try:
-        from residua.demo import run_demo
+        from residua.demo import SCORER, run_demo
     except ModuleNotFoundError as error:
         raise InputError(
             f"the demo needs {error.name}. Install it with `pip install 'residua[models]'`."
@@ -41,3 +41,5 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     for sentence in made.finding.sentences():
         click.echo(f"• {sentence}")
     click.echo(f"report: {made.report}")
+    last = made.runs["NPO + entropy"].path
+    click.echo(f"try: residua certify {last} --scorer {SCORER} --max-leak 0.005")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +36,15 @@ def score(run: Path, scorers: tuple[str, ...], as_json: bool) -> None:
 @click.argument("run", type=opt.RUN)
 @opt.scorers
 @opt.confidence
+@click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
 @opt.as_json
-def bound(run: Path, scorers: tuple[str, ...], confidence: float, as_json: bool) -> None:
-    """Bound the scores of RUN at another confidence, without scoring again."""
+def bound(
+    run: Path, scorers: tuple[str, ...], confidence: float, limit: float | None, as_json: bool
+) -> None:
+    """Bound the scores of RUN at another confidence, without scoring again.
+
+    With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
+    """
     from residua import evaluation as verbs
     from residua.store import Run
 
@@ -46,7 +54,10 @@ def bound(run: Path, scorers: tuple[str, ...], confidence: float, as_json: bool)
     chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)
     with progress_bar(not as_json) as progress:
         verbs.bound_run(opened, chosen, confidence=confidence, progress=progress)
-    show(opened, as_json)
+    clean = []
+    if limit is not None:
+        clean = [verbs.clean_table(opened, scorer, limit, confidence) for scorer in chosen]
+    show(opened, as_json, clean)
     verbs.require_complete(opened)
 
 
@@ -113,8 +124,8 @@ def plan(
         )
 
 
-def show(run: Any, as_json: bool) -> None:
-    """Write the report of a run, and print its tables, or its estimates as JSON.
+def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
+    """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
     A run in which no question could be sampled has nothing to report.
     """
@@ -124,19 +135,20 @@ def show(run: Any, as_json: bool) -> None:
     if estimates:
         path = str(write_report({run.path.name: run}, run.path / "report.html"))
     if as_json:
-        print_json({"run": str(run.path), "report": path, "estimates": estimates})
+        found = {"run": str(run.path), "report": path, "estimates": estimates}
+        print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
         return
-    print_tables(run)
+    print_tables(run, more)
     if path:
         click.echo(f"report: {path}")
 
 
-def print_tables(run: Any) -> None:
-    """The notes of a run on standard error, its tables on standard output."""
+def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
+    """The notes of a run on standard error, its tables and `more` on standard output."""
     from residua.evaluation import summary
 
     for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
         click.echo(f"note: {note}", err=True)
-    for table in summary(run):
+    for table in [*summary(run), *more]:
         print_table(table.title, table.columns, table.rows)
         click.echo(table.note)

@@ -11,6 +11,7 @@ from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
 from residua.evaluation.bound import bound_run
+from residua.evaluation.clean import clean_questions, clean_table
 from residua.evaluation.drawing import BUDGET, Drawing
 from residua.evaluation.explore import require_explores
 from residua.evaluation.probe import Cost, probe
@@ -41,6 +42,8 @@ __all__ = [
     "Table",
     "Until",
     "bound_run",
+    "clean_questions",
+    "clean_table",
     "evaluate",
     "probe",
     "require_fixed_n",

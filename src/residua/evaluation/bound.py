@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from residua import stats
-from residua.evaluation.drawn import Pair, drawn, require_scores
+from residua.evaluation.drawn import drawn, require_scores
 from residua.evaluation.grid import grid_rows
 from residua.evaluation.independence import require_independent_draws
 from residua.evaluation.proof import proved
@@ -19,6 +19,7 @@ from residua.evaluation.quantities import GREEDY_SCORE
 from residua.evaluation.rows import ALL, Row, entry
 from residua.evaluation.sample import CONTROL, TARGET
 from residua.evaluation.score import slug
+from residua.evaluation.together import Pair
 from residua.evaluation.until import claim_estimate
 from residua.store import Arm, ArmScores, Run
 from residua.types import Progress, Scorer, silent

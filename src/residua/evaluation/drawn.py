@@ -6,7 +6,7 @@ about it was decided (`Stopped`), masses explored and their remainder drawn (`Ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -18,11 +18,9 @@ from residua.evaluation.explored import Explored
 from residua.evaluation.fixed import Fixed
 from residua.evaluation.score import slug
 from residua.evaluation.stopped import Stopped
+from residua.evaluation.together import Pair
 from residua.store import Arm, ArmScores, QueryMasses
 from residua.types import Scorer
-
-Pair = tuple[stats.Estimate, Sequence[float] | None]
-"""An estimate, with the values of its parameter (x or k) where it has one."""
 
 
 class Drawn(Protocol):

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua import stats
-from residua.evaluation.quantities import ALL_K, CURVE_X, LEAK_X
+from residua.evaluation.quantities import ALL_K, CURVE_X
+from residua.evaluation.together import EACH_CONFIDENCE, Pair, together
 from residua.store import ArmScores, QueryMasses
-
-EACH_CONFIDENCE = 0.999  # of the bounds that are counted to say how many questions leak
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class Explored:
             method=f"exact mass + {inside.method}" if inside else "exact mass",
         )
 
-    def each(self, confidence: float) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def each(self, confidence: float) -> Iterator[Pair]:
         """Every quantity of every question; of the deviation what is certain."""
         yield self.leakage(confidence=confidence, side="both"), None
         if not self.binary:
@@ -116,16 +115,9 @@ class Explored:
         yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
         yield self.deviation(), None
 
-    def together(
-        self, confidence: float
-    ) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, and how many leak more than x."""
-        questions = len(self.scores.query_ids)
-        how: dict[str, Any] = {"confidence": confidence, "side": "both"}
-        yield stats.worst_question(self.leakage, questions, **how), None
-        yield self.mean(**how), None
-        how |= {"each_confidence": EACH_CONFIDENCE}
-        yield stats.leaking_questions(self.leakage, questions, LEAK_X, **how), LEAK_X
+        return together(self, confidence, EACH_CONFIDENCE)
 
     def _weighted(self, drawn: NDArray[np.bool_]) -> Callable[..., stats.Estimate]:
         """The bound on a weighted mean over the questions that have draws."""

@@ -6,14 +6,15 @@ the defaults of `residua.stats`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from residua import stats
-from residua.evaluation.quantities import ALL_K, CURVE_X, LEAK_X, RHO, STANDARD_K, TOGETHER_K
+from residua.evaluation.quantities import ALL_K, CURVE_X, RHO, STANDARD_K, TOGETHER_K
+from residua.evaluation.together import Pair, together
 from residua.store import ArmScores
 
 
@@ -39,7 +40,7 @@ class Fixed:
             return stats.proportion_over_questions(scores.hits, scores.n, **how)
         return stats.mean_over_questions(scores.scores, scores.counts, **how)
 
-    def each(self, confidence: float) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def each(self, confidence: float) -> Iterator[Pair]:
         """Every quantity of every question."""
         scores, how = self.scores, self._how(confidence, "both")
         values, counts = scores.scores, scores.counts
@@ -57,15 +58,9 @@ class Fixed:
             None,
         )
 
-    def together(
-        self, confidence: float
-    ) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k."""
-        questions = len(self.scores.query_ids)
-        how: dict[str, Any] = {"confidence": confidence, "side": "both"}
-        yield stats.worst_question(self.leakage, questions, **how), None
-        yield self.mean(**how), None
-        yield stats.leaking_questions(self.leakage, questions, LEAK_X, **how), LEAK_X
+        yield from together(self, confidence)
         k = min(TOGETHER_K, int(self.scores.n.min()))
         over_k = stats.mean_leak_at_k_over_questions(
             self.scores.scores,
@@ -74,11 +69,12 @@ class Fixed:
             seed=self.seed,
             binary=self.binary,
             missing=self.scores.missing,
-            **how,
+            confidence=confidence,
+            side="both",
         )
         yield over_k, [k]
 
-    def _worst_of_k(self) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def _worst_of_k(self) -> Iterator[Pair]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
         sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
         if self.scores.missing.any():

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from residua import stats
-from residua.evaluation.quantities import ALL_K, LEAK_X
+from residua.evaluation.quantities import ALL_K
+from residua.evaluation.together import EACH_CONFIDENCE, Pair, together
 from residua.stats.estimate import Array
 from residua.store import ArmScores
-
-EACH_CONFIDENCE = 0.999  # of the bounds that make up the mean over the questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +73,12 @@ class Stopped:
             side=side,
         )
 
-    def each(self, confidence: float) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def each(self, confidence: float) -> Iterator[Pair]:
         """The leakage of every question, and leak@k where it follows from that."""
         yield self.leakage(confidence=confidence, side="both"), None
         if self.binary:
             yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
 
-    def together(
-        self, confidence: float
-    ) -> Iterator[tuple[stats.Estimate, Sequence[float] | None]]:
+    def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, and how many leak more than x."""
-        questions = len(self.scores.query_ids)
-        how: dict[str, Any] = {"confidence": confidence, "side": "both"}
-        yield stats.worst_question(self.leakage, questions, **how), None
-        yield self.mean(**how), None
-        how |= {"each_confidence": EACH_CONFIDENCE}
-        yield stats.leaking_questions(self.leakage, questions, LEAK_X, **how), LEAK_X
+        return together(self, confidence, EACH_CONFIDENCE)

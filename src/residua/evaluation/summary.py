@@ -58,7 +58,7 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
     questions = f"{run.record['benchmark']['name']}, {len(run.queries)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
     note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
-    notes = [note, *(_decided(arm, rows) for arm in shown), *map(_explored, shown)]
+    notes = [note, *(says(arm, rows) for says in (_decided, _explored) for arm in shown)]
     return Table(title, columns, tuple(body), "\n".join(filter(None, notes)))
 
 
@@ -71,16 +71,17 @@ def _effort(arms: Sequence[Arm]) -> str:
     return f"n {most} {max(arm.plan.n for arm in arms):,}"
 
 
-def _explored(arm: Arm) -> str:
+def _explored(arm: Arm, rows: Rows) -> str:
     """What exploring an arm found and took; empty where it was not explored."""
     if arm.exploring is None:
         return ""
     settled = sorted(arm.masses.settled().values())
+    drawn = {r["query_id"]: r["n"] for r in rows if r["arm"] == arm.name and _is(r, "leak@k", 1)}
     forwards = sum(after for _, after in arm.masses.forwards().values())
     return (
         f"{arm.name}, explored ({arm.exploring['mode']}): median known mass "
-        f"{number(settled[len(settled) // 2]) if settled else DASH}, {arm.usage.draws:,} draws of "
-        f"what is left, {forwards:,} forwards"
+        f"{number(settled[len(settled) // 2]) if settled else DASH}, {sum(drawn.values()):,} draws "
+        f"of what is left, {forwards:,} forwards"
     )
 
 
@@ -122,9 +123,11 @@ def _interval(row: dict[str, Any] | None, absent: str) -> str:
     return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
 
-def _mean(values: Sequence[float]) -> str:
-    return number(sum(values) / len(values)) if values else DASH
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return number(sum(known) / len(known)) if known and len(known) == len(values) else DASH
 
 
-def _most(values: Sequence[float]) -> str:
-    return number(max(values)) if values else DASH
+def _most(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return number(max(known)) if known and len(known) == len(values) else DASH

@@ -42,14 +42,14 @@ class Masses:
     def write(self, part: Part, found: Sequence[Exploration]) -> None:
         """Store what was found of a part's queries."""
         order = {query_id: i for i, query_id in enumerate(part.query_ids)}
+        ordered = sorted(found, key=lambda one: order[one.query.id])
         meta = {
             "arm": self._identity,
             "part": part.number,
-            "remainder": {one.query.id: one.remainder for one in found},
-            "settled": {one.query.id: fsum(e.mass for e in one.events) for one in found},
-            "forwards": {one.query.id: [one.explored, one.forwards] for one in found},
+            "remainder": {one.query.id: one.remainder for one in ordered},
+            "settled": {one.query.id: fsum(e.mass for e in one.events) for one in ordered},
+            "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},
         }
-        ordered = sorted(found, key=lambda one: order[one.query.id])
         tables.write_table(self.file(part), tables.masses_table(ordered), meta)
 
     def table(self, part: Part) -> pa.Table:

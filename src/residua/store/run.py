@@ -22,7 +22,7 @@ from residua.store.plan import Part, Plan
 from residua.store.scores import ArmScores
 from residua.types import Decoding, Exploration, Failure, Prompt, Query, Sample, Usage
 
-FORMAT = 1
+FORMAT = 2
 _FIRST_FILES = ("prompts.parquet", "queries.parquet")
 
 
