@@ -102,11 +102,7 @@ class ExploringEngine(CannedEngine):
             )
         rest = sum(law.values())
         n = self.draws if rest and effort.mode != "exact" else 0
-        key = philox.stream_key(effort.seed, effort.purpose, query.id, 0)
-        counts = np.random.default_rng(key).multinomial(n, [p / rest for p in law.values()])
-        drawn = tuple(
-            self._completion(query, t, int(c)) for t, c in zip(law, counts, strict=True) if c
-        )
+        drawn = self._drawn(query, law, effort) if n else ()
         self.usage.draws += n
         self.usage.forwards += effort.forwards
         return Exploration(
@@ -116,6 +112,16 @@ class ExploringEngine(CannedEngine):
             explored=len(events),
             forwards=effort.forwards,
         )
+
+    def _drawn(
+        self, query: Query, law: Mapping[str, float], effort: Effort
+    ) -> tuple[Completion, ...]:
+        """Draws of the outputs that are left."""
+        p = np.array(list(law.values()))
+        key = philox.stream_key(effort.seed, effort.purpose, query.id, 0)
+        counts = np.random.default_rng(key).multinomial(self.draws, p / p.sum())
+        pairs = zip(law, counts.tolist(), strict=True)
+        return tuple(self._completion(query, text, count) for text, count in pairs if count)
 
     def _completion(self, query: Query, text: str, count: int, chunk: int = 0) -> Completion:
         logprob = math.log(self.texts[query.id][text])

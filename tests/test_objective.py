@@ -1,54 +1,148 @@
-"""Objectives by name, and what they add up to."""
+"""Objectives by name, from files, and what they add up to."""
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
+from loss_cases import LAYER, build, leaves, references, rows
 from residua.errors import InputError
-from residua.losses import LossInputs, entropy, ga, nll, npo, pack, sequence_nll
-from residua.objective import OBJECTIVES, Objective, Term, parse_objective
+from residua.losses import (
+    LOSSES,
+    Loss,
+    LossInputs,
+    Needs,
+    Site,
+    cel,
+    cel_retain,
+    dpo,
+    entropy,
+    entropy_all,
+    ga,
+    idk,
+    kl,
+    loss_named,
+    nll,
+    npo,
+    rmu,
+    rmu_retain,
+    simnpo,
+)
+from residua.objective import (
+    OBJECTIVES,
+    PRESETS,
+    Objective,
+    Term,
+    load_objective,
+    parse_objective,
+)
 
-
-def batch(seed: int, *, reference: float | None = None) -> LossInputs:
-    logits = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(seed))
-    packed = pack(logits, torch.tensor([[1, 2], [-100, 4], [5, 0]]))
-    if reference is None:
-        return packed
-    own = sequence_nll(packed) + reference
-    return LossInputs(
-        logits=packed.logits, labels=packed.labels, row=packed.row, rows=3, reference_nll=own
-    )
-
-
-FORGET, RETAIN = batch(0, reference=0.7), batch(1)
+FORGET, RETAIN = build(leaves(0)), build(leaves(5), references(6))
 SPLITS = {"forget": FORGET, "retain": RETAIN, "train": RETAIN}
+L = LAYER
+
+
+def mean(values: Tensor) -> Tensor:
+    return values.mean()
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("finetune", nll(RETAIN).mean()),
-        ("ga", ga(FORGET).mean()),
-        ("gd", ga(FORGET).mean() + nll(RETAIN).mean()),
-        ("gd:forget=0.5,retain=2", 0.5 * ga(FORGET).mean() + 2 * nll(RETAIN).mean()),
-        ("npo", npo(FORGET, beta=0.1).mean() + nll(RETAIN).mean()),
-        ("npo:beta=0.05,retain=0", npo(FORGET, beta=0.05).mean()),
+        ("finetune", mean(nll(RETAIN))),
+        ("ga", mean(ga(FORGET))),
+        ("gd", mean(ga(FORGET)) + mean(nll(RETAIN))),
+        ("gd:forget=0.5,retain=2", 0.5 * mean(ga(FORGET)) + 2 * mean(nll(RETAIN))),
+        ("kl", mean(ga(FORGET)) + mean(kl(RETAIN))),
+        ("kl:forget=2,retain=3", 2 * mean(ga(FORGET)) + 3 * mean(kl(RETAIN))),
+        ("idk", mean(idk(FORGET)) + mean(nll(RETAIN))),
+        ("idk:forget=3,retain=0", 3 * mean(idk(FORGET))),
+        ("dpo", mean(dpo(FORGET, beta=0.1)) + mean(nll(RETAIN))),
+        ("dpo:beta=2,textbook=true,retain=0", mean(dpo(FORGET, beta=2.0, textbook=True))),
+        ("npo", mean(npo(FORGET, beta=0.1)) + mean(nll(RETAIN))),
+        ("npo:beta=0.05,retain=0", mean(npo(FORGET, beta=0.05))),
+        ("npo:scholten", mean(npo(FORGET, beta=0.05)) + mean(nll(RETAIN))),
+        (
+            "npo:retain=0 + kl-retain:weight=2",
+            mean(npo(FORGET, beta=0.1)) + 2 * mean(kl(RETAIN)),
+        ),
+        ("simnpo", 0.125 * mean(simnpo(FORGET, beta=4.5)) + mean(nll(RETAIN))),
+        (
+            "simnpo:beta=2,delta=1,forget=1,retain=0.5",
+            mean(simnpo(FORGET, beta=2.0, delta=1.0)) + 0.5 * mean(nll(RETAIN)),
+        ),
+        (
+            f"rmu:layer={L}",
+            mean(rmu(FORGET, layer=L, c=2.0)) + mean(rmu_retain(RETAIN, layer=L)),
+        ),
+        (
+            f"rmu:cais-7b,layer={L}",
+            mean(rmu(FORGET, layer=L, c=6.5)) + 1200 * mean(rmu_retain(RETAIN, layer=L)),
+        ),
+        (
+            f"cel:layer={L}",
+            mean(cel(FORGET, layer=L, tau=0.05, alpha=0.5, beta=1.0, s=1.0))
+            + mean(cel_retain(RETAIN, layer=L)),
+        ),
+        (
+            f"cel:phi-1.5,layer={L},tau=0.8,align=truncate,distance=sum",
+            mean(
+                cel(
+                    FORGET, layer=L, tau=0.8, alpha=1.0, beta=0.01,
+                    align="truncate", distance="sum",
+                )
+            )
+            + 2 * mean(cel_retain(RETAIN, layer=L, distance="sum")),
+        ),
         (
             "npo+entropy",
-            npo(FORGET, beta=0.1).mean()
-            + nll(RETAIN).mean()
-            + entropy(FORGET).mean()
-            - 0.25 * entropy(RETAIN).mean(),
+            mean(npo(FORGET, beta=0.1))
+            + mean(nll(RETAIN))
+            + mean(entropy(FORGET))
+            - 0.25 * mean(entropy(RETAIN)),
         ),
         (
-            "ga + entropy:forget=2,retain=-0.1",
-            ga(FORGET).mean() + 2 * entropy(FORGET).mean() - 0.1 * entropy(RETAIN).mean(),
+            "ga + entropy:forget=2,retain=-0.1,scope=all",
+            mean(ga(FORGET)) + 2 * mean(entropy_all(FORGET)) - 0.1 * mean(entropy_all(RETAIN)),
         ),
+        ("ga+entropy:leak-at-k", mean(ga(FORGET)) + mean(entropy(FORGET))),
     ],
+)  # fmt: skip
+def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
+    objective = parse_objective(text)
+    torch.testing.assert_close(objective(SPLITS), expected)
+    torch.testing.assert_close(sum(objective.values(SPLITS)), expected)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_recipe_stands_by_itself(name: str) -> None:
+    objective = parse_objective(name)
+    assert objective.name == name
+    assert set(objective.splits) <= {"forget", "retain", "train"}
+
+
+@pytest.mark.parametrize(
+    "text", [f"{recipe}:{preset}" for recipe in PRESETS for preset in PRESETS[recipe]]
 )
-def test_recipes_are_the_sums_they_say(text: str, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(parse_objective(text)(SPLITS), expected)
+def test_every_preset_is_a_recipe_that_says_so(text: str) -> None:
+    recipe, _, preset = text.partition(":")
+    written = ",".join(f"{key}={value}" for key, value in PRESETS[recipe][preset].items())
+    assert parse_objective(text).to_dict() == parse_objective(f"{recipe}:{written}").to_dict()
+
+
+def test_presets_of_the_papers() -> None:
+    phi, retain = parse_objective("cel:phi-1.5").terms
+    assert phi.settings["layer"] == retain.settings["layer"] == 5
+    assert (phi.settings["tau"], phi.settings["alpha"], phi.settings["beta"]) == (1.0, 1.0, 0.01)
+    assert retain.weight == 2
+    assert parse_objective("cel:llama-2-7b").to_dict() == parse_objective("cel").to_dict()
+    assert parse_objective("cel").terms[0].settings["layer"] == 7
+    assert parse_objective("rmu:7b").terms[0].settings == {"layer": 7, "c": 6.5}
 
 
 def test_splits_stand_in_order_and_once() -> None:
@@ -59,6 +153,46 @@ def test_splits_stand_in_order_and_once() -> None:
     assert parse_objective("gd").referenced == frozenset()
 
 
+def test_needs_are_those_of_all_terms_on_a_split() -> None:
+    joined = parse_objective("dpo+cel:layer=3+kl-retain+entropy:retain=0,scope=all")
+    assert joined.needs == {
+        "forget": Needs(
+            frozenset({"logits", "reference_nll", "alternate", "centres", "direction", "whole"}),
+            frozenset({Site(3, "question")}),
+        ),
+        "retain": Needs(
+            frozenset({"logits", "reference", "reference_logits"}),
+            frozenset({Site(3, "question")}),
+        ),
+    }
+    two_layers = parse_objective("rmu:layer=1+rmu:layer=4").needs["forget"].sites
+    assert two_layers == {Site(1, "answer"), Site(4, "answer")}
+
+
+def test_values_are_weighted_and_in_the_order_of_the_terms() -> None:
+    objective = parse_objective("gd:forget=0.5,retain=2")
+    forget, retain = objective.values(SPLITS)
+    torch.testing.assert_close(forget, 0.5 * mean(ga(FORGET)))
+    torch.testing.assert_close(retain, 2 * mean(nll(RETAIN)))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_batch_may_be_split(name: str) -> None:
+    layer = f":layer={LAYER}" if name in ("rmu", "cel") else ""
+    objective = parse_objective(name + layer)
+    six = {split: _twice(batch) for split, batch in SPLITS.items()}
+    halves = [
+        {split: rows(batch, list(part)) for split, batch in six.items()}
+        for part in ((0, 4, 2), (3, 1, 5))
+    ]
+    together = objective(six)
+    torch.testing.assert_close(together, (objective(halves[0]) + objective(halves[1])) / 2)
+
+
+def _twice(batch: LossInputs) -> LossInputs:
+    return rows(batch, [0, 1, 2, 2, 0, 1])
+
+
 def test_two_names_for_one_sum_are_equal() -> None:
     assert parse_objective("npo").to_dict() == parse_objective("npo:beta=0.1").to_dict()
     assert parse_objective("npo").to_dict() != parse_objective("npo:beta=0.2").to_dict()
@@ -66,21 +200,144 @@ def test_two_names_for_one_sum_are_equal() -> None:
 
 def test_own_terms_need_no_name() -> None:
     objective = Objective("mine", (Term("nll", "retain", 3.0),))
-    torch.testing.assert_close(objective(SPLITS), 3 * nll(RETAIN).mean())
+    torch.testing.assert_close(objective(SPLITS), 3 * mean(nll(RETAIN)))
+
+
+def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        def __init__(self, member: Any) -> None:
+            self.load = lambda: member
+
+    class Entries(dict[str, Entry]):
+        names = property(dict.keys)
+
+    members = {
+        "residua.losses": Entries(squared=Entry(Loss(lambda batch: nll(batch).square()))),
+        "residua.objectives": Entries(theirs=Entry(lambda: (Term("squared", "forget"),))),
+    }
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: members[group])
+    torch.testing.assert_close(parse_objective("theirs")(SPLITS), mean(nll(FORGET).square()))
+    loss_named.cache_clear()
+    assert "squared" not in LOSSES
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nop", f"no objective 'nop'.*{', '.join(OBJECTIVES)}"),
-        ("npo+", "no objective ''"),
-        ("npo:gamma=1", "no setting 'gamma'.*beta, retain"),
+        ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
+        ("npo+", "unknown objective ''"),
+        ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
         ("ga:beta=1", "no setting 'beta'.*none"),
-        ("npo:beta", "NAME=NUMBER, got 'beta'"),
-        ("npo:beta=nan", "NAME=NUMBER"),
+        ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
+        ("ga:fast", "'ga' has no preset 'fast', it has: none"),
+        ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
+        ("npo:beta=x", "finite number, got 'x'"),
+        ("npo:retain=inf", "finite number, got 'inf'"),
+        ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
+        ("rmu:layer=7.5", "`layer` of loss 'rmu' must be a whole number, 0 or more, got 7.5"),
+        ("rmu:layer=-1", "`layer` of loss 'rmu' must be a whole number"),
+        ("entropy:scope=some", "`scope` of entropy must be answer or all, got 'some'"),
+        ("npo:beta=0", "`beta` of npo must be positive, got 0.0"),
+        ("cel:alpha=0,beta=0", "not both 0"),
+        ("cel:distance=max", "`distance` of cel must be one of mean, sum"),
         ("gd:forget=0,retain=0", "no term with a weight"),
     ],
 )
 def test_bad_names_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_objective(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nul", "forget"), "unknown loss 'nul'. Did you mean 'nll'"),
+        (("rmu", "forget"), "loss 'rmu' needs a setting `layer`, got none"),
+        (("npo", "forget", 1.0, {"betta": 1.0}), "no setting 'betta'. Did you mean 'beta'"),
+        (("npo", "forget", 1.0, {"beta": True}), "`beta` of loss 'npo' must be a finite number"),
+        (("npo", "forget", 1.0, {"beta": "1"}), "must be a finite number, got '1'"),
+        (("dpo", "forget", 1.0, {"textbook": 1}), "`textbook` of loss 'dpo' must be bool, got 1"),
+        (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be str"),
+        (("rmu", "forget", 1.0, {"layer": True}), "`layer` of loss 'rmu' must be a whole number"),
+        (("nll", "retain", math.nan), "weight of nll on retain must be finite"),
+    ],
+)
+def test_bad_terms_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Term(*arguments)
+
+
+FILE = """\
+name: mine
+terms:
+  - {loss: npo, split: forget, settings: {beta: 5e-2}}
+  - {loss: rmu, split: forget, weight: 0.5, settings: {layer: 3}}
+  - {loss: kl, split: retain, weight: 0}
+  - loss: dpo
+    split: forget
+    settings: {textbook: true}
+"""
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "yml"])
+def test_a_file_is_its_terms(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"given.{suffix}"
+    path.write_text(FILE)
+    objective = parse_objective(str(path))
+    assert objective == Objective(
+        "mine",
+        (
+            Term("npo", "forget", settings={"beta": 0.05}),
+            Term("rmu", "forget", 0.5, {"layer": 3}),
+            Term("dpo", "forget", settings={"textbook": True}),
+        ),
+    )
+    path.write_text("terms:\n  - {loss: nll, split: retain}\n")
+    assert load_objective(path) == Objective("given", (Term("nll", "retain"),))
+
+
+def test_a_written_objective_reads_back(tmp_path: Path) -> None:
+    import json
+
+    objective = parse_objective("cel:phi-1.5+npo+entropy:scope=all")
+    path = tmp_path / "o.yaml"
+    path.write_text(json.dumps(objective.to_dict()))
+    assert load_objective(path).to_dict() == objective.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2", "is not YAML"),
+        ("terms: !!python/object/apply:os.system [ls]", "is not YAML"),
+        ("npo", "must be a mapping of names to values, got 'npo'"),
+        ("name: x", "lacks the key 'terms'"),
+        ("terms: npo", "`terms` of .* must be a list"),
+        ("terms: []", "no term with a weight"),
+        ("term: []", "unknown key 'term'. Did you mean 'terms'"),
+        ("terms: [npo]", "term 1 of .* must be a mapping"),
+        ("terms: [{loss: npo}]", "term 1 of .* lacks the key 'split'"),
+        ("terms: [{loss: npo, split: forget, beta: 1}]", "unknown key 'beta'"),
+        ("terms: [{loss: n, split: forget}]", "unknown loss 'n'"),
+        ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
+        ("terms: [{loss: npo, split: forget, weight: true}]", "finite number, got True"),
+        ("terms: [{loss: npo, split: forget, settings: [1]}]", "`settings` of term 1 .* mapping"),
+        ("terms: [{loss: ga, split: forget, settings: {1: 2}}]", "no setting '1'.*none"),
+        ("terms: [{loss: npo, split: forget, settings: {beta: 0}}]", "must be positive"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "o.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_objective(path)
+
+
+def test_a_missing_file_or_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"cannot read `.*none\.yaml`"):
+        parse_objective(str(tmp_path / "none.yaml"))
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(InputError, match="needs PyYAML"):
+        load_objective(tmp_path / "none.yaml")

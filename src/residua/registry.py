@@ -14,13 +14,15 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     """The member of a family called `name`.
 
     `table` holds the built-in members; other packages add theirs in the entry-point group
-    `residua.<family>s`. An unknown name raises InputError, which lists what there is.
+    `residua.<family>s` (`residua.losses`). An unknown name raises InputError, which lists what
+    there is.
     """
     if name in table:
         return table[name]
     from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
 
-    others = entry_points(group=f"residua.{family}s")
+    plural = f"{family}es" if family.endswith("s") else f"{family}s"
+    others = entry_points(group=f"residua.{plural}")
     if name in others.names:
         member: T = others[name].load()
         return member

@@ -1,17 +1,32 @@
-"""What every engine owes its callers; a new engine is a row here."""
+"""What every engine owes its callers; a new engine is a row here, and one that explores another."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
+from transformers import LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
 from canned import CannedEngine
 from residua.engines import Prompting
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
-from residua.types import Decoding, Draws, Generate, Query, Sample
+from residua.types import (
+    Decoding,
+    Draws,
+    Effort,
+    Event,
+    Exploration,
+    Explores,
+    Generate,
+    Query,
+    Sample,
+)
 from tiny import tiny_llama, tiny_tokenizer
 
 QUERIES = [
@@ -21,19 +36,35 @@ QUERIES = [
 DECODING = Decoding(max_new_tokens=4)
 
 
-def transformers_engine() -> Generate:
+def transformers_engine(model: Any = None) -> TransformersEngine:
     tokenizer = tiny_tokenizer()
-    model = tiny_llama(len(tokenizer))
+    model = model or tiny_llama(len(tokenizer))
     loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
     return TransformersEngine(loaded, Prompting(template="Question: {question} Answer:"))
+
+
+def peaked_llama() -> LlamaForCausalLM:
+    return tiny_llama(len(tiny_tokenizer()), initializer_range=0.3)
+
+
+def state_space() -> MambaForCausalLM:
+    """A model without a cache that branches."""
+    config = MambaConfig(vocab_size=len(tiny_tokenizer()), hidden_size=16, num_hidden_layers=1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return MambaForCausalLM(config).eval()
 
 
 def canned_engine() -> Generate:
     return CannedEngine({q.id: {"yes": 0.5, "no": 0.3, "": 0.2} for q in QUERIES})
 
 
-ENGINES = {"transformers": transformers_engine, "canned": canned_engine}
 Make = Callable[[], Generate]
+ENGINES: dict[str, Make] = {
+    "transformers": transformers_engine,
+    "transformers, no cache": lambda: transformers_engine(state_space()),
+    "canned": canned_engine,
+}
 
 
 @pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
@@ -98,3 +129,100 @@ def test_usage_counts_the_draws_and_the_fingerprint_is_plain_data(make: Make) ->
     assert engine.usage.draws == 30
     assert engine.fingerprint == make().fingerprint
     assert isinstance(engine, Generate)
+
+
+EXPLORERS: dict[str, Callable[[], Explores]] = {
+    "transformers": lambda: transformers_engine(peaked_llama()),
+    "transformers, float64": lambda: transformers_engine(peaked_llama().double()),
+    "transformers, no cache": lambda: transformers_engine(state_space()),
+}
+EFFORTS = [
+    Effort(mode="exact", forwards=60),
+    Effort(mode="hybrid", forwards=60),
+    Effort(mode="auto", forwards=60),
+]
+
+
+@pytest.fixture(scope="module", params=EXPLORERS.values(), ids=EXPLORERS.keys())
+def explorer(request: pytest.FixtureRequest) -> Explores:
+    made: Explores = request.param()
+    return made
+
+
+def says_red(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+    """A word settles a score once another word follows it."""
+    return [
+        (float("red" in text),) * 2 if ended else (float("red " in text), 1.0)
+        for text, ended in texts
+    ]
+
+
+def explore(engine: Explores, effort: Effort, decoding: Decoding = DECODING) -> list[Exploration]:
+    found = list(engine.explore(QUERIES, decoding, effort, says_red))
+    assert {each.query for each in found} == set(QUERIES)
+    return [each for each in found if isinstance(each, Exploration)]
+
+
+def inside(ids: tuple[int, ...], events: Sequence[Event]) -> list[Event]:
+    """The events that have an output with these ids."""
+    return [event for event in events if ids[: len(event.token_ids)] == event.token_ids]
+
+
+@pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.mode)
+def test_events_and_draws_are_apart_and_their_masses_are_at_most_one(
+    explorer: Explores, effort: Effort
+) -> None:
+    for found in explore(explorer, effort):
+        for event in found.events:
+            assert inside(event.token_ids, found.events) == [event]
+            assert 0 < event.mass < 1
+            settled = says_red(found.query, [(event.text, event.ended)])[0]
+            assert event.ended or not found.sample.n or settled == (1.0, 1.0)
+        total = math.fsum([*(event.mass for event in found.events), found.remainder])
+        assert 0.99 < total <= 1
+        assert (found.remainder > 0) == (found.sample.n > 0) == (effort.mode != "exact")
+        assert 0 <= found.explored <= found.forwards
+        assert effort.mode != "exact" or found.forwards <= effort.forwards
+        assert found.sample.decoding == DECODING
+        assert not any(inside(c.token_ids or (), found.events) for c in found.sample.completions)
+
+
+def test_exploring_is_a_function_of_effort_seed_and_purpose(explorer: Explores) -> None:
+    effort = EFFORTS[1]
+    first = explore(explorer, effort)
+    assert explore(explorer, effort) == first
+    assert explore(explorer, replace(effort, seed=1)) != first
+    assert explore(explorer, replace(effort, purpose="other")) != first
+
+
+def test_a_greedy_output_is_certain(explorer: Explores) -> None:
+    for effort in EFFORTS:
+        for found in explore(explorer, effort, Decoding(temperature=0, max_new_tokens=4)):
+            ((mass, ended),) = ((event.mass, event.ended) for event in found.events)
+            assert (mass, ended, found.sample.n) == (1.0, True, 0)
+
+
+def test_forced_texts_are_outputs_with_the_masses_that_exploring_finds(explorer: Explores) -> None:
+    decoding = Decoding(max_new_tokens=2)
+    found = explore(explorer, Effort(mode="exact", forwards=1000), decoding)
+    masses = [{event.token_ids: event.mass for event in each.events} for each in found]
+    texts = ["red", "red sea", "who red sea"]
+    asked = [(each.query, text) for text in texts for each in found]
+    forced = explorer.force(asked, decoding)
+    for i, one in enumerate(forced):
+        assert one is not None
+        assert one.logprob is not None
+        assert one.logprob_floor is not None
+        assert one.text == " ".join(asked[i][1].split()[:2])
+        assert (one.count, one.chunk) == (0, -1)
+        assert one.logprob - 4 * explorer.margin <= one.logprob_floor <= one.logprob
+        mass = masses[i % len(found)][one.token_ids or ()]
+        assert abs(math.log(mass) - one.logprob_floor) <= 4 * explorer.margin
+    greedy = explorer.force(asked, replace(decoding, temperature=0))
+    assert None in greedy
+    assert explorer.force([], decoding) == []
+
+
+def test_the_margin_is_small_and_the_seam_is_filled(explorer: Explores) -> None:
+    assert 0 < explorer.margin < 1e-3
+    assert isinstance(explorer, Explores)

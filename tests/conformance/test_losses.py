@@ -1,90 +1,153 @@
-"""Every loss keeps the promises of its family; a new one adds a row."""
+"""Every loss keeps the promises of its family; a new one adds a row to `loss_cases.SETTINGS`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
-from residua.losses import IGNORED, LOSSES, LossInputs, pack
+from loss_cases import (
+    LAYER,
+    MASKS,
+    ROWS,
+    SETTINGS,
+    Tensors,
+    build,
+    leaves,
+    only,
+    references,
+    rows,
+    used,
+    value,
+)
+from residua.errors import InputError
+from residua.losses import LOSSES, PARTS, Needs, Site
 
-ROWS = {
-    "entropy": {},
-    "ga": {},
-    "nll": {},
-    "npo": {"beta": 0.3},
-}
-LABELS = torch.tensor([[IGNORED, 3, 1], [2, IGNORED, 0]])
-REFERENCE = torch.tensor([4.0, 1.0], dtype=torch.float64)
-
-every_loss = pytest.mark.parametrize("name", ROWS)
+every_loss = pytest.mark.parametrize("name", SETTINGS)
+of_logits = pytest.mark.parametrize("name", [n for n in SETTINGS if LOSSES[n].tokens is None])
+exactly = partial(torch.testing.assert_close, rtol=0, atol=0)
 
 
-def logits() -> Tensor:
-    return torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-
-
-def value(name: str, batch: LossInputs) -> Tensor:
-    return LOSSES[name].function(batch, **ROWS[name])
-
-
-def at(name: str, x: Tensor, labels: Tensor = LABELS, reference: Tensor = REFERENCE) -> Tensor:
-    return value(name, pack(x, labels, reference_nll=reference))
+def needs_of(name: str) -> Needs:
+    return LOSSES[name].needed(SETTINGS[name])
 
 
 def test_every_loss_has_a_row() -> None:
-    assert set(ROWS) == set(LOSSES)
+    assert set(SETTINGS) == set(LOSSES)
 
 
 @every_loss
 def test_one_value_a_row(name: str) -> None:
-    values = at(name, logits())
-    assert values.shape == (2,)
+    values = value(name, build(leaves()))
+    assert values.shape == (ROWS,)
     assert values.isfinite().all()
 
 
 @every_loss
 def test_rows_do_not_mix(name: str) -> None:
-    alone = [at(name, logits()[[i]], LABELS[[i]], REFERENCE[[i]]) for i in range(2)]
-    torch.testing.assert_close(at(name, logits()), torch.cat(alone))
-    swapped = at(name, logits().flip(0), LABELS.flip(0), REFERENCE.flip(0))
-    torch.testing.assert_close(swapped, at(name, logits()).flip(0))
+    batch = build(leaves())
+    together = value(name, batch)
+    alone = torch.cat([value(name, rows(batch, [i])) for i in range(ROWS)])
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(value(name, rows(batch, [2, 0, 1])), together[[2, 0, 1]])
 
 
 @every_loss
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_nothing(name: str, side: str) -> None:
-    width = (2, 0) if side == "left" else (0, 2)
-    labels = torch.nn.functional.pad(LABELS, width, value=IGNORED)
-    padded = torch.nn.functional.pad(logits(), (0, 0, *width), value=torch.nan)
-    torch.testing.assert_close(at(name, padded, labels), at(name, logits()), rtol=0, atol=0)
+@pytest.mark.parametrize("pad", [-2, 3], ids=["left", "right"])
+def test_padding_changes_nothing(name: str, pad: int) -> None:
+    exactly(value(name, build(leaves(), pad=pad)), value(name, build(leaves())))
 
 
 @every_loss
 def test_masked_positions_reach_neither_value_nor_gradient(name: str) -> None:
-    x = logits()
-    x[LABELS == IGNORED] = torch.nan
-    x.requires_grad_()
-    values = at(name, x)
-    torch.testing.assert_close(values, at(name, logits()), rtol=0, atol=0)
-    (gradient,) = torch.autograd.grad(values.sum(), x)
-    assert (gradient[LABELS == IGNORED] == 0).all()
-    assert (gradient[LABELS != IGNORED] != 0).any()
+    given = leaves()
+    for leaf, mask in MASKS.items():
+        given[leaf][~mask] = torch.nan
+        given[leaf].requires_grad_()
+    values = value(name, build(given))
+    exactly(values.detach(), value(name, build(leaves())))
+    values.sum().backward()
+    for leaf in used(name):
+        gradient = given[leaf].grad
+        assert gradient is not None
+        assert (gradient[~MASKS[leaf]] == 0).all()
+        assert (gradient[MASKS[leaf]] != 0).any()
 
 
 @every_loss
 def test_gradient_is_that_of_the_value(name: str) -> None:
-    assert torch.autograd.gradcheck(partial(at, name), logits().requires_grad_())
+    wanted = used(name)
+
+    def at(*given: Tensor) -> Tensor:
+        return value(name, build(leaves() | dict(zip(wanted, given, strict=True))))
+
+    assert torch.autograd.gradcheck(at, [leaves()[leaf].requires_grad_() for leaf in wanted])
 
 
 @every_loss
+def test_the_reference_is_frozen(name: str) -> None:
+    given = {leaf: each.requires_grad_() for leaf, each in leaves().items()}
+    fixed = references()
+    frozen = [fixed[key] for key in fixed if key != "centres"]
+    frozen += [centre for row in fixed["centres"] for centre in row]
+    for each in frozen:
+        each.requires_grad_()
+    value(name, build(given, fixed)).sum().backward()
+    assert all(each.grad is None for each in frozen)
+
+
+@of_logits
 def test_logits_are_known_up_to_a_constant(name: str) -> None:
-    torch.testing.assert_close(at(name, logits() + 3.0), at(name, logits()))
+    moved: Tensors = {leaf: each + 3.0 for leaf, each in leaves().items()}
+    torch.testing.assert_close(value(name, build(moved)), value(name, build(leaves())))
 
 
 @every_loss
-def test_half_precision_logits_give_float32(name: str) -> None:
-    batch = pack(logits().to(torch.bfloat16), LABELS, reference_nll=REFERENCE.float())
-    assert value(name, batch).dtype == torch.float32
+def test_half_precision_gives_float32(name: str) -> None:
+    half = {leaf: each.to(torch.bfloat16) for leaf, each in leaves().items()}
+    fixed = {k: v if k == "centres" else v.float() for k, v in references().items()}
+    fixed["centres"] = tuple(tuple(c.to(torch.bfloat16) for c in row) for row in fixed["centres"])
+    values = value(name, build(half, fixed))
+    assert values.dtype == torch.float32
+    exact = value(name, build({leaf: each.double() for leaf, each in half.items()}, fixed))
+    torch.testing.assert_close(values, exact.float(), rtol=2e-5, atol=1e-5)
+
+
+@every_loss
+def test_what_it_names_is_all_it_needs(name: str) -> None:
+    batch = build(leaves())
+    exactly(value(name, only(batch, needs_of(name))), value(name, batch))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [(name, part) for name in SETTINGS for part in sorted(LOSSES[name].needs) if part != "logits"],
+)
+def test_a_part_that_is_missing_is_named(name: str, part: str) -> None:
+    needs = needs_of(name)
+    without = Needs(needs.parts - {part}, needs.sites)
+    with pytest.raises(InputError, match=f"{name} needs `{part}`"):
+        value(name, only(build(leaves()), without))
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if LOSSES[name].tokens])
+def test_a_site_that_is_missing_is_named(name: str) -> None:
+    assert needs_of(name).sites == {Site(LAYER, LOSSES[name].tokens or "answer")}
+    batch = replace(build(leaves()), activations={})
+    with pytest.raises(InputError, match=rf"{name} needs `activations\[{LAYER}, "):
+        value(name, batch)
+
+
+@every_loss
+def test_needs_are_parts(name: str) -> None:
+    assert LOSSES[name].needs <= set(PARTS)
+
+
+@every_loss
+def test_settings_are_checked_before_any_batch(name: str) -> None:
+    LOSSES[name].check(name, SETTINGS[name])
+    with pytest.raises(InputError, match=f"loss '{name}' has no setting 'colour'"):
+        LOSSES[name].check(name, {**SETTINGS[name], "colour": 1.0})

@@ -10,6 +10,16 @@ THOUSANDS = "engines/test_prefix_cache.py::test_thousands_of_prefixes_are_held_i
 CLEAN = "engines/test_prefix_cache.py::test_slots_that_held_nan_are_clean_for_their_next_user"
 WRONG = "engines/test_prefix_cache.py::test_a_model_that_misuses_the_cache_is_recomputed"
 MARGIN = "engines/test_margin.py"
+EXPLORE = "engines/test_hf_explore.py::"
+WHOLE = EXPLORE + "test_a_whole_exploration_is_the_law_of_plain_forwards"
+FORCED = EXPLORE + "test_forced_texts_have_their_exact_probability"
+FLOORS = EXPLORE + "test_floors_of_draws_hold_in_other_batch_shapes"
+TWO_PASS = EXPLORE + "test_draws_in_two_passes_have_no_floor"
+REFUSED = EXPLORE + "test_what_has_no_exact_mode_is_refused_with_the_remedy"
+USAGE = EXPLORE + "test_usage_counts_what_exploring_forwarded"
+SETTLED = "engines/test_settled_texts.py::test_what_is_settled"
+CONTINUED = "engines/test_settled_texts.py::test_every_continuation_begins_with_it"
+CONFORMS = "conformance/test_engines.py"
 
 MUTANTS = [
     # which slots are in use
@@ -122,4 +132,93 @@ MUTANTS = [
     ("engines/margin.py", "[a != b]", "", MARGIN),
     ("engines/margin.py", ".nan_to_num(nan=math.inf)", "", MARGIN),
     ("engines/margin.py", "model.release(roots)", "pass", MARGIN),
+    # masses of what is explored, drawn and forced
+    ("engines/hf.py", "mass = math.exp(node.floor)", "mass = math.exp(node.logprob)", WHOLE),
+    (
+        "engines/hf.py",
+        "margin=self.margin,\n            rows=min(",
+        "margin=0.0,\n            rows=min(",
+        WHOLE,
+    ),
+    (
+        "engines/hf.py",
+        "margin=self.margin,\n            rows=self.rows(",
+        "margin=0.0,\n            rows=self.rows(",
+        FORCED,
+    ),
+    (
+        "engines/hf.py",
+        "margin=self.margin,\n        )",
+        "margin=0.0,\n        )",
+        FLOORS,
+    ),
+    (
+        "engines/hf.py",
+        "lambda root, nodes: ranges(queries[root],",
+        "lambda root, nodes: ranges(queries[0],",
+        EXPLORE + "test_what_is_settled_is_asked_of_its_own_query",
+    ),
+    ("engines/hf.py", "(numbers[query], tuple(", "(0, tuple(", FORCED),
+    (
+        "engines/hf.py",
+        "enumerate(dict.fromkeys(query for query, _ in texts))",
+        "enumerate(query for query, _ in texts)",
+        FORCED,
+    ),
+    (
+        "engines/hf.py",
+        "tuple(ids[: decoding.max_new_tokens])",
+        "tuple(ids)",
+        EXPLORE + "test_a_text_longer_than_the_decoding_allows_is_cut_there",
+    ),
+    (
+        "engines/hf.py",
+        "self._completion(leaf, 0, FORCED,",
+        "self._completion(leaf, 1, FORCED,",
+        FORCED,
+    ),
+    ("engines/hf.py", "self._completion(leaf, 0, FORCED,", "self._completion(leaf, 0, 0,", FORCED),
+    ("engines/hf.py", "replace(each, logprob_floor=None)", "each", TWO_PASS),
+    ("engines/hf.py", "else _in_two_passes(sample, decoding)", "else sample", TWO_PASS),
+    ("engines/hf.py", "if not math.isfinite(self.margin):", "if math.isnan(self.margin):", REFUSED),
+    ("engines/hf.py", 'adaptive_mode == "two_pass":', 'adaptive_mode == "":', REFUSED),
+    ("engines/hf.py", "self.usage.add(explorer.usage)", "pass", USAGE),
+    (
+        "engines/hf.py",
+        "explorer.usage.seconds = time.perf_counter() - started",
+        "pass",
+        USAGE,
+    ),
+    ("engines/hf.py", '"num_attention_heads", 1)', '"num_attention_heads")', CONFORMS),
+    # what of a text is settled
+    ("engines/hf.py", "ids if ended else self._firm(ids)", "ids", CONTINUED),
+    ("engines/hf.py", "ids if ended else self._firm(ids)", "self._firm(ids)", CONTINUED),
+    ("engines/hf.py", "if i not in special and not _BYTE", "if not _BYTE", CONTINUED),
+    ("engines/hf.py", "not _BYTE.fullmatch(word)", "word", CONTINUED),
+    ("engines/hf.py", "return ids[:last]", "return ids[: last - 1]", SETTLED),
+    ("engines/hf.py", "text.rstrip(_UNFINISHED)[", "text[", CONTINUED),
+    (
+        "engines/hf.py",
+        "max(map(len, stop), default=1) - 1",
+        "min(map(len, stop), default=1) - 1",
+        CONTINUED,
+    ),
+    (
+        "engines/hf.py",
+        "max(map(len, stop), default=1) - 1",
+        "max(map(len, stop), default=1) - 2",
+        CONTINUED,
+    ),
+    (
+        "engines/hf.py",
+        "max(map(len, stop), default=1) - 1",
+        "max(map(len, stop), default=1)",
+        SETTLED,
+    ),
+    (
+        "engines/hf.py",
+        "if token not in ends",
+        "",
+        EXPLORE + "test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special",
+    ),
 ]

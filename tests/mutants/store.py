@@ -4,6 +4,14 @@
 RUN = "store/test_run.py"
 LOOKS = "store/test_looks.py"
 INPUT = "cli/test_bad_input.py"
+MASSES = "store/test_masses.py"
+MIXED = "evaluation/test_explore.py::test_another_way_of_looking_is_never_mixed_in"
+DAMAGED = "evaluation/test_explore.py::test_a_damaged_file_is_set_aside_and_its_part_redone"
+COPIED = (
+    "evaluation/test_explore.py::test_a_control_is_explored_alike_and_may_come_from_a_finished_run"
+)
+WHOLE = "evaluation/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
+REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
 MUTANTS = [
     # what makes an arm another one, and a folder another run's
@@ -35,7 +43,8 @@ MUTANTS = [
     ("store/plan.py", "sizes[c : c + self.chunks], c)", "sizes[c : c + self.chunks], 0)", RUN),
     ("store/plan.py", "for c in range(0, len(sizes), self.chunks)", "for c in range(0, 1)", RUN),
     # n that was fixed, rounds, looks
-    ("store/identity.py", "        if first != now:", "        if False:", LOOKS),
+    ("store/identity.py", "        if first != now and", "        if False and", LOOKS),
+    ("store/identity.py", " and isinstance(first, int) and isinstance(now, int):", ":", MIXED),
     ("store/looks.py", "first_chunk=chunks + part.first_chunk", "first_chunk=part.first_chunk", LOOKS),
     ("store/looks.py", "number=number + i", "number=i", LOOKS),
     ("store/looks.py", "chunks + ceil((n - drawn) / CHUNK)", "chunks + 1", LOOKS),
@@ -52,4 +61,21 @@ MUTANTS = [
     ("store/run.py", "for part in self.parts[known:]:", "for part in self.parts:", LOOKS),
     ("store/run.py", "                found.setdefault(query_id, {})\n", "", LOOKS),
     ("store/scores.py", "np.where(self.scores > 0,", "np.where(self.scores >= 0,", LOOKS),
+    # what was explored
+    ("store/masses.py", "        ordered = sorted(found, key=lambda one: order[one.query.id])\n", "        ordered = found\n", MASSES),
+    ("store/masses.py", "one.query.id: one.remainder for", "one.query.id: 0.0 for", MASSES),
+    ("store/masses.py", "fsum(e.mass for e in one.events)", "1.0", MASSES),
+    ("store/masses.py", "[one.explored, one.forwards]", "[one.forwards, one.forwards]", MASSES),
+    ("store/masses.py", 'digests = [self.digest(part) for part in parts]', "digests = []", MASSES),
+    ("store/masses.py", '"scorer": scorer, "masses"', '"masses"', MASSES),
+    ("store/masses.py", '{"arm": self._identity, "scorer"', '{"scorer"', MASSES),
+    ("store/masses.py", "        if self.has_ranges(scorer, slug, parts):\n            return\n", "", MASSES),
+    ("store/masses.py", '.glob("part-*.parquet")', '.glob("part-*")', MASSES),
+    ("store/masses.py", "for query_id, remainder in self.remainders().items():", "for query_id, remainder in [(q, r) for q, r in self.remainders().items() if q in rows]:", MASSES),
+    ("store/masses.py", "yield query_id, tuple(ids), mass, next(lows)", "yield query_id, tuple(ids), mass, 0.0", MASSES),
+    ("store/run.py", "return [*masses, self._file(part)]", "return [self._file(part)]", DAMAGED),
+    ("store/run.py", "return all(file.exists() for file in self._files(part))", "return self._file(part).exists()", REDONE),
+    ("store/run.py", "for theirs, ours in zip(source._files(part), self._files(part), strict=True):", "for theirs, ours in [(source._file(part), self._file(part))]:", COPIED),
+    ("store/run.py", "for q in self.masses.remainders() if q not in found}", "for q in () if q not in found}", WHOLE),
+    ("store/plan.py", "_EXPLORED_QUERIES = 4", "_EXPLORED_QUERIES = 64", "evaluation/test_explore.py::test_parts_that_are_done_are_not_done_again"),
 ]  # fmt: skip

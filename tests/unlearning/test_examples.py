@@ -8,7 +8,7 @@ from residua.engines.prompting import Prompting
 from residua.errors import InputError
 from residua.losses import IGNORED
 from residua.types import Prompt
-from residua.unlearning.examples import Example, encode_rows, pad, schedule
+from residua.unlearning.examples import Encoder, Example, pad, schedule
 from tiny import tiny_tokenizer
 
 
@@ -21,16 +21,16 @@ def test_labels_are_the_answer_and_its_end_shifted_by_one() -> None:
 def test_rows_are_encoded_with_prefix_and_end() -> None:
     tokenizer = tiny_tokenizer()
     row = Prompt(id="a", question="who wrote", answer="Ann", prefix="blue")
-    (example,) = encode_rows([row], tokenizer, Prompting(), limit=None)
+    example = Encoder(tokenizer, Prompting()).row(row)
     assert tokenizer.decode(example.prompt) == "Question: who wrote Answer: blue"
     assert tokenizer.convert_ids_to_tokens(example.answer) == ["Ann", "</s>"]
 
 
 def test_row_over_the_limit_is_refused_and_named() -> None:
     row = Prompt(id="long", question="who", answer="Ann")  # 3 + 2 tokens
-    assert encode_rows([row], tiny_tokenizer(), Prompting(), limit=5)
+    assert Encoder(tiny_tokenizer(), Prompting(), limit=5).row(row)
     with pytest.raises(InputError, match="'long' has 5 tokens, the limit is 4"):
-        encode_rows([row], tiny_tokenizer(), Prompting(), limit=4)
+        Encoder(tiny_tokenizer(), Prompting(), limit=4).row(row)
 
 
 def test_padding_is_masked_by_position() -> None:

@@ -6,12 +6,17 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from residua.losses import sequence_nll
+from residua.losses import labelled
 from residua.unlearning.examples import Example, pad
-from residua.unlearning.forward import Forward, forward_for, reference_nll
+from residua.unlearning.forward import Forward, forward_for
 from tiny import tiny_llama
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]
+
+
+def logits(forward: Forward, examples: list[Example]) -> torch.Tensor:
+    batch = pad(examples)
+    return forward(batch, labelled(batch.labels))[0]
 
 
 def gpt2() -> GPT2LMHeadModel:
@@ -50,10 +55,10 @@ def test_narrow_is_taken_where_it_is_exact(make, narrow: bool) -> None:
     forward = forward_for(model, pad(EXAMPLES))
     assert forward.narrow is narrow
     with torch.no_grad():
-        ours = forward(pad(EXAMPLES))
-        full = Forward(model, narrow=False)(pad(EXAMPLES))
-    torch.testing.assert_close(ours.logits, full.logits)
-    assert ours.labels.tolist() == [6, 7, 2, 2, 4, 4, 4, 4, 2]
+        ours = logits(forward, EXAMPLES)
+        full = logits(Forward(model, narrow=False), EXAMPLES)
+    torch.testing.assert_close(ours, full)
+    assert ours.shape == (9, 12)
 
 
 def test_model_without_a_plain_head_falls_back() -> None:
@@ -65,15 +70,23 @@ def test_model_without_a_plain_head_falls_back() -> None:
 def test_padding_does_not_reach_the_answer() -> None:
     forward = Forward(tiny_llama(12), narrow=True)
     with torch.no_grad():
-        together = sequence_nll(forward(pad(EXAMPLES)))
-        alone = torch.cat([sequence_nll(forward(pad([example]))) for example in EXAMPLES])
+        together = logits(forward, EXAMPLES)
+        alone = torch.cat([logits(forward, [example]) for example in EXAMPLES])
     torch.testing.assert_close(together, alone)
 
 
-def test_reference_is_that_of_each_row_whatever_the_batch() -> None:
-    forward = Forward(tiny_llama(12), narrow=True)
-    cpu = torch.device("cpu")
-    one = reference_nll(forward, EXAMPLES, batch_size=1, device=cpu)
-    assert not one.requires_grad
-    torch.testing.assert_close(reference_nll(forward, EXAMPLES, batch_size=2, device=cpu), one)
-    torch.testing.assert_close(one, sequence_nll(forward(pad(EXAMPLES))).detach())
+@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
+    model, batch = make(), pad(EXAMPLES)
+    forward = Forward(model, narrow, layers=(0,))
+    _, hidden = forward(batch, labelled(batch.labels))
+    given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+    stack = model.model.layers if hasattr(model, "model") else model.transformer.h
+    found: list[torch.Tensor] = []
+    stack[0].register_forward_hook(lambda *call: found.append(call[2]))
+    model(**given)
+    ours, theirs = hidden[0], found[0]
+    torch.testing.assert_close(ours, theirs if isinstance(theirs, torch.Tensor) else theirs[0])
+    assert ours.requires_grad
+    assert len(stack[0]._forward_hooks) == 1  # the test's own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,10 @@ from residua.engines import loading
 from residua.engines.loading import load_model
 from residua.engines.prompting import Prompting
 from residua.errors import IncompleteError, InputError, MixError
-from residua.losses import nll
+from residua.losses import nll, pack
 from residua.types import Prompt
-from residua.unlearning import TrainingSettings, finetune, unlearn
-from residua.unlearning.examples import encode_rows, pad
-from residua.unlearning.forward import Forward
+from residua.unlearning import TrainingSettings, Watch, finetune, unlearn
+from residua.unlearning.examples import Encoder, pad
 from residua.unlearning.training import _arguments
 from tiny import tiny_model_folder
 
@@ -47,9 +47,10 @@ def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def mean_nll(model: str | Path, rows: list[Prompt]) -> float:
     loaded = load_model(str(model))
-    examples = encode_rows(rows, loaded.tokenizer, Prompting(), limit=None)
+    batch = pad(Encoder(loaded.tokenizer, Prompting()).rows(rows))
     with torch.no_grad():
-        return float(nll(Forward(loaded.model, narrow=False)(pad(examples))).mean())
+        logits = loaded.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+    return float(nll(pack(logits, batch.labels)).mean())
 
 
 def weights(folder: str | Path) -> dict[str, torch.Tensor]:
@@ -88,7 +89,7 @@ def test_npo_starts_at_its_reference(target: str, tmp_path: Path) -> None:
 def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path: Path) -> None:
     def run(name: str, **changes: int) -> Path:
         torch.manual_seed(len(name))
-        settings = TrainingSettings(**{**SHORT.to_dict(), **changes})
+        settings = replace(SHORT, **changes)
         out = tmp_path / name
         return unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=out, settings=settings).path
 
@@ -144,18 +145,24 @@ def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
     unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=tmp_path / "m", settings=SHORT)
     recipe = json.loads((tmp_path / "m" / "recipe.json").read_text())
     assert recipe["model"] == load_model(target).fingerprint
-    assert recipe["settings"] == SHORT.to_dict()
+    assert recipe["settings"] == json.loads(json.dumps(SHORT.to_dict()))
     assert set(recipe["rows"]) == {"forget", "retain"}
-    assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text()
+    assert recipe["rows"]["forget"]["number"] == 2
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "| ga | forget | 1 |" in card
+    assert "| epochs | 3 |" in card
+    assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text() + card
 
 
 def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> None:
     loaded = load_model(base)
     with torch.no_grad():
         loaded.model.lm_head.weight[3] = torch.inf
-    with pytest.raises(IncompleteError, match="in step 1 of 6; no model was written"):
+    with pytest.raises(IncompleteError, match=r"in step 1 of 6; no model .* no checkpoint"):
         unlearn(loaded, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT_BY_ONE)
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "m").exists()
+    unlearn(base, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)  # not in the way
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 SHORT_BY_ONE = TrainingSettings(epochs=3, batch_size=1)
@@ -170,7 +177,7 @@ NO_ANSWER = Prompt(id="bare", question="who")
         ("gd", FORGET, [*RETAIN, FORGET[1]], "1 questions are in both .*'f1'"),
         ("ga", [*FORGET, NO_ANSWER], [], "'bare' of forget has no answer"),
         ("finetune", FORGET, [], "Use `finetune`"),
-        ("none-such", FORGET, [], "no objective"),
+        ("none-such", FORGET, [], "unknown objective"),
     ],
 )
 def test_bad_sets_are_refused_before_the_model_loads(
@@ -208,7 +215,7 @@ def test_impossible_settings_are_refused(settings: dict[str, object]) -> None:
         TrainingSettings(**settings)
 
 
-def test_trainer_is_told_every_setting_and_saves_and_logs_nothing(tmp_path: Path) -> None:
+def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
     settings = TrainingSettings(
         learning_rate=0.3,
         schedule="constant",
@@ -218,14 +225,19 @@ def test_trainer_is_told_every_setting_and_saves_and_logs_nothing(tmp_path: Path
         accumulation=3,
         seed=9,
     )
-    told = _arguments(settings, 31, torch.device("cpu"), str(tmp_path))
+    told = _arguments(settings, Watch(), 31, tmp_path)
     assert told.learning_rate == 0.3
     assert told.lr_scheduler_type == "constant_with_warmup"
     assert told.get_warmup_steps(11) == 3  # ceil(31 / 3) = 11 steps, a quarter of them
     assert (told.weight_decay, told.max_grad_norm) == (0.5, 0.125)
     assert (told.gradient_accumulation_steps, told.seed) == (3, 9)
-    assert told.save_strategy == told.logging_strategy == "no"
+    assert told.save_strategy == "no"
     assert told.report_to == []
+    assert told.use_cpu
+    assert not told.bf16
+    tracked = _arguments(replace(settings, bf16=True), Watch(report_to=("wandb",)), 31, tmp_path)
+    assert tracked.bf16
+    assert tracked.report_to == ["wandb"]
 
 
 def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
     "score": ("steps", "Score the completions of a run."),
     "bound": ("steps", "Bound the scores of a run."),
+    "unlearn": ("unlearn", "Make a model forget a benchmark's forget set."),
     "certify": ("certify", "Decide whether a run leaks at most so much."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),

@@ -23,7 +23,8 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     on two cores, nothing downloaded. Stopped, the same command goes on.
     """
     try:
-        from residua.demo import SCORER, run_demo
+        from residua.demo import run_demo
+        from residua.demo.finding import SCORER
     except ModuleNotFoundError as error:
         raise InputError(
             f"the demo needs {error.name}. Install it with `pip install 'residua[models]'`."

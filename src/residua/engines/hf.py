@@ -93,10 +93,9 @@ class TransformersEngine:
         if self._rows is not None:
             return self._rows
         config = self.loaded.model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
+        attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
+        heads = getattr(config, "num_key_value_heads", None) or attention
+        width = getattr(config, "head_dim", None) or config.hidden_size // attention
         token = 2 * config.num_hidden_layers * heads * width * self.loaded.model.dtype.itemsize
         return int(max(16, min(_MOST_ROWS, _CACHE_BYTES // (token * max_new_tokens))))
 

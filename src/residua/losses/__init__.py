@@ -1,50 +1,84 @@
 """Losses: pure functions of a packed batch that return one value for each answer.
 
 None reduces over the batch, and none runs a model: what a frozen reference says comes in as data.
+A new one joins by its module and one row of `LOSSES`; other packages add theirs as `Loss` values
+in the entry-point group `residua.losses`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache
 
-from torch import Tensor
-
-from residua.losses.entropy import entropy
-from residua.losses.inputs import IGNORED, LossInputs, labelled, pack
-from residua.losses.likelihood import ga, nll, sequence_nll, token_nll
-from residua.losses.preference import npo
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A loss and what it needs: `function(batch, **settings)` gives one value a row, [B].
-
-    `reference` tells that it takes `reference_nll`.
-    """
-
-    function: Callable[..., Tensor]
-    reference: bool = False
-
+from residua.losses.contrastive import cel, cel_retain
+from residua.losses.entropy import entropy, entropy_all
+from residua.losses.family import PARTS, Loss, Needs, Setting
+from residua.losses.inputs import (
+    IGNORED,
+    Activations,
+    LossInputs,
+    Site,
+    Tokens,
+    labelled,
+    pack,
+    pack_activations,
+)
+from residua.losses.likelihood import ga, idk, kl, nll, sequence_nll, token_nll
+from residua.losses.preference import dpo, npo, simnpo
+from residua.losses.steering import direction, rmu, rmu_retain
+from residua.registry import find
 
 LOSSES: dict[str, Loss] = {
+    "cel": Loss(cel, frozenset({"direction", "centres"}), "question"),
+    "cel-retain": Loss(cel_retain, frozenset({"reference"}), "question"),
+    "dpo": Loss(dpo, frozenset({"logits", "reference_nll", "alternate"})),
     "entropy": Loss(entropy),
+    "entropy-all": Loss(entropy_all, frozenset({"whole"})),
     "ga": Loss(ga),
+    "idk": Loss(idk, frozenset({"alternate"})),
+    "kl": Loss(kl, frozenset({"logits", "reference_logits"})),
     "nll": Loss(nll),
-    "npo": Loss(npo, reference=True),
+    "npo": Loss(npo, frozenset({"logits", "reference_nll"})),
+    "rmu": Loss(rmu, frozenset({"direction"}), "answer"),
+    "rmu-retain": Loss(rmu_retain, frozenset({"reference"}), "answer"),
+    "simnpo": Loss(simnpo),
 }
+
+
+@cache
+def loss_named(name: str) -> Loss:
+    """The loss called `name`, a third party's too; InputError for an unknown one."""
+    return find("loss", LOSSES, name)
+
 
 __all__ = [
     "IGNORED",
     "LOSSES",
+    "PARTS",
+    "Activations",
     "Loss",
     "LossInputs",
+    "Needs",
+    "Setting",
+    "Site",
+    "Tokens",
+    "cel",
+    "cel_retain",
+    "direction",
+    "dpo",
     "entropy",
+    "entropy_all",
     "ga",
+    "idk",
+    "kl",
     "labelled",
+    "loss_named",
     "nll",
     "npo",
     "pack",
+    "pack_activations",
+    "rmu",
+    "rmu_retain",
     "sequence_nll",
+    "simnpo",
     "token_nll",
 ]

@@ -1,8 +1,15 @@
-"""What every loss takes: logits where the labels are, and nothing where they are not."""
+"""What losses take: logits where the labels are, activations where a layer is read, as data.
+
+The seam between losses and whatever runs a model. A loss says which parts it needs (`Loss.needs`,
+`Loss.tokens`); one forward pass over a split brings them, whatever the objective; a part that no
+loss needs stays away. The frozen initial model enters as values computed once, never as a model.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,15 +18,49 @@ from residua.errors import InputError
 
 IGNORED = -100
 
+T = TypeVar("T")
+Tokens = Literal["answer", "question"]
+
+
+class Site(NamedTuple):
+    """Where activations are read: the output of block `layer`, counted from 0, at which tokens.
+
+    `answer`: at the answer's own tokens, its end token included, as the model reads them (one
+    place after they are predicted). `question`: at the question's own tokens, without the words
+    of a template.
+    """
+
+    layer: int
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activations:
+    """Hidden states at one site: M tokens of B rows, packed end to end in order.
+
+    `values` [M, d]; `row` [M] ascending. What else a loss may need: `reference` [M, d], the frozen
+    initial model's at the same tokens; `centres`, for each row the frozen model's activations
+    [|x|, d] at each of its contrast centres x; `direction` [d], the run's unit vector.
+    """
+
+    values: Tensor
+    row: Tensor
+    reference: Tensor | None = None
+    centres: tuple[tuple[Tensor, ...], ...] | None = None
+    direction: Tensor | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossInputs:
     """B answers, their N labelled tokens packed end to end.
 
-    `logits` [N, V] predict `labels` [N]; `row` [N] tells which of the `rows` = B answers a token
-    belongs to, and every answer has at least one. `reference_nll` [B] is the summed token
-    cross-entropy of each answer under the frozen initial model, for the losses that need it:
-    it comes in as data, computed once.
+    `logits` [N, V] predict `labels` [N] (N × 0 where no loss needs them); `row` [N] tells which of
+    the `rows` = B answers a token belongs to, and every answer has at least one.
+
+    Of the frozen initial model: `reference_nll` [B], the summed token cross-entropy of each
+    answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
+    know", with a `reference_nll` of its own where that is needed. `whole`: the same rows with
+    every token of prompt and answer in place of the labelled ones; its labels mean nothing.
     """
 
     logits: Tensor
@@ -27,6 +68,10 @@ class LossInputs:
     row: Tensor
     rows: int
     reference_nll: Tensor | None = None
+    reference_logits: Tensor | None = None
+    alternate: LossInputs | None = None
+    whole: LossInputs | None = None
+    activations: Mapping[Site, Activations] = field(default_factory=dict)
 
     @property
     def lengths(self) -> Tensor:
@@ -35,16 +80,41 @@ class LossInputs:
 
     def log_probs(self) -> Tensor:
         """Log-softmax of the logits, [N, V], in float32 or better."""
-        precision = torch.promote_types(self.logits.dtype, torch.float32)
-        return self.logits.to(precision).log_softmax(dim=-1)
+        return precise(self.logits).log_softmax(dim=-1)
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of one value a token [N] over each answer, [B]."""
-        return values.new_zeros(self.rows).index_add(0, self.row, values)
+        return row_sums(values, self.row, self.rows)
 
     def means(self, values: Tensor) -> Tensor:
         """Mean of one value a token [N] over each answer, [B]."""
-        return self.sums(values) / self.lengths
+        return row_means(values, self.row, self.rows)
+
+    def site(self, loss: str, site: Site) -> Activations:
+        """The activations at `site`; raises InputError where `loss` was not given any."""
+        return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
+
+
+def given(part: T | None, name: str, loss: str) -> T:
+    """`part`, which `loss` cannot do without; raises InputError where there is none."""
+    if part is None:
+        raise InputError(f"{loss} needs `{name}`, got None. Put it into the batch.")
+    return part
+
+
+def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Sum of one value a token [M] over each of `rows` rows, [B]."""
+    return values.new_zeros(rows).index_add(0, row, values)
+
+
+def row_means(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Mean of one value a token [M] over each of `rows` rows, [B]; each row has a token."""
+    return row_sums(values, row, rows) / torch.bincount(row, minlength=rows)
+
+
+def precise(values: Tensor) -> Tensor:
+    """The same in float32 or better."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,20 +122,35 @@ def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
 
     -100 marks what is not scored. Raises InputError for a row without a label.
     """
-    mask = labels != IGNORED
+    return positions(labels != IGNORED, "a labelled token")
+
+
+def positions(mask: Tensor, what: str = "a token") -> tuple[Tensor, Tensor]:
+    """Row and column of every true entry of `mask` [B, T], row by row, each [N].
+
+    Raises InputError for a row that has none.
+    """
     empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
     if empty:
-        raise InputError(
-            f"every answer needs a labelled token, rows {empty[:3]} have none. Drop those rows."
-        )
+        raise InputError(f"every answer needs {what}, rows {empty[:3]} have none. Drop those rows.")
     row, column = mask.nonzero(as_tuple=True)
     return row, column
 
 
-def pack(logits: Tensor, labels: Tensor, *, reference_nll: Tensor | None = None) -> LossInputs:
+def pack(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    reference_nll: Tensor | None = None,
+    reference_logits: Tensor | None = None,
+    alternate: LossInputs | None = None,
+    whole: LossInputs | None = None,
+    activations: Mapping[Site, Activations] | None = None,
+) -> LossInputs:
     """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
 
-    Whatever stands at unlabelled positions, NaN included, reaches no loss and no gradient.
+    `reference_logits` are padded alike. Whatever stands at unlabelled positions, NaN included,
+    reaches no loss and no gradient.
     """
     row, column = labelled(labels)
     return LossInputs(
@@ -74,4 +159,30 @@ def pack(logits: Tensor, labels: Tensor, *, reference_nll: Tensor | None = None)
         row=row,
         rows=len(labels),
         reference_nll=reference_nll,
+        reference_logits=None if reference_logits is None else reference_logits[row, column],
+        alternate=alternate,
+        whole=whole,
+        activations=activations or {},
+    )
+
+
+def pack_activations(
+    hidden: Tensor,
+    mask: Tensor,
+    *,
+    reference: Tensor | None = None,
+    centres: tuple[tuple[Tensor, ...], ...] | None = None,
+    direction: Tensor | None = None,
+) -> Activations:
+    """Pack padded hidden states [B, T, d] at the true entries of `mask` [B, T].
+
+    `reference` is padded alike. Raises InputError for a row without a token.
+    """
+    row, column = positions(mask)
+    return Activations(
+        values=hidden[row, column],
+        row=row,
+        reference=None if reference is None else reference[row, column],
+        centres=centres,
+        direction=direction,
     )

@@ -1,6 +1,7 @@
 """The answer's own likelihood: down for what is kept, up for what is forgotten.
 
-Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024), per answer token. No
+Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024), per answer token. `kl` is
+the anchor of their KL minimisation, `idk` fine-tuning on answers that admit ignorance. No
 deviation.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from residua.losses.inputs import LossInputs
+from residua.losses.inputs import LossInputs, given, precise
 
 
 def token_nll(batch: LossInputs) -> Tensor:
@@ -29,3 +30,19 @@ def nll(batch: LossInputs) -> Tensor:
 def ga(batch: LossInputs) -> Tensor:
     """Gradient ascent, -nll/|y|, [B]; unbounded below."""
     return -nll(batch)
+
+
+def idk(batch: LossInputs) -> Tensor:
+    """Mean token cross-entropy of each alternate answer, [B]. Takes `alternate`."""
+    return nll(given(batch.alternate, "alternate", "idk"))
+
+
+def kl(batch: LossInputs) -> Tensor:
+    """Mean over each answer's tokens of KL(reference ‖ model), in nats, [B], at least 0.
+
+    The whole next-token distributions are compared, so nothing that the reference gives mass to
+    may be lost. Takes `reference_logits`.
+    """
+    reference = precise(given(batch.reference_logits, "reference_logits", "kl")).detach()
+    log_reference = reference.log_softmax(dim=-1)
+    return batch.means((log_reference.exp() * (log_reference - batch.log_probs())).sum(dim=-1))

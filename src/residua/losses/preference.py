@@ -1,13 +1,17 @@
-"""Negative preference optimisation (Zhang et al. 2024). No deviation."""
+"""Preference losses: the true answer is the one to lose (Rafailov 2023, Zhang 2024, Fan 2024).
+
+Deviation: `dpo` has the factor 2/β of the unlearning literature (Maini et al. 2024), so that all
+three have gradients of one size; `textbook` drops it.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from residua.errors import InputError
-from residua.losses.inputs import LossInputs
-from residua.losses.likelihood import sequence_nll
+from residua.losses.checks import positive, require
+from residua.losses.inputs import LossInputs, given
+from residua.losses.likelihood import nll, sequence_nll
 
 
 def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
@@ -16,9 +20,32 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     (2/β) ln 2 where the model still is its reference; falls to 0 as the answer becomes unlikely;
     its gradient tends to that of gradient ascent as β tends to 0. Takes `reference_nll`.
     """
-    if beta <= 0:
-        raise InputError(f"`beta` of npo must be positive, got {beta}. The default is 0.1.")
-    if batch.reference_nll is None:
-        raise InputError("npo needs `reference_nll`, got None. Run the reference model first.")
-    excess = sequence_nll(batch) - batch.reference_nll.detach()
-    return -(2 / beta) * logsigmoid(beta * excess)
+    positive("npo", beta=beta)
+    return -(2 / beta) * logsigmoid(beta * _excess(batch, "npo"))
+
+
+def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
+    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B], β > 0.
+
+    (2/β) ln 2 where the model still is its reference; `textbook` leaves out 2/β. Takes
+    `alternate`, and `reference_nll` of both.
+    """
+    positive("dpo", beta=beta)
+    alternate = given(batch.alternate, "alternate", "dpo")
+    margin = _excess(batch, "dpo") - _excess(alternate, "dpo")
+    return -(1 if textbook else 2 / beta) * logsigmoid(beta * margin)
+
+
+def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
+    """-(2/β) log σ(β(nll/|y| - δ)) of each answer, [B], β > 0 (Fan et al. 2024).
+
+    `npo` without a reference: the length of the answer takes its place, δ is a margin.
+    """
+    positive("simnpo", beta=beta)
+    require(abs(delta) < float("inf"), "simnpo", "delta", delta, "finite")
+    return -(2 / beta) * logsigmoid(beta * (nll(batch) - delta))
+
+
+def _excess(batch: LossInputs, loss: str) -> Tensor:
+    """By how much the answer is less likely than it was to the reference, in nats, [B]."""
+    return sequence_nll(batch) - given(batch.reference_nll, "reference_nll", loss).detach()

@@ -1,7 +1,17 @@
 """Training: models that know a data set, and models that leak less of it."""
 
-from residua.unlearning.settings import TrainingSettings
-from residua.unlearning.training import Progress
+from residua.unlearning.settings import TrainingSettings, Watch
+from residua.unlearning.trainer import Progress
 from residua.unlearning.verbs import Trained, finetune, unlearn
+from residua.unlearning.weights import Adapters, Weights
 
-__all__ = ["Progress", "Trained", "TrainingSettings", "finetune", "unlearn"]
+__all__ = [
+    "Adapters",
+    "Progress",
+    "Trained",
+    "TrainingSettings",
+    "Watch",
+    "Weights",
+    "finetune",
+    "unlearn",
+]

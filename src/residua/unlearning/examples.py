@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import torch
@@ -18,23 +19,48 @@ from residua.errors import InputError
 from residua.losses import IGNORED
 from residua.types import Prompt
 
+MOST_CENTRES = 4  # the question itself and three of its paraphrases
+_ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt and its answer as token ids; the answer ends with the end token."""
+    """A prompt and its answer as token ids; the answer ends with the end token.
+
+    `question` tells from where to where in the prompt the question itself stands.
+    """
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
+    question: tuple[int, int] = (0, 0)
+
+    @property
+    def tokens(self) -> list[int]:
+        """All of it, the end token included."""
+        return [*self.prompt, *self.answer]
 
     @property
     def inputs(self) -> list[int]:
-        """What the model reads: all tokens but the last."""
-        return [*self.prompt, *self.answer[:-1]]
+        """What the model reads to predict the answer: all tokens but the last."""
+        return self.tokens[:-1]
 
     @property
     def labels(self) -> list[int]:
         """What it must predict at each input, shifted by one; the prompt is not scored."""
         return [IGNORED] * (len(self.prompt) - 1) + list(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A split as tokens: its rows and, where the objective needs them, what belongs to each.
+
+    `alternates` are the same prompts with another answer; `centres` the prompts of the texts
+    that a row's activations are held against, its own question first.
+    """
+
+    examples: Sequence[Example]
+    alternates: Sequence[Example] = ()
+    centres: Sequence[Sequence[Example]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +80,75 @@ class Padded:
 Step = dict[str, list[int]]  # split -> indices of its rows
 
 
-def encode_rows(
-    rows: Sequence[Prompt], tokenizer: Tokenizer, prompting: Prompting, *, limit: int | None
-) -> list[Example]:
-    """Tokenise rows; raises InputError for one longer than `limit` tokens, as nothing is cut."""
-    examples = []
-    for row in rows:
-        prompt = prompting.encode(tokenizer, row.question, row.prefix)
-        answer = prompting.encode_answer(tokenizer, row.answer or "")
-        length = len(prompt) + len(answer)
-        if limit is not None and length > limit:
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Turns prompts into examples; `limit` is the most tokens one may have (None: any)."""
+
+    tokenizer: Tokenizer
+    prompting: Prompting
+    limit: int | None = None
+
+    def row(self, row: Prompt, answer: str | None = None) -> Example:
+        """A row with its own answer, or with another; InputError if too long: nothing is cut."""
+        text = row.answer if answer is None else answer
+        example = self._prompt(row.question, row.prefix)
+        tokens = tuple(self.prompting.encode_answer(self.tokenizer, text or ""))
+        length = len(example.prompt) + len(tokens)
+        if self.limit is not None and length > self.limit:
             raise InputError(
-                f"row {row.id!r} has {length} tokens, the limit is {limit}. "
+                f"row {row.id!r} has {length} tokens, the limit is {self.limit}. "
                 "Raise `max_length`, up to the model's context, or shorten the row."
             )
-        examples.append(Example(tuple(prompt), tuple(answer)))
-    return examples
+        return Example(example.prompt, tokens, example.question)
+
+    def rows(self, rows: Sequence[Prompt]) -> list[Example]:
+        """All rows, each with its own answer."""
+        return [self.row(row) for row in rows]
+
+    def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
+        """Each row with one of its alternate answers, drawn once by the seed."""
+        chance = np.random.default_rng([seed, len(rows)])
+        return [
+            self.row(row, row.alternate_answers[chance.integers(len(row.alternate_answers))])
+            for row in rows
+        ]
+
+    def centres(self, row: Prompt) -> list[Example]:
+        """The prompts of a row's question and of its first paraphrases."""
+        texts = dict.fromkeys((row.question, *row.paraphrases))
+        return [self._prompt(text, row.prefix) for text in [*texts][:MOST_CENTRES]]
+
+    def _prompt(self, question: str, prefix: str) -> Example:
+        ids = self.prompting.encode(self.tokenizer, question, prefix)
+        other = self.prompting.encode(self.tokenizer, _ELSEWHERE, prefix)
+        return Example(tuple(ids), (), _where_they_differ(ids, other))
 
 
-def pad(examples: Sequence[Example]) -> Padded:
-    """Pad on the right. The pad id is 0: the mask goes by position, so its value is never read."""
-    width = max(len(example.inputs) for example in examples)
+def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """From where to where `ids` stand apart from `other` between a common start and end."""
+
+    def common(pairs: Sequence[tuple[int, int]]) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    start = common([*zip(ids, other, strict=False)])
+    rest = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
+    return start, len(ids) - common(rest)
+
+
+def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
+    """Pad on the right. The pad id is 0: the mask goes by position, so its value is never read.
+
+    `whole` also feeds the last token, which predicts nothing.
+    """
+    texts = [example.tokens if whole else example.inputs for example in examples]
+    width = max(map(len, texts))
     ids = torch.zeros(len(examples), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
     labels = torch.full_like(ids, IGNORED)
-    for i, example in enumerate(examples):
-        length = len(example.inputs)
-        ids[i, :length] = torch.tensor(example.inputs)
-        mask[i, :length] = 1
-        labels[i, :length] = torch.tensor(example.labels)
+    for i, (example, text) in enumerate(zip(examples, texts, strict=True)):
+        ids[i, : len(text)] = torch.tensor(text)
+        mask[i, : len(text)] = 1
+        labels[i, : len(example.labels)] = torch.tensor(example.labels)
     return Padded(ids, mask, labels)
 
 

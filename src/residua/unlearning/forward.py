@@ -1,4 +1,4 @@
-"""The model's forward pass, with logits made only where labels are.
+"""The model's forward pass, with logits made only where they are asked for.
 
 For a vocabulary of 50,000 words the logits of a padded batch outweigh everything else; the
 answer tokens are a third of it. The output head is therefore applied to their hidden states
@@ -7,75 +7,96 @@ alone, wherever one batch shows that this is what the model itself does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from residua.losses import LossInputs, labelled, sequence_nll
-from residua.unlearning.examples import Example, Padded, pad
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Runs `model` on padded examples; `narrow` tells that the head is applied to labels alone."""
-
-    model: Any
-    narrow: bool
-
-    def __call__(self, batch: Padded) -> LossInputs:
-        """The packed logits of a batch, one row an example."""
-        row, column = labelled(batch.labels)
-        run = _narrow_logits if self.narrow else _full_logits
-        return LossInputs(
-            logits=run(self.model, batch, row, column),
-            labels=batch.labels[row, column],
-            row=row,
-            rows=len(batch.labels),
-        )
+from residua.losses import labelled
+from residua.unlearning.examples import Padded
+from residua.unlearning.weights import blocks
 
 
-def forward_for(model: Any, probe: Padded) -> Forward:
+class Forward(nn.Module):
+    """`model` as training calls it; `narrow`: its head is applied to the places asked for alone.
+
+    A module, so that what wraps a model for several processes or for autocast wraps this.
+    """
+
+    def __init__(self, model: Any, narrow: bool, layers: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.model = model
+        self.narrow = narrow
+        self.layers = tuple(layers)
+
+    def forward(
+        self, batch: Padded, places: tuple[Tensor, ...]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """Logits at `places` (rows and columns, each [K]), [K, V], and the layers' outputs.
+
+        The outputs are those of the blocks `layers`, counted from 0 and before the final norm,
+        each [B, T, d]. Without a place no head is applied.
+        """
+        ends, hidden = self.run(batch, places)
+        return self.logits(ends), hidden
+
+    def run(self, batch: Padded, places: tuple[Tensor, ...]) -> tuple[Tensor, dict[int, Tensor]]:
+        """As `forward`, but what the head makes logits of, [K, d], in place of the logits.
+
+        Where the head cannot stand alone these are the logits themselves.
+        """
+        run = self.model.get_decoder() if self.narrow else self.model
+        with _outputs(self.model, self.layers) as hidden:
+            output = run(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
+            )
+        made: Tensor = output.last_hidden_state if self.narrow else output.logits
+        return made[places], hidden
+
+    def logits(self, ends: Tensor) -> Tensor:
+        """The logits [K, V] of `ends`."""
+        if not self.narrow or not len(ends):
+            return ends
+        logits: Tensor = self.model.get_output_embeddings()(ends)
+        return logits
+
+
+def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forward:
     """The cheapest exact forward pass: narrow if both ways agree on `probe`, else full.
 
     They differ for models that scale or cap their logits after the head.
     """
-    row, column = labelled(probe.labels)
+    places = labelled(probe.labels)
     with torch.no_grad():
-        full = _full_logits(model, probe, row, column)
+        full, _ = Forward(model, narrow=False)(probe, places)
         try:
-            narrow = _narrow_logits(model, probe, row, column)
+            narrow, _ = Forward(model, narrow=True)(probe, places)
         except (AttributeError, TypeError):  # no separate decoder, or no plain head
-            return Forward(model, narrow=False)
+            return Forward(model, narrow=False, layers=layers)
     if narrow.shape != full.shape:
-        return Forward(model, narrow=False)
+        return Forward(model, narrow=False, layers=layers)
     tolerance = max(2 * torch.finfo(full.dtype).eps, 1e-5) * full.abs().max()
-    return Forward(model, narrow=bool((narrow - full).abs().max() <= tolerance))
+    agree = bool((narrow - full).abs().max() <= tolerance)
+    return Forward(model, narrow=agree, layers=layers)
 
 
-def reference_nll(
-    forward: Forward, examples: Sequence[Example], *, batch_size: int, device: torch.device
-) -> Tensor:
-    """Summed token cross-entropy of every example under the model as it is now, [n]."""
-    values = []
-    with torch.no_grad():
-        for start in range(0, len(examples), batch_size):
-            batch = pad(examples[start : start + batch_size]).to(device)
-            values.append(sequence_nll(forward(batch)))
-    return torch.cat(values)
+@contextmanager
+def _outputs(model: Any, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
+    """What these blocks give out while the model runs."""
+    found: dict[int, Tensor] = {}
 
+    def keep(layer: int) -> Any:
+        def hook(module: Any, inputs: Any, output: Any) -> None:
+            found[layer] = output[0] if isinstance(output, tuple) else output
 
-def _full_logits(model: Any, batch: Padded, row: Tensor, column: Tensor) -> Tensor:
-    output = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False)
-    logits: Tensor = output.logits[row, column]
-    return logits
+        return hook
 
-
-def _narrow_logits(model: Any, batch: Padded, row: Tensor, column: Tensor) -> Tensor:
-    output = model.get_decoder()(
-        input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
-    )
-    logits: Tensor = model.get_output_embeddings()(output.last_hidden_state[row, column])
-    return logits
+    stack = blocks(model) if layers else ()
+    handles = [stack[layer].register_forward_hook(keep(layer)) for layer in layers]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

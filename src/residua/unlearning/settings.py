@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from residua.errors import InputError
+from residua.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
 
@@ -18,6 +19,8 @@ class TrainingSettings:
     `batch_size` counts rows of the leading split in one forward pass, `accumulation` the passes
     in one step. `warmup_ratio` is the share of all steps over which the learning rate rises.
     `max_length` limits prompt and answer together, in tokens (None: the model's context).
+    `dtype` is how weights are held; `bf16` multiplies in bfloat16 whatever they are held in.
+    `checkpointing` computes activations again in the backward pass instead of keeping them.
     """
 
     epochs: int = 10
@@ -30,8 +33,12 @@ class TrainingSettings:
     max_grad_norm: float = 1.0
     max_length: int | None = None
     dtype: str = "float32"
+    bf16: bool = False
+    checkpointing: bool = False
+    weights: Weights = EVERYTHING
     device: str = "cpu"
     seed: int = 0
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulation"):
@@ -48,6 +55,31 @@ class TrainingSettings:
     def to_dict(self) -> dict[str, Any]:
         """Every field, as recipe files hold it."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is kept and told while training runs; nothing of it changes the weights.
+
+    A checkpoint is kept every `checkpoint_minutes`. Every `evaluate_every` steps (None: never)
+    leakage and utility are measured on the first `questions` of each split, with `draws` answers
+    a question of at most `max_new_tokens`. `report_to` names trackers that transformers knows.
+    """
+
+    checkpoint_minutes: float = 10.0
+    evaluate_every: int | None = None
+    questions: int = 32
+    draws: int = 64
+    max_new_tokens: int = 64
+    report_to: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        minutes = self.checkpoint_minutes
+        _require(minutes >= 0, "checkpoint_minutes", minutes, "0 (each step) or more")
+        every = self.evaluate_every
+        _require(every is None or every >= 1, "evaluate_every", every, "at least 1, or None")
+        for name in ("questions", "draws", "max_new_tokens"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
 
 
 def _require(condition: bool, name: str, value: object, want: str) -> None:

@@ -1,0 +1,183 @@
+"""`residua unlearn`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from residua.cli import options as opt
+from residua.cli.console import duration, print_json, progress_bar
+from residua.errors import InputError
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Words separated by commas."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+class Layers(click.ParamType[tuple[int, ...]]):
+    """Layer numbers and ranges of them, `5-7,9`, separated by commas."""
+
+    name = "layers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        layers: list[int] = []
+        try:
+            for part in value.split(","):
+                first, _, last = part.partition("-")
+                layers += range(int(first), int(last or first) + 1)
+        except ValueError:
+            self.fail(f"{value!r} is no layer, nor layers such as 5-7,9.", param, ctx)
+        return tuple(layers)
+
+
+settings = opt.options(
+    click.option("--epochs", type=int, help="Passes over the forget set.  [default: 10]"),
+    click.option("--learning-rate", type=float, help="[default: 1e-5]"),
+    click.option("--batch-size", type=int, help="Forget rows in one pass.  [default: 32]"),
+    click.option("--accumulation", type=int, help="Passes in one step.  [default: 1]"),
+    click.option(
+        "--schedule", type=click.Choice(["cosine", "linear", "constant"]), help="[default: cosine]"
+    ),
+    click.option("--warmup-ratio", type=float, help="Share of the steps.  [default: 0.1]"),
+    click.option("--weight-decay", type=float, help="[default: 0.01]"),
+    click.option("--max-grad-norm", type=float, help="[default: 1]"),
+    click.option("--max-length", type=int, help="Tokens of a row.  [default: the model's]"),
+    click.option("--bf16", is_flag=True, default=None, help="Multiply in bfloat16."),
+    click.option(
+        "--checkpointing", is_flag=True, default=None, help="Save memory: activations twice."
+    ),
+    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
+    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto"),
+    click.option("--seed", type=int, help="[default: 0]"),
+    click.option(
+        "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
+    ),
+)
+weights = opt.options(
+    click.option("--modules", type=Names(), help="Train these alone, such as down_proj."),
+    click.option("--layers", type=Layers(), help="Train these alone, such as 5-7."),
+    click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
+    click.option("--lora-alpha", type=float, help="[default: 16]"),
+    click.option("--lora-dropout", type=float, help="[default: 0]"),
+)
+watching = opt.options(
+    click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
+    click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
+    click.option("--report-to", type=Names(), help="Trackers, such as tensorboard,wandb."),
+)
+
+
+@click.command()
+@click.argument("model")
+@click.option("--objective", required=True, metavar="NAME|FILE", help="npo+entropy, or a .yaml.")
+@click.option("--benchmark", required=True, metavar="SPEC", help="Such as tofu:forget10.")
+@click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files.")
+@click.option("--limit", type=int, help="Only the first forget rows.")
+@click.option("--system", help="System message for chat models.")
+@click.option("--prompt-template", help="Plain prompt, with {question}; no chat template.")
+@settings
+@weights
+@watching
+@click.option("--offline", is_flag=True, help="Never ask the hub.")
+@opt.as_json
+def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
+    """Make MODEL forget the forget set of a benchmark, and write the new model to --out.
+
+    The objective is one of the papers' by name, several joined by '+', or a YAML file. Stopped,
+    the same command goes on from its last checkpoint. A model card, the recipe and a log with one
+    JSON object a step stand beside the weights.
+    """
+    if given["offline"]:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        from residua import unlearning as verbs
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"unlearning needs {error.name}. Install it with `pip install 'residua[models]'`."
+        ) from error
+    from residua.benchmarks import load_benchmark
+    from residua.engines import Prompting
+    from residua.objective import parse_objective
+
+    objective = parse_objective(given["objective"])
+    task = load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
+    template = given["prompt_template"]
+    with progress_bar(not as_json) as progress:
+        done = verbs.unlearn(
+            model,
+            objective,
+            forget=task.prompts,
+            retain=task.split("retain") if "retain" in objective.splits else (),
+            out=out,
+            settings=_settings(given),
+            prompting=Prompting(
+                template=template or task.template,
+                system=task.system if given["system"] is None else given["system"],
+                chat=False if template else None,
+            ),
+            watch=_watch(given, task.max_new_tokens),
+            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
+        )
+    _show(done, as_json)
+
+
+def _settings(given: dict[str, Any]) -> Any:
+    from residua.unlearning import Adapters, TrainingSettings, Weights
+
+    alone = [name for name in ("lora_alpha", "lora_dropout") if given[name] is not None]
+    if alone and given["lora"] is None:
+        option = alone[0].replace("_", "-")
+        raise InputError(f"`--{option}` needs --lora. Give the adapters a rank.")
+    adapters = None
+    if given["lora"] is not None:
+        chosen = {"rank": "lora", "alpha": "lora_alpha", "dropout": "lora_dropout"}
+        adapters = Adapters(**_said(given, **chosen))
+    trained = Weights(
+        modules=given["modules"] or (), layers=given["layers"] or (), adapters=adapters
+    )
+    names = (
+        "epochs", "learning_rate", "batch_size", "accumulation", "schedule", "warmup_ratio",
+        "weight_decay", "max_grad_norm", "max_length", "bf16", "checkpointing", "dtype", "device",
+        "seed", "trust_remote_code",
+    )  # fmt: skip
+    return TrainingSettings(weights=trained, **_said(given, **{name: name for name in names}))
+
+
+def _watch(given: dict[str, Any], max_new_tokens: int) -> Any:
+    from residua.unlearning import Watch
+
+    names = ("evaluate_every", "checkpoint_minutes", "report_to")
+    return Watch(max_new_tokens=max_new_tokens, **_said(given, **{name: name for name in names}))
+
+
+def _said(given: dict[str, Any], **options: str) -> dict[str, Any]:
+    """What was said on the command line, under the names that take it."""
+    return {name: given[option] for name, option in options.items() if given[option] is not None}
+
+
+def _show(done: Any, as_json: bool) -> None:
+    first, last = done.losses[0], done.losses[-1]
+    if as_json:
+        found = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
+        print_json({**found, "objective": [first, last], "reused": done.reused})
+        return
+    if done.reused:
+        click.echo("this model was there already, made by the same command")
+    click.echo(
+        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}, objective from "
+        f"{first:.4g} to {last:.4g}"
+    )
+    click.echo(f"next: residua evaluate {done.path} --benchmark ...")

@@ -1,0 +1,101 @@
+"""The folder of a training that is under way: it may be stopped at any moment and gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from residua.errors import MixError
+from residua.store.files import make_folder, write_json, write_text
+
+RECIPE = "recipe.json"
+LOG = "training.jsonl"
+_STATE = "trainer_state.json"  # the last file that a checkpoint gets
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFolder:
+    """`path` holds the recipe, the frozen model's values, the log, and the last checkpoint."""
+
+    path: Path
+
+    @classmethod
+    def beside(cls, out: Path) -> WorkFolder:
+        """The folder for a training whose model goes to `out`."""
+        return cls(out.with_name(f".{out.name}.training"))
+
+    def open(self, recipe: Mapping[str, Any]) -> None:
+        """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
+        file = self.path / RECIPE
+        if file.exists():
+            differing = differences(read_json(file), recipe)
+            if not differing:
+                return
+            if self.checkpoint:
+                raise MixError(
+                    f"`{self.path}` keeps an unfinished training with other "
+                    f"{', '.join(differing)} (see its {RECIPE}). Repeat that command to finish "
+                    "it, choose another --out, or remove the folder."
+                )
+        shutil.rmtree(self.path, ignore_errors=True)
+        make_folder(self.path)
+        write_json(file, recipe)
+
+    @property
+    def references(self) -> Path:
+        """Where the frozen model's values are kept."""
+        return self.path / "reference"
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The last checkpoint that was written to its end; a model folder of its own."""
+        found = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
+        return max(found, key=_step, default=None)
+
+    def write_log(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Begin the log with these lines."""
+        write_text(self.path / LOG, "".join(map(_line, lines)))
+
+    def add_to_log(self, line: Mapping[str, Any]) -> None:
+        """Add a line, for whoever follows the file."""
+        with (self.path / LOG).open("a", encoding="utf-8") as log:
+            log.write(_line(line))
+
+    def remove(self) -> None:
+        """Forget the training, finished as it is."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The parts in which two recipes differ, one of them as a file holds it; names may."""
+    plain = json.loads(json.dumps(wanted))
+    return [key for key in plain if key != "name" and found.get(key) != plain[key]]
+
+
+def read_json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def read_log(file: Path) -> list[dict[str, Any]]:
+    """The lines of a training log."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values) + "\n"
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        read_json(folder / _STATE)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""One small padded batch with everything that any loss takes, and how it is packed.
+
+Each leaf is a padded tensor with a mask of its own; what a loss may not look at is outside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from residua.losses import (
+    IGNORED,
+    LOSSES,
+    LossInputs,
+    Needs,
+    Setting,
+    Site,
+    direction,
+    pack,
+    pack_activations,
+)
+
+ROWS, WIDTH, VOCAB, SIZE, LAYER = 3, 6, 5, 4, 2
+_ = IGNORED
+LABELS = torch.tensor([[_, 3, 1, _, _, _], [2, _, 0, 4, _, _], [_, _, _, 1, 1, _]])
+ALTERNATE = torch.tensor([[_, 4, _, _, _, _], [_, 1, 1, 0, 2, _], [3, _, 2, _, _, _]])
+
+MASKS = {
+    "logits": LABELS != IGNORED,
+    "alternate": ALTERNATE != IGNORED,
+    "whole": torch.arange(WIDTH) < torch.tensor([[4], [5], [6]]),
+    "answer": LABELS.roll(1, dims=1) != IGNORED,
+    "question": torch.arange(WIDTH) < torch.tensor([[3], [1], [2]]),
+}
+LENGTHS_OF_CENTRES = ((2, 5), (4, 1, 3), (1, 2))
+
+SETTINGS: dict[str, dict[str, Setting]] = {
+    "cel": {"layer": LAYER, "tau": 9.0, "alpha": 0.7, "beta": 0.4, "s": 1.5},
+    "cel-retain": {"layer": LAYER},
+    "dpo": {"beta": 0.3},
+    "entropy": {},
+    "entropy-all": {},
+    "ga": {},
+    "idk": {},
+    "kl": {},
+    "npo": {"beta": 0.3},
+    "nll": {},
+    "rmu": {"layer": LAYER, "c": 3.0},
+    "rmu-retain": {"layer": LAYER},
+    "simnpo": {"beta": 2.0, "delta": 0.5},
+}
+
+Tensors = dict[str, Tensor]
+
+
+def leaves(seed: int = 1) -> Tensors:
+    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d]."""
+    chance = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(
+            ROWS,
+            WIDTH,
+            SIZE if name in ("answer", "question") else VOCAB,
+            generator=chance,
+            dtype=torch.float64,
+        )
+        for name in MASKS
+    }
+
+
+def references(seed: int = 2) -> dict[str, Any]:
+    """What the frozen model says, padded alike, and the run's direction."""
+    other, chance = leaves(seed), torch.Generator().manual_seed(seed + 1)
+    return {
+        "logits": other["logits"],
+        "answer": other["answer"],
+        "question": other["question"],
+        "nll": torch.tensor([4.0, 1.0, 2.5], dtype=torch.float64),
+        "alternate nll": torch.tensor([0.5, 6.0, 3.0], dtype=torch.float64),
+        "centres": tuple(
+            tuple(torch.randn(n, SIZE, generator=chance, dtype=torch.float64) for n in row)
+            for row in LENGTHS_OF_CENTRES
+        ),
+        "direction": direction(SIZE, seed=3).double(),
+    }
+
+
+def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> LossInputs:
+    """The packed batch; `pad` columns of NaN on the right, or on the left where it is negative."""
+    fixed = references() if fixed is None else fixed
+    side = (-pad, 0) if pad < 0 else (0, pad)
+
+    def wide(values: Tensor) -> Tensor:
+        return torch.nn.functional.pad(values, (0, 0, *side), value=torch.nan)
+
+    def widened(mask: Tensor) -> Tensor:
+        return torch.nn.functional.pad(mask, side)
+
+    def site(name: str) -> Any:
+        return pack_activations(
+            wide(given[name]),
+            widened(MASKS[name]),
+            reference=wide(fixed[name]),
+            centres=fixed["centres"],
+            direction=fixed["direction"],
+        )
+
+    def labels(name: str, values: Tensor) -> Tensor:
+        return torch.nn.functional.pad(values.masked_fill(~MASKS[name], IGNORED), side, value=_)
+
+    alternate = pack(
+        wide(given["alternate"]),
+        labels("alternate", ALTERNATE),
+        reference_nll=fixed["alternate nll"],
+    )
+    whole = pack(wide(given["whole"]), labels("whole", torch.zeros_like(LABELS)))
+    return pack(
+        wide(given["logits"]),
+        labels("logits", LABELS),
+        reference_nll=fixed["nll"],
+        reference_logits=wide(fixed["logits"]),
+        alternate=alternate,
+        whole=whole,
+        activations={
+            Site(LAYER, "answer"): site("answer"),
+            Site(LAYER, "question"): site("question"),
+        },
+    )
+
+
+def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
+    """These rows of a batch, in this order, put together by hand."""
+
+    def place(row: Tensor) -> tuple[Tensor, Tensor]:
+        order = torch.cat([(row == i).nonzero().flatten() for i in wanted])
+        return order, torch.cat(
+            [torch.full_like(row[row == i], new) for new, i in enumerate(wanted)]
+        )
+
+    order, row = place(batch.row)
+    sites = {}
+    for site, each in batch.activations.items():
+        at, site_row = place(each.row)
+        assert each.reference is not None
+        assert each.centres is not None
+        sites[site] = replace(
+            each,
+            values=each.values[at],
+            row=site_row,
+            reference=each.reference[at],
+            centres=tuple(each.centres[i] for i in wanted),
+        )
+    return LossInputs(
+        logits=batch.logits[order],
+        labels=batch.labels[order],
+        row=row,
+        rows=len(wanted),
+        reference_nll=None if batch.reference_nll is None else batch.reference_nll[wanted],
+        reference_logits=(
+            None if batch.reference_logits is None else batch.reference_logits[order]
+        ),
+        alternate=None if batch.alternate is None else rows(batch.alternate, wanted),
+        whole=None if batch.whole is None else rows(batch.whole, wanted),
+        activations=sites,
+    )
+
+
+def only(batch: LossInputs, needs: Needs) -> LossInputs:
+    """The batch with nothing in it but what is needed."""
+    absent = {"reference_nll", "reference_logits", "alternate", "whole"} - needs.parts
+    at_site = {"reference", "centres", "direction"} - needs.parts
+    batch = replace(
+        batch,
+        activations={
+            site: replace(batch.activations[site], **dict.fromkeys(at_site)) for site in needs.sites
+        },
+        **dict.fromkeys(absent),
+    )
+    if batch.alternate is not None and "reference_nll" not in needs.parts:
+        batch = replace(batch, alternate=replace(batch.alternate, reference_nll=None))
+    if "logits" not in needs.parts:
+        batch = replace(batch, logits=batch.logits[:, :0])
+    return batch
+
+
+def value(name: str, batch: LossInputs) -> Tensor:
+    """The loss called `name` under the settings of its row."""
+    return LOSSES[name].function(batch, **SETTINGS[name])
+
+
+def used(name: str) -> list[str]:
+    """The leaves that a loss reads."""
+    loss = LOSSES[name]
+    tokens = [loss.tokens] if loss.tokens else []
+    return [leaf for leaf in MASKS if leaf in loss.needs or leaf in tokens]

@@ -1,0 +1,168 @@
+"""Every loss once more, by plain loops over padded float64 arrays and nothing shared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from loss_cases import ALTERNATE, LABELS, MASKS, ROWS, SIZE, Tensors
+
+Values = list[float]
+Fixed = dict[str, Any]
+
+
+def softmax(row: Tensor) -> Values:
+    total = sum(math.exp(x) for x in row.tolist())
+    return [math.exp(x) / total for x in row.tolist()]
+
+
+def places(leaf: str, b: int) -> list[int]:
+    """The columns of row b that count."""
+    return [t for t, counts in enumerate(MASKS[leaf][b].tolist()) if counts]
+
+
+def mean(values: Values) -> float:
+    return sum(values) / len(values)
+
+
+def summed_nll(logits: Tensor, labels: Tensor, leaf: str) -> Values:
+    return [
+        sum(-math.log(softmax(logits[b, t])[labels[b, t]]) for t in places(leaf, b))
+        for b in range(ROWS)
+    ]
+
+
+def mean_nll(logits: Tensor, labels: Tensor, leaf: str) -> Values:
+    sums = summed_nll(logits, labels, leaf)
+    return [s / len(places(leaf, b)) for b, s in enumerate(sums)]
+
+
+def nll(given: Tensors, fixed: Fixed) -> Values:
+    return mean_nll(given["logits"], LABELS, "logits")
+
+
+def ga(given: Tensors, fixed: Fixed) -> Values:
+    return [-x for x in nll(given, fixed)]
+
+
+def idk(given: Tensors, fixed: Fixed) -> Values:
+    return mean_nll(given["alternate"], ALTERNATE, "alternate")
+
+
+def kl(given: Tensors, fixed: Fixed) -> Values:
+    def at(b: int, t: int) -> float:
+        p, q = softmax(fixed["logits"][b, t]), softmax(given["logits"][b, t])
+        return sum(x * math.log(x / y) for x, y in zip(p, q, strict=True))
+
+    return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
+
+
+def entropy(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
+    def at(b: int, t: int) -> float:
+        return -sum(p * math.log(p) for p in softmax(given[leaf][b, t]))
+
+    return [mean([at(b, t) for t in places(leaf, b)]) for b in range(ROWS)]
+
+
+def entropy_all(given: Tensors, fixed: Fixed) -> Values:
+    return entropy(given, fixed, "whole")
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def npo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
+    own = summed_nll(given["logits"], LABELS, "logits")
+    return [
+        -(2 / beta) * math.log(sigmoid(beta * (nll - ref)))
+        for nll, ref in zip(own, fixed["nll"].tolist(), strict=True)
+    ]
+
+
+def dpo(given: Tensors, fixed: Fixed, beta: float = 0.1, textbook: bool = False) -> Values:
+    lost = summed_nll(given["logits"], LABELS, "logits")
+    won = summed_nll(given["alternate"], ALTERNATE, "alternate")
+    values = []
+    for b in range(ROWS):
+        margin = (lost[b] - float(fixed["nll"][b])) - (won[b] - float(fixed["alternate nll"][b]))
+        values.append(-math.log(sigmoid(beta * margin)) * (1 if textbook else 2 / beta))
+    return values
+
+
+def simnpo(given: Tensors, fixed: Fixed, beta: float = 4.5, delta: float = 0.0) -> Values:
+    return [-(2 / beta) * math.log(sigmoid(beta * (x - delta))) for x in nll(given, fixed)]
+
+
+def square(a: Tensor, b: Tensor, distance: str = "mean") -> float:
+    total = sum((x - y) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True))
+    return total / SIZE if distance == "mean" else total
+
+
+def rmu(given: Tensors, fixed: Fixed, layer: int = 0, c: float = 2.0) -> Values:
+    hidden, target = given["answer"], c * fixed["direction"]
+    return [mean([square(hidden[b, t], target) for t in places("answer", b)]) for b in range(ROWS)]
+
+
+def rmu_retain(given: Tensors, fixed: Fixed, layer: int = 0) -> Values:
+    return held(given, fixed, "answer", "mean")
+
+
+def cel_retain(given: Tensors, fixed: Fixed, layer: int = 0, distance: str = "mean") -> Values:
+    return held(given, fixed, "question", distance)
+
+
+def held(given: Tensors, fixed: Fixed, leaf: str, distance: str) -> Values:
+    return [
+        mean([square(given[leaf][b, t], fixed[leaf][b, t], distance) for t in places(leaf, b)])
+        for b in range(ROWS)
+    ]
+
+
+def cel(
+    given: Tensors,
+    fixed: Fixed,
+    *,
+    layer: int = 0,
+    tau: float = 0.05,
+    alpha: float = 0.5,
+    beta: float = 1.0,
+    s: float = 1.0,
+    distance: str = "mean",
+    align: str = "clamp",
+) -> Values:
+    values = []
+    for b in range(ROWS):
+        question = [given["question"][b, t] for t in places("question", b)]
+        far = []
+        for centre in fixed["centres"][b]:
+            each = []
+            for t, h in enumerate(question):
+                if t < len(centre):
+                    each.append(square(h, centre[t], distance))
+                elif align == "clamp":
+                    each.append(square(h, centre[-1], distance))
+            far.append(mean(each))
+        pull = mean([square(h, s * fixed["direction"], distance) for h in question])
+        values.append(alpha * max(0.0, tau - mean(far)) + beta * pull)
+    return values
+
+
+DENSE: dict[str, Callable[..., Values]] = {
+    "cel": cel,
+    "cel-retain": cel_retain,
+    "dpo": dpo,
+    "entropy": entropy,
+    "entropy-all": entropy_all,
+    "ga": ga,
+    "idk": idk,
+    "kl": kl,
+    "nll": nll,
+    "npo": npo,
+    "rmu": rmu,
+    "rmu-retain": rmu_retain,
+    "simnpo": simnpo,
+}

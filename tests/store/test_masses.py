@@ -1,0 +1,147 @@
+"""Masses on disk: what was explored comes back, with the ranges of just these events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from residua.store import Plan
+from residua.store.masses import Masses
+from residua.store.plan import Part
+from residua.store.tables import DamagedError
+from residua.types import Decoding, Event, Exploration, Query, Sample
+
+IDS = [f"q{i}" for i in range(6)]
+PARTS = Plan.exploring().parts(IDS)
+LOW, HIGH = {"no": 0.0, "open": 0.0, "leak": 1.0}, {"no": 0.0, "open": 1.0, "leak": 1.0}
+
+
+def found(query_id: str, *events: tuple[str, float], remainder: float = 0.0) -> Exploration:
+    query = Query(id=query_id, prompt_id=query_id, text="?")
+    number = int(query_id[1:])
+    return Exploration(
+        events=tuple(
+            Event(text=text, token_ids=(number, i), ended=text != "open", mass=mass)
+            for i, (text, mass) in enumerate(events)
+        ),
+        remainder=remainder,
+        sample=Sample(query=query, decoding=Decoding(), completions=()),
+        explored=10 + number,
+        forwards=20 + number,
+    )
+
+
+SOME = [
+    found("q0", ("no", 0.5), ("leak", 0.2), remainder=0.3),
+    found("q1", ("open", 0.25)),
+    found("q2", remainder=1.0),
+    found("q4", ("leak", 0.1), ("no", 0.1), ("no", 0.1)),
+]  # of q3 and q5 nothing: they failed
+
+
+def ranges(table: Any) -> list[tuple[float, float]]:
+    return [(LOW[text], HIGH[text]) for text in table["text"].to_pylist()]
+
+
+def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:
+    masses = Masses(folder, arm)
+    for part in PARTS:
+        mine = [one for one in some if one.query.id in part.query_ids]
+        masses.write(part, mine[::-1])  # in any order
+    return masses
+
+
+def scored(masses: Masses) -> None:
+    masses.score("s", "slug", PARTS, ranges)
+
+
+def test_what_was_explored_comes_back(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    assert [masses.table(part)["query_id"].to_pylist() for part in PARTS] == [
+        ["q0", "q0", "q1"], ["q4", "q4", "q4"],
+    ]  # fmt: skip
+    assert masses.table(PARTS[0]).to_pylist()[2] == {
+        "query_id": "q1", "text": "open", "token_ids": [1, 0], "ended": False, "mass": 0.25,
+    }  # fmt: skip
+    assert masses.remainders() == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
+    settled = {"q0": 0.7, "q1": 0.25, "q2": 0.0, "q4": 0.3}
+    assert masses.settled() == pytest.approx(settled, abs=1e-15)
+    assert masses.forwards() == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
+
+
+def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    scored(masses)
+    known = masses.by_query("slug")
+    assert list(known) == ["q0", "q1", "q2", "q4"]
+    assert known["q2"].mass.shape == known["q2"].low.shape == known["q2"].high.shape == (0,)
+    assert (known["q0"].remainder, known["q2"].remainder) == (0.3, 1.0)
+    np.testing.assert_array_equal(known["q0"].mass, [0.5, 0.2])
+    np.testing.assert_array_equal(known["q0"].low, [0, 1])
+    np.testing.assert_array_equal([*known["q1"].low, *known["q1"].high], [0, 1])
+    np.testing.assert_array_equal(known["q4"].low, [1, 0, 0])
+
+
+def test_scores_stand_beside_their_events_across_parts(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    scored(masses)
+    rows = list(masses.scored("slug", PARTS))
+    assert rows == [
+        ("q0", (0, 0), 0.5, 0.0), ("q0", (0, 1), 0.2, 1.0), ("q1", (1, 0), 0.25, 0.0),
+        ("q4", (4, 0), 0.1, 1.0), ("q4", (4, 1), 0.1, 0.0), ("q4", (4, 2), 0.1, 0.0),
+    ]  # fmt: skip
+
+
+def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    assert not masses.has_ranges("s", "slug", PARTS)
+    asked: list[int] = []
+
+    def counted(table: Any) -> list[tuple[float, float]]:
+        asked.append(table.num_rows)
+        return ranges(table)
+
+    for _ in range(2):
+        masses.score("s", "slug", PARTS, counted)
+    assert asked == [3, 3]
+    before = masses.ranges_digest("slug")
+    assert masses.has_ranges("s", "slug", PARTS)
+    assert not masses.has_ranges("other", "slug", PARTS)
+    assert not Masses(tmp_path, "another arm").has_ranges("s", "slug", PARTS)
+    masses.write(PARTS[1], [found("q4", ("leak", 0.2))])
+    assert not masses.has_ranges("s", "slug", PARTS)
+    masses.score("s", "slug", PARTS, counted)
+    assert asked == [3, 3, 3, 1]
+    assert masses.ranges_digest("slug") != before
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    scored(masses)
+    file = masses.ranges_file("slug")
+    file.write_bytes(file.read_bytes()[:-30])
+    assert not masses.has_ranges("s", "slug", PARTS)
+    scored(masses)
+    assert masses.has_ranges("s", "slug", PARTS)
+    masses.file(PARTS[0]).write_bytes(b"PAR1")
+    with pytest.raises(DamagedError, match="part-00000"):
+        masses.remainders()
+
+
+def test_files_set_aside_are_not_read(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    file = masses.file(PARTS[0])
+    file.rename(file.with_name(f"{file.name}.set-aside-1"))
+    assert masses.remainders() == {"q4": 0.0}
+
+
+def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:
+    masses = stored(tmp_path, [])
+    scored(masses)
+    assert masses.by_query("slug") == {}
+    assert list(masses.scored("slug", PARTS)) == []
+    assert isinstance(PARTS[0], Part)

@@ -1,0 +1,167 @@
+"""One pass over all splits gives each loss what it would get from a pass of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rows import FORGET, RETAIN
+from torch import Tensor
+
+from residua.engines.prompting import Prompting
+from residua.losses import Needs, Site, direction, sequence_nll
+from residua.unlearning import reference
+from residua.unlearning.batches import Assembly
+from residua.unlearning.examples import Encoder, Example, Rows
+from residua.unlearning.forward import Forward
+from residua.unlearning.reference import References, frozen_head
+from tiny import tiny_llama, tiny_tokenizer
+
+ANSWER, QUESTION = Site(1, "answer"), Site(0, "question")
+EVERYTHING = Needs(
+    frozenset(
+        {
+            "logits", "reference_nll", "reference_logits", "alternate", "whole",
+            "reference", "centres", "direction",
+        }
+    ),
+    frozenset({ANSWER, QUESTION}),
+)  # fmt: skip
+STEP = {"forget": [2, 0], "retain": [1, 1]}
+CPU = torch.device("cpu")
+
+
+def rows(prompts: list[Any]) -> Rows:
+    encoder = Encoder(tiny_tokenizer(), Prompting())
+    alternates = [encoder.row(row, "sky sea") for row in prompts]
+    return Rows(encoder.rows(prompts), alternates, [encoder.centres(row) for row in prompts])
+
+
+DATA = {"forget": rows(FORGET), "retain": rows(RETAIN)}
+
+
+def alone(model: Any, example: Example) -> tuple[Tensor, list[Tensor]]:
+    """Logits and every block's output of the whole text on its own, by transformers itself."""
+    output = model(torch.tensor([example.tokens]), output_hidden_states=True)
+    return output.logits[0], [hidden[0] for hidden in output.hidden_states[1:]]
+
+
+def run(model: Any, needs: dict[str, Needs], frozen: Any = None, narrow: bool = True) -> Any:
+    assembly = Assembly(DATA, needs, seed=3)
+    batch = assembly.batch(STEP, frozen)
+    forward = Forward(model, narrow, assembly.layers)
+    logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
+    return assembly.cut(batch, logits, hidden, lambda ends: ends), logits
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_llama(14, num_hidden_layers=3)
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_every_part_is_that_of_the_row_alone(model: Any, narrow: bool) -> None:
+    made, _ = run(
+        model, {"forget": EVERYTHING, "retain": Needs(frozenset({"logits"}))}, None, narrow
+    )
+    inputs = made["forget"]
+    texts = [DATA["forget"].examples[i] for i in STEP["forget"]]
+    logits = [alone(model, text)[0] for text in texts]
+    hidden = [alone(model, text)[1] for text in texts]
+    answers = [slice(len(text.prompt), None) for text in texts]
+    predicting = [slice(len(text.prompt) - 1, -1) for text in texts]
+
+    def joined(parts: list[Tensor]) -> Tensor:
+        return torch.cat(parts)
+
+    close = torch.testing.assert_close
+    close(inputs.logits, joined([x[s] for x, s in zip(logits, predicting, strict=True)]))
+    assert inputs.labels.tolist() == [i for text in texts for i in text.answer]
+    assert inputs.lengths.tolist() == [len(text.answer) for text in texts]
+    close(inputs.whole.logits, joined(logits))
+    assert inputs.whole.lengths.tolist() == [len(text.tokens) for text in texts]
+    at = inputs.activations[ANSWER]
+    close(at.values, joined([h[1][s] for h, s in zip(hidden, answers, strict=True)]))
+    close(at.direction, direction(16, 3))
+    others = [DATA["forget"].alternates[i] for i in STEP["forget"]]
+    expected = [alone(model, text)[0][len(text.prompt) - 1 : -1] for text in others]
+    close(inputs.alternate.logits, joined(expected))
+    assert made["retain"].labels.tolist() == [*DATA["retain"].examples[1].answer] * 2
+    assert not made["retain"].activations
+
+
+def test_question_tokens_are_the_questions_own(model: Any) -> None:
+    made, _ = run(model, {"forget": EVERYTHING, "retain": Needs()})
+    at = made["forget"].activations[QUESTION]
+    assert torch.bincount(at.row).tolist() == [3, 3]  # "who wrote red" within its template
+    first = alone(model, DATA["forget"].examples[2])[1][0]
+    torch.testing.assert_close(at.values[:3], first[1:4])
+
+
+def test_no_logits_where_none_are_needed(model: Any) -> None:
+    steered = Needs(frozenset({"direction"}), frozenset({ANSWER}))
+    made, logits = run(model, {"forget": steered, "retain": Needs(frozenset({"logits"}))})
+    assert len(logits) == 2 * len(DATA["retain"].examples[1].answer)
+    assert made["forget"].logits.shape == (len(made["forget"].labels), 0)
+    _, nothing = run(model, {"forget": steered, "retain": steered})
+    assert len(nothing) == 0
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_the_reference_is_the_model_before_it_changed(tmp_path: Path, narrow: bool) -> None:
+    needs = {"forget": EVERYTHING, "retain": Needs(frozenset({"reference_nll"}))}
+    model = tiny_llama(14)
+    assembly = Assembly(DATA, needs)
+    forward = Forward(model, narrow, assembly.layers)
+    references = References(tmp_path / "reference", assembly, [STEP], chunk=1)
+    references.compute(forward, CPU)
+    head = frozen_head(forward, needs)
+    with torch.no_grad():
+        before, _ = run(model, needs, narrow=narrow)
+        centre = alone(model, DATA["forget"].centres[2][1])[1]
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    batch = assembly.batch(STEP, references.read(STEP))
+    logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
+    made = assembly.cut(batch, logits, hidden, head)
+    inputs, close = made["forget"], torch.testing.assert_close
+    close(inputs.reference_nll, sequence_nll(before["forget"]))
+    close(inputs.reference_logits, before["forget"].logits)
+    close(inputs.alternate.reference_nll, sequence_nll(before["forget"].alternate))
+    for site in (ANSWER, QUESTION):
+        close(inputs.activations[site].reference, before["forget"].activations[site].values)
+        assert not torch.allclose(
+            inputs.activations[site].values, before["forget"].activations[site].values
+        )
+    centres = inputs.activations[QUESTION].centres
+    assert [len(each) for each in centres] == [2, 2]
+    close(centres[0][1], centre[0][1:4])  # of "wrote blue who"
+    close(made["retain"].reference_nll, sequence_nll(before["retain"]))
+    assert not inputs.reference_logits.requires_grad
+
+
+def test_reference_files_hold_what_is_used_and_are_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs = {"forget": Needs(frozenset({"reference_nll"})), "retain": Needs(frozenset({"logits"}))}
+    assembly = Assembly(DATA, needs)
+    references = References(tmp_path, assembly, [STEP], chunk=1)
+    assert [rows for _, rows in references.files.values()] == [[0], [2]]
+    forward = Forward(tiny_llama(14), narrow=True)
+    references.compute(forward, CPU)
+    first, second = references.files
+    second.unlink()
+    asked: list[list[int]] = []
+    values = reference._values
+
+    def spy(*arguments: Any) -> Any:
+        asked.append(arguments[3])
+        return values(*arguments)
+
+    monkeypatch.setattr(reference, "_values", spy)
+    references.compute(forward, CPU)
+    assert asked == [[2]]
+    assert first.exists()
+    assert second.exists()

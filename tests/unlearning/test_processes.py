@@ -1,0 +1,62 @@
+"""Several processes on one training: together they do what one would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from rows import FORGET, RETAIN, weights
+
+from residua.unlearning import TrainingSettings, unlearn
+from tiny import tiny_model_folder
+
+pytestmark = pytest.mark.slow
+SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # each third: one row
+OBJECTIVES = ("npo+entropy", "rmu:layer=0", "kl")
+SCRIPT = """
+import sys
+from pathlib import Path
+from rows import FORGET, RETAIN
+from residua.unlearning import unlearn
+from test_processes import OBJECTIVES, SETTINGS
+base, out = sys.argv[1:]
+for number, objective in enumerate(OBJECTIVES):
+    unlearn(base, objective, forget=FORGET, retain=RETAIN, out=Path(out) / str(number),
+            settings=SETTINGS)
+"""
+
+
+def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
+    """Gloo on CPU. A step of one row leaves the second process with nothing of its own."""
+    base = str(tiny_model_folder(tmp_path / "base"))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parent), *sys.path])
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*launch, str(script), base, str(tmp_path / "two")],
+        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for number, objective in enumerate(OBJECTIVES):
+        out = tmp_path / "one" / str(number)
+        unlearn(base, objective, forget=FORGET, retain=RETAIN, out=out, settings=SETTINGS)
+        one, two = out, tmp_path / "two" / str(number)
+        other = weights(two)
+        for name, value in weights(one).items():
+            torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
+        lines = [
+            [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
+            for folder in (one, two)
+        ]
+        for mine, theirs in zip(*lines, strict=True):
+            for key in set(mine) - {"seconds"}:
+                assert mine[key] == pytest.approx(theirs[key], rel=1e-4), key

@@ -1,0 +1,164 @@
+"""Which weights training changes, and how what is not there is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rows import FORGET, RETAIN, changed, weights
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from residua.engines import loading
+from residua.errors import InputError
+from residua.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, unlearn
+from residua.unlearning.weights import blocks, chosen_modules, trained
+from tiny import tiny_llama, tiny_model_folder
+
+SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
+DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("base") / "model")
+
+
+def train(base: Path, out: Path, chosen: Weights, objective: str = "npo", **how: Any) -> Trained:
+    settings = replace(SETTINGS, weights=chosen, **how)
+    return unlearn(str(base), objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "wanted"),
+    [
+        (Weights(modules=("down_proj",)), DOWN),
+        (Weights(modules=("mlp.down_proj",), layers=(1,)), {max(DOWN)}),
+        (Weights(modules=("down_proj", "lm_head")), DOWN | {"lm_head.weight"}),
+    ],
+)
+@pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
+def test_only_the_chosen_modules_change(
+    base: Path, tmp_path: Path, chosen: Weights, wanted: set[str], objective: str
+) -> None:
+    done = train(base, tmp_path / "m", chosen, objective)
+    unreached = set() if objective == "npo" else {"lm_head.weight"}  # above the steered layer
+    assert changed(base, done.path) == wanted - unreached
+
+
+def test_only_the_chosen_layers_change(base: Path, tmp_path: Path) -> None:
+    found = changed(base, train(base, tmp_path / "m", Weights(layers=(0,))).path)
+    assert found
+    assert all(name.startswith("model.layers.0.") for name in found)
+
+
+def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
+    model = tiny_llama(12)
+    model.lm_head.weight.requires_grad_(False)
+    with trained(model, Weights(modules=("q_proj",)), 0):
+        free = {name for name, p in model.named_parameters() if p.requires_grad}
+        assert free == {f"model.layers.{i}.self_attn.q_proj.weight" for i in (0, 1)}
+    held = {name for name, p in model.named_parameters() if not p.requires_grad}
+    assert held == {"lm_head.weight"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "objective", "message"),
+    [
+        (Weights(modules=("down_prj",)), "npo", "no module 'down_prj'. Did you mean 'down_proj'"),
+        (Weights(modules=("roj",)), "npo", "no module 'roj'"),
+        (Weights(modules=("act_fn",)), "npo", "no module 'act_fn'"),
+        (Weights(modules=("lm_head",), layers=(1,)), "npo", "no module 'lm_head' in layers 1"),
+        (Weights(layers=(0, 2)), "npo", "no layer 2: the model has 2, from 0 to 1"),
+        (Weights(layers=(-1,)), "npo", "no layer -1"),
+        (Weights(), "rmu:layer=2", "no layer 2: the model has 2"),
+    ],
+)
+def test_what_is_not_there_is_refused_before_the_weights_are_read(
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: Weights,
+    objective: str,
+    message: str,
+) -> None:
+    monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    with pytest.raises(InputError, match=message):
+        train(base, tmp_path / "m", chosen, objective)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_are_found_by_their_number() -> None:
+    size = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 12, "n_positions": 16}
+    model = GPT2LMHeadModel(GPT2Config(**size))
+    assert list(blocks(model)) == list(model.transformer.h)
+    assert set(chosen_modules(model, Weights(modules=("c_proj",), layers=(2,)))) == {
+        "transformer.h.2.attn.c_proj",
+        "transformer.h.2.mlp.c_proj",
+    }
+
+
+@pytest.mark.parametrize("settings", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}])
+def test_impossible_adapters_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"`{next(iter(settings))}` of the adapters must be"):
+        Adapters(**settings)
+
+
+def test_without_peft_adapters_are_refused(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "peft", None)
+    with pytest.raises(InputError, match=r"adapters need peft.*pip install 'residua\[lora\]'"):
+        train(Path("no-such-model"), tmp_path / "m", Weights(adapters=Adapters()))
+
+
+class TestAdapters:
+    """Low-rank adapters; they need peft."""
+
+    @pytest.fixture(autouse=True)
+    def _peft(self) -> None:
+        pytest.importorskip("peft")
+
+    def test_the_change_is_of_low_rank(self, base: Path, tmp_path: Path) -> None:
+        where = Weights(modules=("up_proj",), layers=(1,), adapters=Adapters(rank=2, alpha=64.0))
+        done = train(base, tmp_path / "m", where, "gd", learning_rate=1e-2)
+        (name,) = changed(base, done.path)
+        assert name == "model.layers.1.mlp.up_proj.weight"
+        difference = weights(done.path)[name] - weights(base)[name]
+        sizes = torch.linalg.svdvals(difference)
+        assert sizes[1] > 100 * sizes[2]
+
+    def test_by_default_every_linear_layer_but_the_head(self, base: Path, tmp_path: Path) -> None:
+        found = changed(base, train(base, tmp_path / "m", Weights(adapters=Adapters())).path)
+        assert len(found) == 2 * 7
+        assert all(name.endswith("_proj.weight") for name in found)
+
+    def test_steering_reads_layers_through_them(self, base: Path, tmp_path: Path) -> None:
+        where = Weights(adapters=Adapters(rank=2))
+        adapted = train(base, tmp_path / "m", where, "rmu:layer=0")
+        plain = train(base, tmp_path / "n", Weights(), "rmu:layer=0")
+        assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
+
+    def test_stopped_and_gone_on_with(self, base: Path, tmp_path: Path) -> None:
+        where = Weights(adapters=Adapters(rank=2, dropout=0.2))
+        whole = train(base, tmp_path / "whole", where)
+
+        def stop(step: int, *_: object) -> None:
+            if step == 3:
+                raise KeyboardInterrupt
+
+        how: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "out": tmp_path / "m"}
+        how["settings"] = replace(SETTINGS, weights=where)
+        with pytest.raises(KeyboardInterrupt):
+            unlearn(str(base), "npo", **how, watch=Watch(checkpoint_minutes=0), progress=stop)
+        assert (tmp_path / ".m.training/checkpoint-2/adapter_model.safetensors").exists()
+        done = unlearn(str(base), "npo", **how)
+        assert changed(whole.path, done.path) == set()
+        assert done.losses == whole.losses
+
+    def test_adapters_need_linear_layers(self, base: Path, tmp_path: Path) -> None:
+        where = Weights(modules=("input_layernorm",), adapters=Adapters())
+        with pytest.raises(InputError, match="no linear layer among input_layernorm"):
+            train(base, tmp_path / "m", where)
