@@ -151,14 +151,14 @@ def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
 
 def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
     many = benchmark()
-    want = evaluate(engine(), many, out=tmp_path / "whole", n=5000, scorers=["keyword"]).estimates()
+    want = evaluate(engine(), many, out=tmp_path / "whole", n=4100, scorers=["keyword"]).estimates()
     for dies_after, left in ((1, 8), (3, 8), (5, 3)):  # greedy arm and target arm, 4 each
         dying = engine(dies_after=dies_after)
         with pytest.raises(RuntimeError, match="switched off"):
-            evaluate(dying, many, out=tmp_path / f"r{dies_after}", n=5000, scorers=["keyword"])
+            evaluate(dying, many, out=tmp_path / f"r{dies_after}", n=4100, scorers=["keyword"])
         again = engine()
         got = evaluate(
-            again, many, out=tmp_path / f"r{dies_after}", n=5000, scorers=["keyword"]
+            again, many, out=tmp_path / f"r{dies_after}", n=4100, scorers=["keyword"]
         ).estimates()
         assert got == want
         assert len(again.asked) == left
