@@ -110,40 +110,32 @@ class Assembly:
 
         `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
         """
-        place = batch.places.flatten().cumsum(0).view(batch.places.shape) - 1
+        picked = _Picked(batch, logits)
+        return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
 
-        def at(mask: Tensor, inside: range, made: bool = True) -> LossInputs:
-            here = slice(inside.start, inside.stop)
-            row, column = mask[here].nonzero(as_tuple=True)
-            return LossInputs(
-                logits=logits[place[here][row, column]] if made else logits.new_empty(len(row), 0),
-                labels=batch.padded.labels[here][row, column],
-                row=row,
-                rows=len(inside),
-            )
-
+    def _inputs(
+        self, split: str, picked: _Picked, hidden: Mapping[int, Tensor], head: Head
+    ) -> LossInputs:
+        batch, needs = picked.batch, self.needs[split]
         labelled = batch.padded.labels != IGNORED
-        result = {}
-        for split, inside in batch.rows.items():
-            needs, frozen = self.needs[split], _Known(batch.frozen.get(split, ()), logits.device)
-            alternate = whole = None
-            if split in batch.alternates:
-                nll = frozen.stacked("alternate nll")
-                alternate = replace(at(labelled, batch.alternates[split]), reference_nll=nll)
-            if "whole" in needs.parts:
-                whole = at(batch.padded.attention_mask.bool(), inside)
-            result[split] = replace(
-                at(labelled, inside, made=_predicts(needs) or whole is not None),
-                reference_nll=frozen.stacked("nll"),
-                reference_logits=frozen.joined("ends", head),
-                alternate=alternate,
-                whole=whole,
-                activations={
-                    site: self._activations(site, batch, split, hidden[site.layer])
-                    for site in needs.sites
-                },
-            )
-        return result
+        frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
+        alternate = whole = None
+        if split in batch.alternates:
+            nll = frozen.stacked("alternate nll")
+            alternate = replace(picked.at(labelled, batch.alternates[split]), reference_nll=nll)
+        if "whole" in needs.parts:
+            whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+        return replace(
+            picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
+            reference_nll=frozen.stacked("nll"),
+            reference_logits=frozen.joined("ends", head),
+            alternate=alternate,
+            whole=whole,
+            activations={
+                site: self._activations(site, batch, split, hidden[site.layer])
+                for site in needs.sites
+            },
+        )
 
     def _places(
         self, padded: Padded, rows: Mapping[str, range], alternates: Mapping[str, range]
@@ -171,6 +163,26 @@ class Assembly:
             centres=frozen.centres(site) if "centres" in parts else None,
             direction=led,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """The logits [K, V] made at the places of a batch, to be found again by place."""
+
+    batch: Batch
+    logits: Tensor
+
+    def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
+        """Those at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
+        places, here = self.batch.places, slice(inside.start, inside.stop)
+        row, column = mask[here].nonzero(as_tuple=True)
+        number = places.flatten().cumsum(0).view(places.shape) - 1
+        found = self.logits[number[here][row, column]] if made else self._none(len(row))
+        labels = self.batch.padded.labels[here][row, column]
+        return LossInputs(logits=found, labels=labels, row=row, rows=len(inside))
+
+    def _none(self, rows: int) -> Tensor:
+        return self.logits.new_empty(rows, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         if "loss" in logs:
             means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
             for term, mean in zip(self.objective.terms, means.tolist(), strict=True):
-                logs[f"{term.split} {term.loss}"] = mean
+                name = f"{term.split} {term.loss}"  # which two recipes may have in common
+                logs[name] = logs.get(name, 0.0) + mean
             self.terms, self.passes = torch.zeros_like(self.terms), 0
         super().log(logs, start_time)
 
@@ -169,7 +170,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # A gradient that is not finite would spoil the weights before the loss shows it.
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
-        if not math.isfinite(float(torch.nn.utils.get_total_norm(gradients))):
+        if not torch.stack([gradient.isfinite().all() for gradient in gradients]).all():
             self.trainer.stop("the gradient was not finite")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

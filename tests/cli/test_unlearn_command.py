@@ -178,7 +178,8 @@ def test_an_explosion_ends_with_status_three(model: Path, facts: Path, tmp_path:
 
 def test_an_objective_from_a_file(model: Path, facts: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("terms:\n- {loss: npo, split: forget, settings: {beta: 0.1}}\n- {loss: nll, split: retain}\n")
+    npo = "{loss: npo, split: forget, settings: {beta: 0.1}}"
+    file.write_text(f"terms:\n- {npo}\n- {{loss: nll, split: retain}}\n")
     out = tmp_path / "m"
     done("unlearn", model, "--objective", file, "--benchmark", facts, "--out", out, *FAST)
     named = ("unlearn", model, "--objective", "npo", "--benchmark", facts, "--out", out)

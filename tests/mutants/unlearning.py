@@ -1,0 +1,83 @@
+"""Mutants of `residua.unlearning` and `residua.cli.unlearn`."""
+
+# ruff: noqa: E501 (one mutant a line)
+BATCHES = "unlearning/test_batches.py"
+EXAMPLES = "unlearning/test_examples.py"
+FORWARD = "unlearning/test_forward.py"
+LEAKAGE = "unlearning/test_leakage.py"
+PRECISION = "unlearning/test_precision.py"
+RESUME = "unlearning/test_resume.py"
+UNLEARN = "unlearning/test_unlearn.py"
+WEIGHTS = "unlearning/test_weights.py"
+COMMAND = "cli/test_unlearn_command.py"
+
+MUTANTS = [
+    ("unlearning/batches.py", "labels=labels, row=row,", "labels=labels, row=row.flip(0),", BATCHES),
+    ("unlearning/batches.py", ".cumsum(0).view(places.shape) - 1", ".cumsum(0).view(places.shape) - 2", BATCHES),
+    ("unlearning/batches.py", "_append(examples, self.data[split].alternates, indices)", "_append(examples, self.data[split].examples, indices)", BATCHES),
+    ("unlearning/batches.py", "(len(e.prompt), len(e.tokens))", "(len(e.prompt) - 1, len(e.tokens))", BATCHES),
+    ("unlearning/batches.py", 'mask = self.answer if site.tokens == "answer" else self.question', "mask = self.answer", BATCHES),
+    ("unlearning/batches.py", "direction(hidden.shape[-1], self.seed)", "direction(hidden.shape[-1], 0)", BATCHES),
+    ("unlearning/batches.py", 'if "whole" in self.needs[split].parts:', "if True:", BATCHES),
+    ("unlearning/batches.py", 'reference_nll=frozen.stacked("nll")', 'reference_nll=frozen.stacked("alternate nll")', BATCHES),
+    ("unlearning/batches.py", 'reference_logits=frozen.joined("ends", head)', 'reference_logits=frozen.joined("ends")', BATCHES),
+    ("unlearning/batches.py", "sorted(own)", "sorted(own)[:1]", BATCHES),
+    ("unlearning/examples.py", "return start, len(ids) - common(rest)", "return start, len(ids)", BATCHES),
+    ("unlearning/examples.py", "return self.tokens[:-1]", "return self.tokens", EXAMPLES),
+    ("unlearning/examples.py", "mask[i, : len(text)] = 1", "mask[i] = 1", EXAMPLES),
+    ("unlearning/examples.py", "np.random.default_rng([seed, epoch])", "np.random.default_rng([seed])", EXAMPLES),
+    ("unlearning/examples.py", "length > self.limit", "length > self.limit + 1", EXAMPLES),
+    ("unlearning/forward.py", "handle.remove()", "pass", FORWARD),
+    ("unlearning/forward.py", "agree = bool((narrow - full).abs().max() <= tolerance)", "agree = True", FORWARD),
+    ("unlearning/forward.py", "if layers else ()", "[::-1] if layers else ()", BATCHES),
+    ("unlearning/reference.py", "used = sorted({i for step in self.steps for i in step[split]})", "used = list(range(len(self.assembly.data[split].examples)))", BATCHES),
+    ("unlearning/reference.py", "if not file.exists()}", "}", BATCHES),
+    ("unlearning/reference.py", "copy.deepcopy(forward.model.get_output_embeddings())", "forward.model.get_output_embeddings()", BATCHES),
+    ("unlearning/reference.py", "hidden[site.layer][0, start:stop]", "hidden[site.layer][0, :stop]", BATCHES),
+    ("unlearning/reference.py", 'yield from _each(rows, "alternate nll", sequence_nll(made.alternate))', 'yield from _each(rows, "alternate nll", sequence_nll(made))', BATCHES),
+    ("unlearning/trainer.py", "loss = batch.share * sum(", "loss = sum(", "unlearning/test_trainer.py"),
+    ("unlearning/trainer.py", "share = mine * self.processes / count", "share = 1.0", "unlearning/test_trainer.py"),
+    ("unlearning/trainer.py", "rows[self.process :: self.processes]", "rows[:: self.processes]", "unlearning/test_trainer.py"),
+    ("unlearning/trainer.py", "if not math.isfinite(value):", "if math.isnan(value):", UNLEARN),
+    ("unlearning/trainer.py", "if p.grad is not None]", "if p.grad is None]", RESUME),
+    ("unlearning/trainer.py", "self.passes = torch.zeros_like(self.terms), 0", "self.passes = self.terms, self.passes", "unlearning/test_trainer.py"),
+    ("unlearning/trainer.py", "self.control.should_evaluate = False", "pass", LEAKAGE),
+    ("unlearning/trainer.py", "last or state.global_step % every == 0", "state.global_step % every == 0", LEAKAGE),
+    ("unlearning/trainer.py", "if state.global_step == 0 and", "if", LEAKAGE),
+    ("unlearning/trainer.py", "self.model.eval()", "pass", LEAKAGE),
+    ("unlearning/trainer.py", "control.should_save = not last and self._due()", "control.should_save = True", RESUME),
+    ("unlearning/trainer.py", "waited >= 60 *", "waited >= 0 *", RESUME),
+    ("unlearning/trainer.py", 'self.trainer.started -= history[-1]["seconds"]', "pass", RESUME),
+    ("unlearning/trainer.py", "super()._load_from_checkpoint(resume_from_checkpoint, self.model.model)", "pass", RESUME),
+    ("unlearning/training.py", "kept.checkpoint and str(kept.checkpoint)", "None", RESUME),
+    ("unlearning/training.py", "bf16=settings.bf16,", "bf16=False,", PRECISION),
+    ("unlearning/training.py", "if settings.checkpointing:", "if False:", PRECISION),
+    ("unlearning/training.py", '"constant": "constant_with_warmup"', '"constant": "constant"', PRECISION),
+    ("unlearning/training.py", "math.ceil(settings.warmup_ratio * steps)", "math.floor(settings.warmup_ratio * steps)", UNLEARN),
+    ("unlearning/training.py", "gradient_accumulation_steps=settings.accumulation", "gradient_accumulation_steps=1", UNLEARN),
+    ("unlearning/training.py", "weight_decay=settings.weight_decay", "weight_decay=0.0", UNLEARN),
+    ("unlearning/work_folder.py", "if self.checkpoint:", "if False:", RESUME),
+    ("unlearning/work_folder.py", "if not differing:", "if True:", RESUME),
+    ("unlearning/work_folder.py", "if _is_whole(folder)]", "]", RESUME),
+    ("unlearning/work_folder.py", 'return int(folder.name.rpartition("-")[2])', 'return folder.name.rpartition("-")[2]', RESUME),
+    ("unlearning/work_folder.py", 'key != "name" and', "", RESUME),
+    ("unlearning/weights.py", 'name.endswith("." + wanted)', "name.endswith(wanted)", WEIGHTS),
+    ("unlearning/weights.py", "if not 0 <= layer < count:", "if layer > count:", WEIGHTS),
+    ("unlearning/weights.py", "parameter.requires_grad_(before[name])", "parameter.requires_grad_(True)", WEIGHTS),
+    ("unlearning/weights.py", "model.requires_grad_(False)", "pass", WEIGHTS),
+    ("unlearning/leakage.py", "self._decoding(1.0)", "self._decoding(0.0)", LEAKAGE),
+    ("unlearning/leakage.py", "expectation_deviation(scores, counts)", "expectation_deviation(scores)", LEAKAGE),
+    ("unlearning/leakage.py", "return made.means(largest)", "return made.sums(largest)", LEAKAGE),
+    ("unlearning/leakage.py", "values.append(score or 0.0)", "values.append(0.0)", LEAKAGE),
+    ("unlearning/verbs.py", "    _require_apart(forget, retain)\n", "", UNLEARN),
+    ("unlearning/verbs.py", "not row.alternate_answers", "False", COMMAND),
+    ("unlearning/verbs.py", "    kept.remove()\n", "", RESUME),
+    ("unlearning/verbs.py", "check_before_loading(model, task.objective.needs, task.settings, watch)", "pass", COMMAND),
+    ("unlearning/checks.py", "require_layers(outline, layers)", "pass", COMMAND),
+    ("unlearning/checks.py", "if name not in known:", "if False:", LEAKAGE),
+    ("unlearning/settings.py", "learning_rate: float = 1e-5", "learning_rate: float = 2e-5", "unlearning/test_settings.py"),
+    ("cli/unlearn.py", 'if "retain" in objective.splits else ()', "", COMMAND),
+    ("cli/unlearn.py", "int(last or first) + 1", "int(last or first)", COMMAND),
+    ("cli/unlearn.py", "chat=False if template else None", "chat=None", COMMAND),
+    ("cli/unlearn.py", "if alone and given[", "if not alone and given[", COMMAND),
+]  # fmt: skip
