@@ -69,7 +69,7 @@ ONCE = honest(0)
 COPIED: Mapping[str, Sequence[Counts]] = {
     "one text": [{**ONCE, "word 3": 60}],
     "every draw three times": [{text: 3 * count for text, count in ONCE.items()}],
-    "two chunks alike": [ONCE, ONCE],
+    "two chunks alike": [ONCE, honest(1), ONCE],
 }
 
 
@@ -95,12 +95,18 @@ def test_independent_draws_pass_in_whatever_chunks(tmp_path: Path) -> None:
     require_independent_draws(arm_of(tmp_path / "f", [forced, *chunks[1:]]))
 
 
-def test_a_text_that_came_twice_within_a_chunk_is_counted_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shift", [0, 1e-7])  # as between batch shapes
+def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
+    shift: float, tmp_path: Path
+) -> None:
     """Two rows of 14 draws of one text are 28 draws of it."""
     arm = arm_of(tmp_path / "r", [{**ONCE, "word 3": 14}])
     part = arm.parts[0]
     twice = Completion(
-        text="word 3", token_ids=token_ids("word 3"), count=14, logprob=math.log(LAW["word 3"])
+        text="word 3",
+        token_ids=token_ids("word 3"),
+        count=14,
+        logprob=math.log(LAW["word 3"]) + shift,
     )
     table = arm.completions(part).to_pylist()
     rows = [Completion(**{k: v for k, v in r.items() if k != "query_id"}) for r in table]

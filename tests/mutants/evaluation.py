@@ -153,12 +153,11 @@ MUTANTS = [
     # independence
     ("evaluation/bound.py", "        require_independent_draws(arm)\n", "        pass\n", COPIES),
     ("evaluation/independence.py", "logprob - shift", "logprob", COPIES),
-    ("evaluation/independence.py", "math.log(within) if within else -math.inf", "math.log(max(within, 1e-300))", COPIES),
+    ("evaluation/independence.py", "math.log(within) if within else -math.inf", "math.log(within)", COPIES),
     ("evaluation/independence.py", "texts[text]] += count", "texts[text]] = count", COPIES),
     ("evaluation/independence.py", "tally.get(key, 0) + count", "count", COPIES),
     ("evaluation/independence.py", "    if arm.decoding.greedy:\n", "    if False:\n", COPIES),
     ("evaluation/independence.py", "counts[chunks.index(chunk),", "counts[0,", COPIES),
-    ("evaluation/independence.py", "            if count:\n", "            if True:\n", COPIES),
     # refusals come first
     ("evaluation/__init__.py", "        job.engine.check(run.queries, job.decoding)\n", "        pass\n", INPUT),
     ("evaluation/__init__.py", "missing = [part for part in arm.missing_parts() if not arm.has(part)]", "missing = []", COMMANDS),

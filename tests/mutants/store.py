@@ -64,7 +64,7 @@ MUTANTS = [
     # what was explored
     ("store/masses.py", "        ordered = sorted(found, key=lambda one: order[one.query.id])\n", "        ordered = found\n", MASSES),
     ("store/masses.py", "one.query.id: one.remainder for", "one.query.id: 0.0 for", MASSES),
-    ("store/masses.py", "fsum(e.mass for e in one.events)", "1.0", MASSES),
+    ("store/masses.py", "event.ended or found.sample.n", "True", MASSES),
     ("store/masses.py", "[one.explored, one.forwards]", "[one.forwards, one.forwards]", MASSES),
     ("store/masses.py", 'digests = [self.digest(part) for part in parts]', "digests = []", MASSES),
     ("store/masses.py", '"scorer": scorer, "masses"', '"masses"', MASSES),

@@ -68,7 +68,7 @@ def test_what_was_explored_comes_back(tmp_path: Path) -> None:
         "query_id": "q1", "text": "open", "token_ids": [1, 0], "ended": False, "mass": 0.25,
     }  # fmt: skip
     assert masses.remainders() == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
-    settled = {"q0": 0.7, "q1": 0.25, "q2": 0.0, "q4": 0.3}
+    settled = {"q0": 0.7, "q1": 0.0, "q2": 0.0, "q4": 0.3}  # q1 is open
     assert masses.settled() == pytest.approx(settled, abs=1e-15)
     assert masses.forwards() == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
 

@@ -12,9 +12,12 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed
 
+from residua.engines.hf import TransformersEngine
 from residua.engines.loading import load_model
 from residua.engines.prompting import Prompting
 from residua.errors import IncompleteError, InputError
+from residua.scorers import make_scorer
+from residua.types import Decoding, Draws, Failure, Query
 from residua.unlearning import Trained, TrainingSettings, Watch, finetune, unlearn
 from residua.unlearning.examples import Encoder, Rows
 from residua.unlearning.forward import Forward
@@ -110,6 +113,23 @@ def test_figures_against_their_definitions(base: Path) -> None:
     assert found["p_max forget"] == pytest.approx(float(np.mean(each)), rel=1e-5)
 
 
+def test_ed_is_of_draws_with_their_counts(knowing: Path) -> None:
+    """Of a model whose answers repeat, so that counts matter."""
+    found = measure(knowing, draws=64)
+    loaded, each = load_model(str(knowing)), []
+    draws = Draws(sizes=(64,), seed=0, purpose="training")
+    decoding = Decoding(max_new_tokens=WATCH.max_new_tokens)
+    queries = [Query.original(row) for row in FORGET]
+    for sample in TransformersEngine(loaded).generate(queries, decoding, draws):
+        (answer,) = [row.answer for row in FORGET if row.id == sample.query.prompt_id]
+        texts = [completion.text for completion in sample.completions]
+        scores = make_scorer("rouge-l-recall").score(texts, answer)
+        drawn = np.repeat(scores, [completion.count for completion in sample.completions])
+        each.append(drawn.mean() + 2 * drawn.std())
+    assert np.std(each) > 0
+    assert found["ED forget"] == pytest.approx(float(np.mean(each)), rel=1e-6)
+
+
 def test_a_broken_model_is_not_measured(base: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("residua.engines.hf.TransformersEngine.generate", failing)
@@ -118,8 +138,6 @@ def test_a_broken_model_is_not_measured(base: Path) -> None:
 
 
 def failing(self: Any, queries: Any, *_: Any) -> Any:
-    from residua.types import Failure
-
     yield Failure(query=queries[0], reason="NaN")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from residua.unlearning.batches import Assembly
 from residua.unlearning.examples import Encoder, Rows
 from residua.unlearning.forward import Forward
 from residua.unlearning.reference import References
-from residua.unlearning.trainer import Batches
+from residua.unlearning.trainer import Batches, ObjectiveTrainer
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
@@ -26,9 +28,17 @@ DATA = {"forget": Rows(ENCODER.rows(FORGET)), "retain": Rows(ENCODER.rows(RETAIN
 STEPS = [{"forget": [0, 1, 2], "retain": [1, 0, 1]}, {"forget": [2], "retain": [0]}]
 
 
-def loss(batch: Any, assembly: Assembly, forward: Forward) -> torch.Tensor:
-    logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
-    return batch.share * OBJECTIVE(assembly.cut(batch, logits, hidden, lambda ends: ends))
+def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
+    """What the trainer makes of one batch, without what else a trainer is."""
+    parts: dict[str, Any] = {
+        "args": SimpleNamespace(device=torch.device("cpu")),
+        "objective": OBJECTIVE,
+        "assembly": Assembly(DATA, OBJECTIVE.needs),
+        "head": lambda ends: ends,
+        "terms": torch.zeros(2),
+        "passes": 0,
+    }
+    return ObjectiveTrainer.compute_loss(SimpleNamespace(**parts | changes), forward, inputs)
 
 
 @pytest.mark.parametrize("processes", [2, 3, 5])
@@ -38,12 +48,22 @@ def test_the_mean_over_processes_is_the_step(tmp_path: Path, processes: int, ste
     assembly = Assembly(DATA, OBJECTIVE.needs)
     references = References(tmp_path, assembly, STEPS, chunk=2)
     forward = Forward(tiny_llama(14), narrow=True)
-    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step]["batch"], assembly, forward)
+    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward)
     each = [
-        loss(Batches(assembly, references, STEPS, i, processes)[step]["batch"], assembly, forward)
+        loss(Batches(assembly, references, STEPS, i, processes)[step], forward)
         for i in range(processes)
     ]
     torch.testing.assert_close(torch.stack(each).mean(), whole)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_training_stops_where_the_objective_is_not_finite(tmp_path: Path, value: float) -> None:
+    assembly = Assembly(DATA, OBJECTIVE.needs)
+    inputs = Batches(assembly, References(tmp_path, assembly, STEPS, chunk=2), STEPS, 0, 1)[0]
+    broken = SimpleNamespace(values=lambda batches: (torch.tensor(value), torch.tensor(0.0)))
+    told: list[str] = []
+    loss(inputs, Forward(tiny_llama(14), narrow=True), objective=broken, stop=told.append)
+    assert told == [f"the objective became {value}"]
 
 
 def test_each_line_tells_the_terms_of_its_own_step(tmp_path: Path) -> None:
@@ -58,3 +78,13 @@ def test_each_line_tells_the_terms_of_its_own_step(tmp_path: Path) -> None:
         assert {"step", "seconds", "learning_rate", "grad_norm"} <= set(line)
         assert "epoch" not in line
     assert lines[-1]["forget ga"] < lines[0]["forget ga"] - 0.01
+
+
+def test_a_term_that_comes_twice_is_told_as_one(tmp_path: Path) -> None:
+    base = tiny_model_folder(tmp_path / "base")
+    settings = TrainingSettings(epochs=1, batch_size=3)
+    out = tmp_path / "m"
+    twice = "npo+gd:forget=0,retain=2"
+    unlearn(str(base), twice, forget=FORGET, retain=RETAIN, out=out, settings=settings)
+    (line,) = [json.loads(text) for text in (out / "training.jsonl").read_text().splitlines()]
+    assert line["forget npo"] + line["retain nll"] == pytest.approx(line["loss"], rel=1e-6)

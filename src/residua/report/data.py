@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -173,20 +172,16 @@ def _explored(arm: Arm) -> dict[str, Explored]:
     """What exploring found of each question; empty for an arm that was only drawn from."""
     if arm.exploring is None:
         return {}
-    settled: dict[str, list[float]] = {}
     draws: dict[str, int] = {}
     for part in arm.parts:
-        events, completions = arm.masses.table(part), arm.completions(part)
-        columns = (events["query_id"], events["mass"])
-        for query_id, mass in zip(*(c.to_pylist() for c in columns), strict=True):
-            settled.setdefault(query_id, []).append(mass)
+        completions = arm.completions(part)
         columns = (completions["query_id"], completions["count"])
         for query_id, count in zip(*(c.to_pylist() for c in columns), strict=True):
             draws[query_id] = draws.get(query_id, 0) + count
-    forwards = arm.masses.forwards()
+    forwards, settled = arm.masses.forwards(), arm.masses.settled()
     return {
         query_id: Explored(
-            settled=math.fsum(settled.get(query_id, ())),
+            settled=settled[query_id],
             remainder=remainder,
             draws=draws.get(query_id, 0),
             searched=forwards[query_id][0],

@@ -47,7 +47,7 @@ class Masses:
             "arm": self._identity,
             "part": part.number,
             "remainder": {one.query.id: one.remainder for one in ordered},
-            "settled": {one.query.id: fsum(e.mass for e in one.events) for one in ordered},
+            "settled": {one.query.id: _settled(one) for one in ordered},
             "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},
         }
         tables.write_table(self.file(part), tables.masses_table(ordered), meta)
@@ -65,7 +65,10 @@ class Masses:
         return {q: r for meta in self._meta() for q, r in meta["remainder"].items()}
 
     def settled(self) -> dict[str, float]:
-        """The mass of all events together, by the ids of explored queries."""
+        """The mass of events that were told apart from the rest, by the ids of explored queries.
+
+        Without draws prefixes may still be open, and do not count.
+        """
         return {q: mass for meta in self._meta() for q, mass in meta["settled"].items()}
 
     def forwards(self) -> dict[str, tuple[int, int]]:
@@ -135,3 +138,7 @@ class Masses:
     def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
         digests = [self.digest(part) for part in parts]
         return {"arm": self._identity, "scorer": scorer, "masses": digests}
+
+
+def _settled(found: Exploration) -> float:
+    return fsum(event.mass for event in found.events if event.ended or found.sample.n)
