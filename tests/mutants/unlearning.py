@@ -38,7 +38,7 @@ MUTANTS = [
     ("unlearning/trainer.py", "loss = batch.share * sum(", "loss = sum(", "unlearning/test_trainer.py"),
     ("unlearning/trainer.py", "share = mine * self.processes / count", "share = 1.0", "unlearning/test_trainer.py"),
     ("unlearning/trainer.py", "rows[self.process :: self.processes]", "rows[:: self.processes]", "unlearning/test_trainer.py"),
-    ("unlearning/trainer.py", "if not math.isfinite(value):", "if math.isnan(value):", UNLEARN),
+    ("unlearning/trainer.py", "if not math.isfinite(value):", "if math.isnan(value):", "unlearning/test_trainer.py"),
     ("unlearning/trainer.py", "logs[name] = logs.get(name, 0.0) + mean", "logs[name] = mean", "unlearning/test_trainer.py"),
     ("unlearning/trainer.py", "gradient.isfinite().all() for", "torch.tensor(True) for", RESUME),
     ("unlearning/trainer.py", "if p.grad is not None]", "if p.grad is None]", RESUME),
