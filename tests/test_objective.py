@@ -148,9 +148,7 @@ def test_presets_of_the_papers() -> None:
 def test_splits_stand_in_order_and_once() -> None:
     objective = parse_objective("npo+entropy")
     assert objective.splits == ("forget", "retain")
-    assert objective.referenced == {"forget"}
     assert parse_objective("ga+entropy:retain=0").splits == ("forget",)
-    assert parse_objective("gd").referenced == frozenset()
 
 
 def test_needs_are_those_of_all_terms_on_a_split() -> None:

@@ -19,7 +19,7 @@ from tiny import tiny_llama
 VOCAB, EOS = 5, 4
 PROMPTS = [(i,) for i in range(6)]
 DECODINGS = [
-    Decoding(max_new_tokens=4, adaptive_temperature=0.5),
+    Decoding(max_new_tokens=4, adaptive_temperature=0.6),
     Decoding(max_new_tokens=4, adaptive_temperature=0.7),
     Decoding(max_new_tokens=4, adaptive_temperature=0.7, temperature=1.4, top_p=0.8),
     Decoding(max_new_tokens=3, adaptive_temperature=1.0),
@@ -75,16 +75,16 @@ def served_law(prompt: Ids, decoding: Decoding) -> Masses:
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_what_is_served_has_the_law_of_the_sampler(decoding: Decoding) -> None:
-    sizes = set()
+    completions = 0
     for prompt in PROMPTS:
         sampled, served = sampled_law(prompt, decoding), served_law(prompt, decoding)
         assert served.keys() == sampled.keys()
         assert list(served.values()) == pytest.approx([sampled[path] for path in served])
-        sizes.add(len(served))
-    plain = served_law(PROMPTS[0], replace(decoding, adaptive_temperature=1.0))
-    adapted = decoding.adaptive_temperature != 1
-    assert (min(sizes) < len(plain)) == adapted
-    assert max(sizes) > 1
+        completions += len(served)
+    never = replace(decoding, adaptive_temperature=1.0)
+    all_drawn = sum(len(served_law(prompt, never)) for prompt in PROMPTS)
+    some_greedy = decoding.adaptive_temperature != 1
+    assert len(PROMPTS) < completions < all_drawn + (not some_greedy)
 
 
 def scores_of(*largest: float) -> torch.Tensor:

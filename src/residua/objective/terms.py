@@ -70,12 +70,6 @@ class Objective:
             needs[term.split] |= term.needs
         return needs
 
-    @property
-    def referenced(self) -> frozenset[str]:
-        """The splits on which the frozen initial model's log-probabilities are needed."""
-        needs = self.needs.items()
-        return frozenset(split for split, each in needs if "reference_nll" in each.parts)
-
     def values(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
         """What each term adds on one batch a split: scalars, in the order of `terms`."""
         return tuple(term(batches[term.split]) for term in self.terms)
