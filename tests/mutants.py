@@ -9,10 +9,10 @@ MUTANTS of such rows.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import runpy
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,10 +24,6 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "residua"
 WORKERS = min(2, os.cpu_count() or 1)
 TIMEOUT = 120  # seconds for one mutant; a mutant that hangs is caught
-# Imported once, by a server of which every test process is a fork; never the package itself.
-HEAVY = ["pytest", "torch", "transformers", "scipy.stats", "pyarrow.parquet", "rich.console"]
-FAILED = 1  # pytest's exit status
-UNUSABLE = 70  # where the tests could not be run, or ran on another package
 
 Mutant = tuple[str, str, str, str]
 """(file within the package, old fragment, new fragment, test file or node within tests/)"""
@@ -42,39 +38,31 @@ def mutants(wanted: list[str]) -> list[Mutant]:
 
 def run(tests: str, source: Path) -> str:
     """What the tests say of the package at `source`: "passed", "failed", or why neither."""
-    context = multiprocessing.get_context("forkserver")
-    child = context.Process(target=test, args=(tests, str(source)))
-    child.start()
-    child.join(TIMEOUT)
-    if child.exitcode is None:
-        child.kill()
-        child.join()
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow", str(TESTS / tests)]
+    # A source tree on PYTHONPATH comes before an editable install's.
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["OMP_NUM_THREADS"] = "1"
+    try:
+        done = subprocess.run(
+            command, cwd=TESTS.parent, env=environment, capture_output=True, timeout=TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
         return "failed"  # by hanging
-    if child.exitcode == 0:
+    if done.returncode == 0:
         return "passed"
-    return "failed" if child.exitcode == FAILED else f"no test ran ({child.exitcode})"
+    told = b"FAILED" in done.stdout or b"ERROR" in done.stdout
+    return "failed" if done.returncode == 1 and told else f"no test ran ({done.returncode})"
 
 
-def test(tests: str, source: str) -> None:
-    """Run the tests on the package at `source`, silently, and exit with pytest's status."""
-    import pytest
-
-    os.chdir(TESTS.parent)
-    os.environ |= {"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, source)  # before an editable install's
-    with open(os.devnull, "w") as nothing:
-        for stream in (1, 2):
-            os.dup2(nothing.fileno(), stream)
-        early = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what HEAVY brought along
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *early]
-        try:
-            code = int(pytest.main([*options, str(TESTS / tests)]))
-        except BaseException:
-            code = UNUSABLE
-    package = sys.modules.get("residua")  # absent where the mutant cannot even be imported
-    mine = package is None or Path(package.__file__ or "").is_relative_to(source)
-    os._exit(code if mine else UNUSABLE)
+def imported_from(source: Path) -> bool:
+    """True if tests would import the copy, not the original."""
+    code = "import residua; print(residua.__file__)"
+    environment = os.environ | {"PYTHONPATH": str(source)}
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return Path(out.stdout.strip()).is_relative_to(source)
 
 
 def judge(row: Mutant, copies: Queue[Path]) -> tuple[str, str]:
@@ -98,8 +86,6 @@ def judge(row: Mutant, copies: Queue[Path]) -> tuple[str, str]:
 
 def main() -> int:
     rows, wrong = mutants(sys.argv[1:]), 0
-    os.environ["OMP_NUM_THREADS"] = "1"
-    multiprocessing.set_forkserver_preload(HEAVY)
     copies: Queue[Path] = Queue()
     with tempfile.TemporaryDirectory() as folder:
         for number in range(WORKERS):
@@ -107,6 +93,9 @@ def main() -> int:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(PACKAGE, source / "residua", ignore=ignored)
             copies.put(source)
+        if not imported_from(source):
+            print("the copy of the package is not what Python imports; nothing was tested")
+            return 1
         with ThreadPoolExecutor(WORKERS) as pool:
             nodes = sorted({tests for *_, tests in rows})
             said = dict(zip(nodes, pool.map(lambda node: run(node, source), nodes), strict=True))

@@ -35,7 +35,7 @@ MUTANTS = [
     ("losses/likelihood.py", "(log_reference.exp() * (log", "(batch.log_probs().exp() * (log", VALUES),
     ("losses/likelihood.py", '"kl")).detach()', '"kl"))', FAMILY),
     # activations
-    ("losses/steering.py", "precise(fixed).detach()", "precise(fixed)", FAMILY),
+    ("losses/steering.py", "fixed.detach()", "fixed", FAMILY),
     ("losses/steering.py", "(precise(values) - ", "(values - ", FAMILY),
     ("losses/steering.py", 'squares.mean(dim=-1) if distance == "mean"', 'squares.mean(dim=-1) if distance == "sum"', VALUES),
     ("losses/steering.py", "target = c * given", "target = given", VALUES),

@@ -6,6 +6,8 @@ three have gradients of one size; `textbook` drops it.
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -42,7 +44,7 @@ def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tenso
     `npo` without a reference: the length of the answer takes its place, δ is a margin.
     """
     positive("simnpo", beta=beta)
-    require(abs(delta) < float("inf"), "simnpo", "delta", delta, "finite")
+    require(abs(delta) < math.inf, "simnpo", "delta", delta, "finite")
     return -(2 / beta) * logsigmoid(beta * (nll(batch) - delta))
 
 

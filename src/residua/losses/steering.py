@@ -57,5 +57,5 @@ def from_reference(site: Activations, loss: str, rows: int, distance: Distance =
 
 def between(values: Tensor, fixed: Tensor, distance: Distance = "mean") -> Tensor:
     """Squared difference over the last axis, its mean or sum; no gradient reaches `fixed`."""
-    squares = (precise(values) - precise(fixed).detach()).square()
+    squares = (precise(values) - fixed.detach()).square()
     return squares.mean(dim=-1) if distance == "mean" else squares.sum(dim=-1)
