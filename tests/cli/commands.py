@@ -41,3 +41,12 @@ def done(*arguments: object) -> Result:
     result = residua(*arguments)
     assert result.status == 0, result.err
     return result
+
+
+def refused(result: Result, *named: str, status: int = 2) -> None:
+    """The command was refused with this status: one message that names these, nothing else."""
+    assert result.status == status
+    assert result.out == ""
+    for text in named:
+        assert text in result.err
+    assert "Traceback" not in result.err

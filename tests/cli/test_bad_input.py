@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, Result, done, residua
+from commands import SMALL, done, refused, residua
 from safetensors.torch import load_file, save_file
 
 from residua.engines import hf
@@ -32,14 +32,6 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a model was opened")
 
     monkeypatch.setattr("residua.evaluation.open_engine", opened)
-
-
-def refused(result: Result, *named: str, status: int = 2) -> None:
-    assert result.status == status
-    assert result.out == ""
-    for text in named:
-        assert text in result.err
-    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, Result, done, residua
+from commands import SMALL, done, refused, residua
 
 from residua.evaluation import score as scoring
 from residua.store import Run
@@ -26,14 +26,6 @@ def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[obj
 
 def rows(run: Path, **wanted: Any) -> list[dict[str, Any]]:
     return [r for r in Run.open(run).estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
-def refused(result: Result, *named: str, status: int = 2) -> None:
-    assert result.status == status
-    assert result.out == ""
-    for text in named:
-        assert text in result.err
-    assert "Traceback" not in result.err
 
 
 @pytest.fixture

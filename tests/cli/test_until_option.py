@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Result, done, residua
+from commands import done, refused, residua
 
 from residua.store import Arm, Run
 
@@ -105,14 +105,6 @@ def test_another_n_or_rule_names_the_difference(
     refused(residua(*how, "--until", "p<=0.4"), "it has 'p<=0.6', this one says 'p<=0.4'")
     refused(residua(*how, "--confidence", 0.9), "confidence: it has 0.99, this one says 0.9")
     assert (stopped / "run.json").read_bytes() == before
-
-
-def refused(result: Result, *named: str) -> None:
-    assert result.status == 2
-    assert result.out == ""
-    for text in named:
-        assert text in result.err
-    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
