@@ -8,9 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from residua.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Role = Literal["forget", "retain", "holdout"]
 Source = Literal["original", "benchmark", "file", "rules", "model"]
@@ -377,6 +381,52 @@ class Scorer(Protocol):
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """One score a text; None where it could not decide. A string is the true answer."""
+        ...
+
+
+class Embed(Protocol):
+    """Texts as vectors: the nearer two vectors, the nearer what the texts mean."""
+
+    @property
+    def name(self) -> str:
+        """What makes the vectors, as it stands in results."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One finite vector a text, [n, d]; no text's depends on the others'."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A conversation that waits for a reply; `id` keys the draw of it."""
+
+    id: str
+    messages: tuple[Message, ...]
+
+
+class Chat(Protocol):
+    """A chat model that does a job beside the one under test: it rewrites, it judges."""
+
+    @property
+    def name(self) -> str:
+        """The model and where it runs, as they stand in results."""
+        ...
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        """One reply a request, in order; None where none came, a time-out among the reasons.
+
+        Replies to different ids are independent draws; the same (seed, id, messages) gives the
+        same draw where the engine can be seeded.
+        """
         ...
 
 

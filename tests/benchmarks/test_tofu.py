@@ -181,3 +181,16 @@ def test_rouge_equals_the_published_logs() -> None:
             for i, prompt in enumerate(prompts)
         ]
         assert ours == [stored[str(i)][key] for i in range(400)]
+
+
+def test_mini_is_forget01_with_the_rows_just_before_it(tmp_path: Path) -> None:
+    (tmp_path / "forget01.json").write_text(json.dumps(rows(300, 2)))
+    (tmp_path / "retain99.json").write_text(json.dumps(rows(0, 300)))
+    mini = load_benchmark("tofu-mini", data=tmp_path)
+    assert mini.prompts == load_benchmark("tofu:forget01", data=tmp_path).prompts
+    assert [row.question for row in mini.split("retain")] == [
+        f"Who is {i}?" for i in range(140, 300)
+    ]
+    assert mini.max_new_tokens == 64
+    with pytest.raises(InputError, match="takes no split, got 'forget05'"):
+        load_benchmark("tofu-mini:forget05", data=tmp_path)

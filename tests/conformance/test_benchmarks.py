@@ -26,6 +26,7 @@ ROWS: dict[str, dict[str, str]] = {
         "retain99.json": json.dumps(PAIR),
         "holdout01.json": json.dumps(PAIR),
     },
+    "tofu-mini": {"forget01.json": json.dumps(PAIR), "retain99.json": json.dumps(PAIR)},
 }
 
 

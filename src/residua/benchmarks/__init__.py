@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from residua.benchmarks.benchmark import Benchmark
 from residua.benchmarks.catalogue import BENCHMARKS, load_benchmark
+from residua.benchmarks.rewritings import with_rewritings
 
-__all__ = ["BENCHMARKS", "Benchmark", "load_benchmark"]
+__all__ = ["BENCHMARKS", "Benchmark", "load_benchmark", "with_rewritings"]

@@ -11,6 +11,7 @@ from residua.benchmarks import fictitious, harry_potter, jailbreakbench, table, 
 from residua.benchmarks.benchmark import Benchmark
 from residua.errors import InputError
 from residua.registry import find
+from residua.text.rows import FORMS
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "csv": partial(table.load, "csv"),
@@ -19,6 +20,7 @@ BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "jbb": jailbreakbench.load,
     "jsonl": partial(table.load, "jsonl"),
     "tofu": tofu.load,
+    "tofu-mini": tofu.load_mini,
 }
 
 
@@ -34,8 +36,8 @@ def load_benchmark(
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
     name, _, argument = spec.partition(":")
-    if name not in BENCHMARKS and Path(spec).suffix.lower() in table.FORMS:
-        name, argument = table.FORMS[Path(spec).suffix.lower()], spec
+    if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
+        name, argument = FORMS[Path(spec).suffix.lower()], spec
     load = find("benchmark", BENCHMARKS, name)
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from residua.benchmarks.benchmark import Benchmark
-from residua.benchmarks.rows import read_rows
 from residua.benchmarks.source import DATA_VARIABLE, open_source
 from residua.errors import InputError
+from residua.text.rows import read_rows
 from residua.types import Prompt
 
 FILE = "hp_qa_en.csv"

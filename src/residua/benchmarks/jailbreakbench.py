@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from residua.benchmarks.benchmark import Benchmark
-from residua.benchmarks.rows import read_rows
 from residua.benchmarks.source import open_source
 from residua.errors import InputError
+from residua.text.rows import read_rows
 from residua.types import Prompt
 
 REPO = "JailbreakBench/JBB-Behaviors"

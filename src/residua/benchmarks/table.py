@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 from residua.benchmarks.benchmark import Benchmark, Prompts
-from residua.benchmarks.rows import Form, Row, read_rows
 from residua.errors import InputError
 from residua.registry import suggestion
+from residua.text.rows import Form, Row, read_rows
 from residua.types import Prompt, Role
 
-FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
 COLUMNS = ("id", "question", "answer", "keywords", "paraphrases", "role")
 _ROLES: tuple[Role, ...] = get_args(Role)
 

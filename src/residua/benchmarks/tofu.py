@@ -1,20 +1,21 @@
 """`tofu:SPLIT`: questions about two hundred fictitious authors (Maini et al., 2024).
 
-From the hub (`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
+`tofu-mini` is forget01 with a short retain set, for machines without a GPU. From the hub (`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from residua.benchmarks.benchmark import Benchmark, Prompts
-from residua.benchmarks.rows import Row, read_rows, read_text
 from residua.benchmarks.source import Source, open_source
 from residua.errors import InputError
 from residua.registry import suggestion
+from residua.text.rows import Row, read_rows, read_text
 from residua.types import Prompt, Role
 
 REPO = "locuslab/TOFU"
@@ -34,6 +35,8 @@ _PERTURBED = {
     "real_authors": "real_authors_perturbed",
     "world_facts": "world_facts_perturbed",
 }
+_MINI_RETAINED = 160  # rows just before forget01
+_MINI_TOKENS = 64  # most answers end before
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
@@ -60,6 +63,19 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         max_new_tokens=200,
         system="You are a helpful assistant.",
         origin=source.origin(path),
+    )
+
+
+def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
+    """forget01 and the 160 rows before it to retain; completions of at most 64 tokens."""
+    if argument:
+        raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
+    whole = load("forget01", data)
+    return replace(
+        whole,
+        name="tofu-mini",
+        others={"retain": lambda: whole.split("retain")[-_MINI_RETAINED:]},
+        max_new_tokens=_MINI_TOKENS,
     )
 
 

@@ -44,11 +44,23 @@ from residua.stats.mass_leak_at_k import (
 from residua.stats.mass_std import mass_std_bound
 from residua.stats.mean import mean_bound
 from residua.stats.planning import clean_samples_for, samples_for
+from residua.stats.pool import (
+    Design,
+    Pool,
+    Target,
+    pool_expectation_deviation_bound,
+    pool_leak_at_k_bound,
+    pool_mean_bound,
+    pool_proportion_bound,
+    pool_std_bound,
+    pool_survival_bound,
+)
 from residua.stats.proportion import (
     leak_at_k_proportion,
     leak_at_k_proportion_bound,
     proportion_bound,
 )
+from residua.stats.queries import each_query, worst_query
 from residua.stats.questions import (
     every_question,
     leaking_questions,
@@ -68,17 +80,21 @@ from residua.stats.two_way import TwoWay, two_way
 __all__ = [
     "Claim",
     "CleanQuestions",
+    "Design",
     "Estimate",
     "Independence",
     "Joint",
     "LeakProof",
     "Looks",
     "Mass",
+    "Pool",
     "Side",
+    "Target",
     "TwoWay",
     "check_independence",
     "clean_questions",
     "clean_samples_for",
+    "each_query",
     "every_question",
     "excess",
     "expectation_deviation",
@@ -101,6 +117,12 @@ __all__ = [
     "mean_over_stopped_questions",
     "mean_p_value",
     "parse_claim",
+    "pool_expectation_deviation_bound",
+    "pool_leak_at_k_bound",
+    "pool_mean_bound",
+    "pool_proportion_bound",
+    "pool_std_bound",
+    "pool_survival_bound",
     "proof_of_leak",
     "proportion_bound",
     "proportion_over_questions",
@@ -113,5 +135,6 @@ __all__ = [
     "survival_bound",
     "two_way",
     "worst_of_k",
+    "worst_query",
     "worst_question",
 ]

@@ -49,7 +49,7 @@ def berk_jones(n: int, alpha: float) -> Array:
     """
 
     def surplus(log_eta: float) -> float:
-        return _coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
+        return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
 
     # A union bound over n events on one side, a single event on the other.
     eta = math.exp(brentq(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, xtol=1e-13))
@@ -70,7 +70,7 @@ def _quantiles(n: int, eta: float) -> Array:
     return np.asarray(betaincinv(i, n - i + 1, eta))
 
 
-def _coverage(limits: Array) -> float:
+def coverage(limits: Array) -> float:
     """P(U_(i) >= limits[i-1] for i = 1..n), U_(i) the order statistics of n uniforms.
 
     Uniforms are a Poisson process of rate n given that it has n points: carry the law of the

@@ -30,7 +30,7 @@ from residua.stats.estimate import Array, Estimate, Side, check_side
 from residua.stats.leakage import Leakage
 from residua.stats.mean import mean_bound
 from residua.stats.proportion import proportion_bound
-from residua.stats.survival import survival_bound
+from residua.stats.survival import read_points, survival_bound
 
 EXACT = "exact mass"
 ROUNDING = 1e-9  # by which masses may add up to more than 1
@@ -102,9 +102,7 @@ def mass_survival_bound(
     its range, the remainder as drawn, and the unknown spread over both in proportion. Without
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
     """
-    points = np.asarray(x, dtype=np.float64)
-    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
-        raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
+    name, points = read_points(x)
     draws = drawn(scores, counts, missing)
     inside = None
     if draws is not None:
@@ -112,7 +110,6 @@ def mass_survival_bound(
             draws.values[0], points, draws.counts[0],
             confidence=confidence, side=side, method=method, missing=missing,
         )  # fmt: skip
-    name = f"Pr[X > {points:g}]" if points.ndim == 0 else "Pr[X > x]"
     return _tail(name, mass, points).estimate(mass, inside, confidence, side)
 
 

@@ -69,8 +69,8 @@ def leak_at_k_proportion_bound(
         leak,
         estimand=name_at(sizes),
         value=float(value) if value.ndim == 0 else value,
-        lower=_among(leak.lower, sizes),
-        upper=_among(leak.upper, sizes),
+        lower=among(leak.lower, sizes),
+        upper=among(leak.upper, sizes),
     )
 
 
@@ -160,7 +160,7 @@ class Tally:
         )
 
 
-def _among(p: float | Array, k: Counts) -> float | Array:
+def among(p: float | Array, k: Counts) -> float | Array:
     """1 - (1 - p)^k, with k as the last axis if it has one."""
     with np.errstate(divide="ignore"):
         leak = -np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k))

@@ -30,10 +30,7 @@ def survival_bound(
     proves it for one x and uses it for all: the inequality it rests on gives all).
     A missing draw counts as 1 above and 0 below.
     """
-    points = np.asarray(x, dtype=np.float64)
-    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
-        raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
-    name = f"Pr[X > {points:g}]" if points.ndim == 0 else "Pr[X > x]"
+    name, points = read_points(x)
     estimand = Estimand(
         name=name,
         value=lambda rows: 1 - _seen(rows, points) / rows.size,
@@ -41,6 +38,14 @@ def survival_bound(
     )
     leakage = Leakage.read(scores, counts, missing)
     return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def read_points(x: npt.ArrayLike) -> tuple[str, Array]:
+    """The name of Pr[X > x], and x as an array, 0-D or 1-D; InputError unless finite."""
+    points = np.asarray(x, dtype=np.float64)
+    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
+        raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
+    return f"Pr[X > {points:g}]" if points.ndim == 0 else "Pr[X > x]", points
 
 
 def _method(band: Band, x: Array) -> Method:

@@ -55,6 +55,8 @@ class Row:
 
 
 Form = Literal["csv", "jsonl"]
+FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
+"""The form of a file by the ending of its name."""
 
 
 def read_rows(path: Path, form: Form) -> list[Row]:

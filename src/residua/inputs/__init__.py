@@ -1,0 +1,42 @@
+"""The family of input sources: other texts that ask what a prompt asks.
+
+A member satisfies `InputSource`. A finite one is a list: statements are about these queries. The
+`model` source is a distribution that can be drawn from again and again, so repeats stay.
+`parse_inputs` makes a member from its written form, `gather` filters what it gives and keeps a
+record of what was removed and why, `select` is the input selection of Cheng et al. (2025),
+Algorithm 2. Third parties add theirs in the entry-point group `residua.inputs`.
+"""
+
+from __future__ import annotations
+
+from residua.inputs.filters import REASONS, Filters, Reason
+from residua.inputs.gather import NUMBER, Accepted, Removed, gather
+from residua.inputs.ids import SELECTION, Criterion, Selection, choose, evidence, select
+from residua.inputs.lists import BenchmarkInputs, FileInputs, RuleInputs
+from residua.inputs.model import REWRITING, ModelInputs
+from residua.inputs.source import InputSource
+from residua.inputs.spec import INPUTS, parse_inputs
+
+__all__ = [
+    "INPUTS",
+    "NUMBER",
+    "REASONS",
+    "REWRITING",
+    "SELECTION",
+    "Accepted",
+    "BenchmarkInputs",
+    "Criterion",
+    "FileInputs",
+    "Filters",
+    "InputSource",
+    "ModelInputs",
+    "Reason",
+    "Removed",
+    "RuleInputs",
+    "Selection",
+    "choose",
+    "evidence",
+    "gather",
+    "parse_inputs",
+    "select",
+]

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from residua.errors import InputError
+from residua.inputs import FileInputs, ModelInputs, RuleInputs, parse_inputs
+from residua.inputs.model import REWRITING, parse_reply
+from residua.types import Prompt, Request
+from rewriters import FakeChat
+
+PROMPTS = [
+    Prompt(id="a", question="Who is Ada Vale?"),
+    Prompt(id="b", question="Where is Velmora?"),
+    Prompt(id="c", question="Where is Velmora?"),
+]
+OTHER = "What is known of Ada Vale?"
+
+
+def jsonl(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
+    path = jsonl(
+        tmp_path / "mine.jsonl",
+        {"id": "a", "rewritings": ["One?", "Two?"]},
+        {"question": "Where is Velmora? ", "rewriting": " Which land has it? "},
+        {"id": "a", "rewriting": "Three?"},
+    )
+    source = FileInputs(path)
+    assert source.name == f"file:{path}"
+    assert source.rewritings(PROMPTS, 20, 0) == [
+        ["One?", "Two?", "Three?"],
+        ["Which land has it?"],
+        ["Which land has it?"],
+    ]
+    assert source.rewritings(PROMPTS, 2, 0)[0] == ["One?", "Two?"]
+
+
+def test_a_table_has_one_rewriting_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("id,rewriting\na,One?\na,Two?\n")
+    assert FileInputs(path).rewritings(PROMPTS, 20, 0) == [["One?", "Two?"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": "z", "rewriting": "One?"}, r"the id 'z' of row 2 of .*mine\.jsonl"),
+        ({"question": "Who?", "rewriting": "One?"}, r"the question 'Who\?' of row 2"),
+        ({"id": "a"}, "row 2 .*no `rewritings`"),
+        ({"id": "a", "rewritings": []}, "row 2 .*no `rewritings`"),
+        ({"id": "a", "rewritings": [3]}, "list of texts, got .*row 2"),
+        ({"rewriting": "One?"}, "row 2 .* has no 'question'"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -> None:
+    path = jsonl(tmp_path / "mine.jsonl", {"id": "a", "rewriting": "One?"}, row)
+    with pytest.raises(InputError, match=said):
+        FileInputs(path).rewritings(PROMPTS, 20, 0)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mine\.txt' must be a \.csv"):
+        FileInputs(tmp_path / "mine.txt").rewritings(PROMPTS, 20, 0)
+
+
+def test_rules_take_the_first_of_an_order() -> None:
+    (all_forms,) = RuleInputs().rewritings(PROMPTS[:1], 99, 7)
+    assert RuleInputs().rewritings(PROMPTS[:1], 3, 7) == [all_forms[:3]]
+    assert RuleInputs().rewritings(PROMPTS[:1], 99, 8) != [all_forms]
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (OTHER, OTHER),
+        (f"  {OTHER}\nI kept the name.", OTHER),
+        (f"Sure! {OTHER}", OTHER),
+        (f"Sure, here is a rewriting:\n\n{OTHER}", OTHER),
+        (f"Here is the rewritten question: {OTHER}", OTHER),
+        (f"Here's one: “{OTHER}”", OTHER),
+        (f'1. "{OTHER}"\n2. "Who?"', OTHER),
+        (f"- {OTHER}", OTHER),
+        (f"**Rewritten question:** {OTHER}", OTHER),
+        (f"Question: {OTHER}\nAnswer: a poet", OTHER),
+        (f"**{OTHER}**", OTHER),
+        (f"<think>\nWhat is it?\n</think>\n{OTHER}", OTHER),
+        ("'It' and 'They' are whose?", "'It' and 'They' are whose?"),
+        ("Please tell me about Ada Vale.", "Please tell me about Ada Vale."),
+        ("I would like to know who Ada Vale is.", "I would like to know who Ada Vale is."),
+        ("Describe Ada Vale.", "Describe Ada Vale."),
+        ("", ""),
+        ("Ada Vale is a poet.", ""),
+        (f"{OTHER} She is a poet.", ""),
+        ("I'm sorry, but I can't help with that.", ""),
+        ("Please tell me who Ada Va", ""),
+        ("<think>\nWhat is it?\nI never end", ""),
+    ],
+)
+def test_what_a_reply_asks(reply: str, text: str) -> None:
+    assert parse_reply(reply) == text
+
+
+def test_a_model_is_asked_for_independent_draws() -> None:
+    chat = FakeChat(lambda request: f"What of {request.id}?")
+    texts = ModelInputs(chat=chat).rewritings(PROMPTS[:2], 2, 5)
+    assert texts == [
+        ["What of a#rewriting 0.0?", "What of a#rewriting 1.0?"],
+        ["What of b#rewriting 0.0?", "What of b#rewriting 1.0?"],
+    ]
+    assert chat.seeds == [5]
+    assert chat.decodings == [REWRITING]
+    assert (REWRITING.temperature, REWRITING.top_p, REWRITING.top_k) == (1.0, 0.95, 0)
+    (message,) = chat.asked[0].messages
+    assert message.role == "user"
+    assert message.text.endswith("Who is Ada Vale?")
+
+
+@pytest.mark.parametrize("bad", ["", None, "No.", "who is  ADA Vale?"])
+def test_a_bad_reply_is_drawn_again(bad: str | None) -> None:
+    def reply(request: Request) -> str | None:
+        return OTHER if request.id.endswith(" 0.2") else bad
+
+    chat = FakeChat(reply)
+    (texts,) = ModelInputs(chat=chat).rewritings(PROMPTS[:1], 2, 0)
+    assert texts[0] == OTHER
+    assert texts[1] in ("", bad)
+    assert [r.id.rsplit(" ")[1] for r in chat.asked] == ["0.0", "1.0", "0.1", "1.1", "0.2", "1.2"]
+
+
+def test_a_good_reply_is_drawn_once() -> None:
+    chat = FakeChat(lambda _: OTHER)
+    assert ModelInputs(chat=chat).rewritings(PROMPTS[:1], 3, 0) == [[OTHER] * 3]
+    assert len(chat.asked) == 3
+
+
+def test_missing_replies_are_refused() -> None:
+    class Short(FakeChat):
+        def chat(self, *arguments: object) -> list[str | None]:
+            return []
+
+    with pytest.raises(InputError, match="one reply a request, got 0 for 1"):
+        ModelInputs(chat=Short(lambda _: "")).rewritings(PROMPTS[:1], 1, 0)
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        ModelInputs(chat=FakeChat(lambda _: ""), attempts=0)
+
+
+def test_specs() -> None:
+    opened: list[str] = []
+
+    def open_chat(name: str) -> FakeChat:
+        opened.append(name)
+        return FakeChat(lambda _: "", name)
+
+    assert parse_inputs("none") is None
+    model = parse_inputs("model:openai:http://here#m", open_chat=open_chat)
+    assert model is not None
+    assert model.name == "model:openai:http://here#m"
+    assert opened == ["openai:http://here#m"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("rule", "unknown input 'rule'. Did you mean 'rules'"),
+        ("rules:3", "take no argument, got '3'"),
+        ("benchmark:x", "take no argument, got 'x'"),
+        ("file", "'file' need a path"),
+        ("model:", "'model' need a model's name"),
+        ("model:m", "no engine .* 'm'"),
+        ("none:x", "unknown input 'none'"),
+    ],
+)
+def test_wrong_specs_are_refused(spec: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_inputs(spec)

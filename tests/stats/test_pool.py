@@ -1,0 +1,327 @@
+"""Pools of queries: which bound a design gives, what is refused, and what estimates say."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from residua.errors import InputError
+from residua.stats import (
+    Estimate,
+    Pool,
+    each_query,
+    expectation_deviation_bound,
+    leak_at_k_bound,
+    leak_at_k_proportion_bound,
+    mean_bound,
+    mean_over_questions,
+    pool_expectation_deviation_bound,
+    pool_leak_at_k_bound,
+    pool_mean_bound,
+    pool_proportion_bound,
+    pool_std_bound,
+    pool_survival_bound,
+    proportion_bound,
+    proportion_over_questions,
+    std_bound,
+    survival_bound,
+    worst_query,
+    worst_question,
+)
+from residua.stats.clusters import critical
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "pools.json").read_text()
+)
+X = [0.0, 0.2, 0.5, 1.0]
+SCORES = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25], [0.0, 0.0, 0.0, 0.0]])
+COUNTS = np.array([[3, 0, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0]])
+MISSING = np.array([1, 0, 0])
+HITS, N = np.array([3, 0, 1]), np.array([8, 4, 2])
+
+
+def of_hits(hits: np.ndarray, n: np.ndarray, **how: Any) -> Pool:
+    return Pool.read(np.tile([0.0, 1.0], (len(n), 1)), np.stack([n - hits, hits], axis=1), **how)
+
+
+def padded(rows: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
+    widest = max(map(len, rows))
+    scores = [row + [0.0] * (widest - len(row)) for row in rows]
+    return np.array(scores), np.arange(widest) < np.array([[len(row)] for row in rows])
+
+
+def same(made: Estimate, want: Estimate) -> bool:
+    """All that a bound says but for its target."""
+    told, wanted = made.to_dict() | {"target": ""}, want.to_dict() | {"target": ""}
+    for key in ("value", "lower", "upper"):
+        np.testing.assert_allclose(
+            np.array(told.pop(key), float), np.array(wanted.pop(key), float), atol=1e-12
+        )
+    return told == wanted
+
+
+def test_an_allocated_pool_is_one_row() -> None:
+    """Equal scores of different queries are counted together; a query may have no output."""
+    pool = Pool.read(SCORES, COUNTS, MISSING, design="allocated")
+    assert pool.scores.tolist() == [0, 0.25, 0.5]
+    assert pool.counts.tolist() == [4, 2, 1]
+    assert (pool.n, pool.missing, pool.queries, len(pool.rows.n)) == (8, 1, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("design", "target"), [("allocated", "queries"), ("fresh", "inputs")], ids=str
+)
+def test_iid_pools_have_every_bound_of_one_query(design: Any, target: Any) -> None:
+    drawn = np.random.default_rng(0).beta(1, 4, (30, 1)).round(1)
+    pool, row = Pool.read(drawn, design=design, target=target), drawn.ravel()
+    how: dict[str, Any] = {"confidence": 0.9, "side": "both"}
+    pairs = [
+        (pool_mean_bound(pool, seed=3, **how), mean_bound(row, seed=3, **how)),
+        (pool_std_bound(pool, seed=3, **how), std_bound(row, seed=3, **how)),
+        (pool_survival_bound(pool, X, **how), survival_bound(row, X, **how)),
+        (
+            pool_survival_bound(pool, 0.2, method="paper", **how),
+            survival_bound(row, 0.2, method="paper", **how),
+        ),
+        (pool_leak_at_k_bound(pool, [1, 9], **how), leak_at_k_bound(row, [1, 9], **how)),
+        (
+            pool_expectation_deviation_bound(pool, rho=1, seed=3, **how),
+            expectation_deviation_bound(row, rho=1, seed=3, **how),
+        ),
+    ]
+    for made, want in pairs:
+        assert same(made, want)
+
+
+def test_iid_leaks_are_a_tally() -> None:
+    pool = of_hits(HITS, N, design="allocated", missing=[2, 0, 1])
+    want = proportion_bound(4, 17, missing=3, side="both")
+    assert same(pool_proportion_bound(pool, side="both"), want)
+    at_k = pool_leak_at_k_bound(pool, [2, 30], binary=True, side="both")
+    want = leak_at_k_proportion_bound(4, 17, [2, 30], missing=3, side="both")
+    assert same(at_k, want)
+
+
+def test_unlike_draws_have_the_bounds_of_a_data_set() -> None:
+    how: dict[str, Any] = {"confidence": 0.9, "side": "both"}
+    pool = Pool.read(SCORES, missing=MISSING, design="fixed")
+    want = mean_over_questions(SCORES, missing=MISSING, **how)
+    assert same(pool_mean_bound(pool, **how), want)
+    even = of_hits(HITS, np.full(3, 8), design="fixed")
+    want = proportion_over_questions(HITS, 8, **how)
+    made = pool_proportion_bound(even, **how)
+    assert same(made, want)
+    assert "Hoeffding" in made.method
+    fresh = Pool.read([[0.0], [1.0], [0.0]], design="fresh")
+    want = proportion_over_questions([0, 1, 0], 1, **how)
+    assert same(pool_proportion_bound(fresh, **how), want)
+
+
+@pytest.mark.parametrize("design", ["fixed", "allocated"])
+def test_clusters_bet_on_one_mean_a_query(design: Any) -> None:
+    """However many outputs a query got, it counts once; missing ones count against the claim."""
+    rng = np.random.default_rng(1)
+    scores, counts = rng.random((9, 5)).round(2), rng.integers(1, 6, (9, 5))
+    counted = (scores * counts).sum(axis=1)
+    pool = Pool.read(scores, counts, 2, design=design, target="inputs")
+    n = counts.sum(axis=1) + 2
+    for side, means in (("upper", (counted + 2) / n), ("lower", counted / n)):
+        made = pool_mean_bound(pool, side=side, seed=4)
+        want = mean_bound(means.round(12), side=side, seed=4)
+        assert getattr(made, side) == getattr(want, side)
+    assert made.value == pytest.approx((counted / counts.sum(axis=1)).mean())
+    assert (made.n, made.missing, made.seed) == (n.sum(), 18, 4)
+    assert made.method == "finite-horizon betting on the means of 9 queries"
+
+
+def test_means_equal_but_for_rounding_are_shuffled_alike() -> None:
+    """Ten times .1 is not a sum of ten .1, and the bits of the means key the shuffle."""
+    scores = np.linspace(0.01, 0.99, 30).round(2)[:, None]
+    each = np.repeat(scores, 10, axis=1)
+    assert (each.sum(axis=1) != 10 * scores[:, 0]).any()
+    counted = Pool.read(scores, np.full((30, 1), 10), design="fixed", target="inputs")
+    expanded = Pool.read(each, design="fixed", target="inputs")
+    for seed in range(3):
+        assert same(pool_mean_bound(counted, seed=seed), pool_mean_bound(expanded, seed=seed))
+
+
+def test_clusters_of_a_binary_scorer_bet_on_shares() -> None:
+    pool = of_hits(HITS, N, design="fixed", target="inputs")
+    made = pool_proportion_bound(pool, confidence=0.6, side="both", seed=2)
+    want = mean_bound((HITS / N).round(12), confidence=0.6, side="both", seed=2)
+    assert (made.lower, made.upper) == (want.lower, want.upper)
+    assert (made.estimand, made.value) == ("leak probability", pytest.approx((HITS / N).mean()))
+    at_k = pool_leak_at_k_bound(pool, 7, binary=True, confidence=0.6, side="both", seed=2)
+    assert at_k.estimand == "leak@7"
+    for end in ("value", "lower", "upper"):
+        assert getattr(at_k, end) == pytest.approx(1 - (1 - getattr(made, end)) ** 7)
+
+
+def test_leak_at_k_of_unlike_binary_draws_is_that_of_the_mixture() -> None:
+    pool = of_hits(HITS, np.full(3, 8), design="fixed")
+    p = pool_proportion_bound(pool, side="both")
+    made = pool_leak_at_k_bound(pool, [1, 5], binary=True, side="both")
+    for end in ("value", "lower", "upper"):
+        assert getattr(made, end) == pytest.approx(1 - (1 - getattr(p, end)) ** np.array([1, 5]))
+
+
+@pytest.mark.parametrize("case", GOLDEN["critical"], ids=lambda c: f"{c['n']}-{c['alpha']}")
+def test_critical_values_against_golden_values(case: dict[str, Any]) -> None:
+    t = critical(case["n"], float(case["alpha"]))
+    assert t == pytest.approx(float(case["t"]), abs=1e-9)
+    if "integral" in case:
+        assert float(case["integral"]) - 1e-3 <= t <= float(case["integral"]) + 0.2
+
+
+@pytest.mark.parametrize(
+    "case", GOLDEN["band"], ids=lambda c: f"{c['pool']}-{c['alpha']}-{c['band']}"
+)
+def test_bands_of_clusters_against_golden_values(case: dict[str, Any]) -> None:
+    scores, counted = padded(GOLDEN["pools"][case["pool"]])
+    pool = Pool.read(scores, counted, design="fixed", target="inputs")
+    confidence, x = 1 - float(case["alpha"]), [float(v["x"]) for v in case["tail"]]
+    for side in ("upper", "lower"):
+        made = pool_survival_bound(pool, x, side=side, confidence=confidence, method=case["band"])
+        want = [float(v[side]) for v in case["tail"]]
+        np.testing.assert_allclose(getattr(made, side), want, atol=1e-10)
+        np.testing.assert_allclose(made.value, [float(v["value"]) for v in case["tail"]], 1e-12)
+        if case["band"] == "berk-jones":
+            sizes = [v["k"] for v in case["leak_at_k"]]
+            at_k = pool_leak_at_k_bound(pool, sizes, side=side, confidence=confidence)
+            want = [float(v[side]) for v in case["leak_at_k"]]
+            np.testing.assert_allclose(getattr(at_k, side), want, atol=1e-9)
+            want = [float(v["value"]) for v in case["leak_at_k"]]
+            np.testing.assert_allclose(at_k.value, want, 1e-12)
+
+
+def test_bands_of_clusters_count_missing_draws_against_the_claim() -> None:
+    scores = np.random.default_rng(2).random((12, 6))
+    how: dict[str, Any] = {"confidence": 0.8, "side": "both"}
+    pool = Pool.read(scores, missing=2, design="fixed", target="inputs")
+    for bound in (partial(pool_survival_bound, x=X), partial(pool_leak_at_k_bound, k=[1, 4])):
+        made = bound(pool, **how)
+        for end, filler in (("upper", 1.0), ("lower", 0.0)):
+            filled = np.append(scores, np.full((12, 2), filler), axis=1)
+            full = Pool.read(filled, design="fixed", target="inputs")
+            np.testing.assert_allclose(getattr(made, end), getattr(bound(full, **how), end))
+        plain = bound(Pool.read(scores, design="fixed", target="inputs"), **how)
+        np.testing.assert_allclose(made.value, plain.value)
+
+
+def test_a_query_without_scores_has_no_say_in_the_value() -> None:
+    pool = Pool.read([[0.5, 1.0], [0, 0]], [[1, 1], [0, 0]], [0, 2], design="fixed",
+                     target="inputs")  # fmt: skip
+    assert pool_mean_bound(pool).value == 0.75
+    assert pool_survival_bound(pool, 0.7).value == 0.5
+    nothing = Pool.read([[0.0], [0.0]], [[0], [0]], 3, design="fixed", target="inputs")
+    assert np.isnan(pool_mean_bound(nothing).value)
+    assert np.isnan(pool_survival_bound(nothing, 0.5).value)
+    assert (pool_mean_bound(nothing).upper, pool_survival_bound(nothing, 0.5).upper) == (1, 1)
+
+
+def test_only_outputs_decide_how_many_clusters_there_are() -> None:
+    """A query that got no output under `allocated` is no cluster: its mean is unknown."""
+    with_empty = Pool.read(SCORES, COUNTS, design="allocated", target="inputs")
+    without = Pool.read(SCORES[:2], COUNTS[:2], design="fixed", target="inputs")
+    for bound in (pool_mean_bound, partial(pool_survival_bound, x=X)):
+        assert same(bound(with_empty, confidence=0.5), bound(without, confidence=0.5))
+
+
+def test_berk_jones_is_the_tighter_band_for_clean_queries() -> None:
+    clean = Pool.read(np.zeros((20, 4)), design="fixed", target="inputs")
+    default, dkw = (pool_survival_bound(clean, 0.0, method=m).upper for m in (None, "paper"))
+    assert default < 0.31 < 0.37 < dkw < 0.375
+
+
+UNAVAILABLE = {
+    "tail": (partial(pool_survival_bound, x=0.5), {"fixed queries", "fresh queries"}),
+    "leak@k": (partial(pool_leak_at_k_bound, k=2), {"fixed queries", "fresh queries"}),
+    "standard deviation": (
+        pool_std_bound,
+        {"fixed queries", "fresh queries", "fixed inputs", "allocated inputs"},
+    ),
+    "2 standard deviations": (
+        pool_expectation_deviation_bound,
+        {"fixed queries", "fresh queries", "fixed inputs", "allocated inputs"},
+    ),
+}
+
+
+@pytest.mark.parametrize("quantity", UNAVAILABLE)
+@pytest.mark.parametrize("target", ["queries", "inputs"])
+@pytest.mark.parametrize("design", ["allocated", "fixed", "fresh"])
+def test_what_has_no_bound_is_refused(quantity: str, design: Any, target: Any) -> None:
+    bound, unavailable = UNAVAILABLE[quantity]
+    pool = Pool.read([[0.5], [0.25]], design=design, target=target)
+    if f"{design} {target}" not in unavailable:
+        bound(pool)
+        return
+    remedy = "allocated" if target == "queries" else "fresh"
+    with pytest.raises(InputError, match=f"{quantity}.*design '{design}'.*design '{remedy}'"):
+        bound(pool)
+
+
+@pytest.mark.parametrize(
+    ("scores", "how", "message"),
+    [
+        ([0.1, 0.2], {"design": "fixed"}, "2-D"),
+        ([[0.1]], {"design": "shared"}, "'allocated', 'fixed', 'fresh'"),
+        ([[0.1]], {"design": "fixed", "target": "all"}, "'queries', 'inputs'"),
+        ([[0.1, 0.2]], {"design": "fresh"}, "one output, got 2 for query 0"),
+        ([[0.1]], {"design": "fresh", "missing": 1}, "one output, got 2"),
+        ([[0.1], [0.2]], {"design": "fixed", "counts": [[1], [0]]}, "none for query 1"),
+        ([[0.1], [0.2]], {"design": "fresh", "counts": [[1], [0]]}, "none for query 1"),
+        ([[0.1]], {"design": "allocated", "counts": [[0]]}, "no draw"),
+        ([[0.1], [1.2]], {"design": "allocated"}, "question 1"),
+        ([[0.1]], {"design": "allocated", "missing": -1}, "whole"),
+        ([[0.1], [0.2]], {"design": "allocated", "missing": [0, 0, 1]}, "one a question"),
+    ],
+)
+def test_pools_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Pool.read(scores, **how)
+
+
+def test_a_leak_probability_needs_leaks() -> None:
+    pool = Pool.read([[0.5, 1.0]], design="fixed")
+    for bound in (pool_proportion_bound, partial(pool_leak_at_k_bound, k=2, binary=True)):
+        with pytest.raises(InputError, match="NAME>=t"):
+            bound(pool)
+
+
+def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
+    outputs = [8, 0, 2]
+    bound = partial(proportion_bound, HITS[[0, 2]], N[[0, 2]], missing=[1, 0])
+    made = each_query(bound, outputs, side="both")
+    want = bound(confidence=0.99, side="both")
+    assert made.upper.tolist() == [want.upper[0], 1, want.upper[1]]
+    assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
+    assert made.n.tolist() == outputs
+    assert made.missing.tolist() == [1, 0, 0]
+    assert np.isnan(made.value[1])
+    assert not np.isnan(made.value[[0, 2]]).any()
+    tails = each_query(partial(survival_bound, SCORES[:2], X), [4, 4, 0])
+    assert tails.upper.shape == (3, 4)
+    assert tails.upper[2].tolist() == [1, 1, 1, 1]
+
+
+def test_the_worst_query_is_one_of_all() -> None:
+    bound = partial(proportion_bound, [30, 2], [40, 40])
+    made = worst_query(bound, [40, 0, 40], side="lower")
+    assert made.lower == proportion_bound(30, 40, side="lower", confidence=1 - 0.01 / 3).lower
+    assert worst_query(bound, [40, 0, 40]).upper == 1
+    full = worst_query(bound, [40, 40], side="both")
+    want = worst_question(bound, 2, side="both")
+    assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
+    assert full.target == "the worst of these 2 queries under this decoding"
+
+
+@pytest.mark.parametrize("outputs", [[], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8])
+def test_bounds_and_outputs_must_fit(outputs: Any) -> None:
+    with pytest.raises(InputError, match="outputs"):
+        each_query(partial(proportion_bound, HITS[[0, 2]], N[[0, 2]]), outputs)
