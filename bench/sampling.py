@@ -6,6 +6,12 @@ Both draw n = 1,024 completions of each question at T = 1, untruncated, with the
 threads and max_new_tokens, in turn; a ratio is taken in each round, the median is reported. That
 both draw from one law is checked by two-sample Kolmogorov-Smirnov tests of the lengths and of the
 log-probabilities under the model.
+
+    python bench/sampling.py --rewritings MODEL --data TOFU [--questions 4] [--json FILE]
+
+Rewritings of the first forget01 questions in one forest against one forest each: tokens forwarded,
+counted at the model, and CPU time; 20 rule-made ones a question, 64 draws of at most 32 tokens.
+The same keys make the same draws both ways but where roundings differ: how many do is told.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +34,7 @@ from residua.demo import BENCHMARK, Clock, train_models
 from residua.engines import Prompting
 from residua.engines.loading import load_model
 from residua.engines.prefix_cache import prefix_model
+from residua.inputs import NUMBER, RuleInputs
 from residua.sampling import Forest, Root
 from residua.types import Decoding, Draws
 
@@ -144,18 +152,90 @@ def contests(models: Path) -> dict[str, Contest]:
     return made
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    print(f"{torch.get_num_threads()} threads, {options.rounds} rounds, n = {N:,}\n")
+class Rewritings:
+    """The prompts of rewritten questions, sampled together or one after the other."""
+
+    def __init__(self, location: str, data: Path, questions: int) -> None:
+        loaded = load_model(location)
+        self.seam, _ = prefix_model(loaded.model, loaded.eos_token_ids)
+        self.forwarded = 0
+        loaded.model.register_forward_pre_hook(self._count, with_kwargs=True)
+        prompts = load_benchmark("tofu:forget01", data=data).prompts[:questions]
+        prompting = Prompting(system="You are a helpful assistant.")
+        self.roots = [
+            Root(f"{prompt.id}#{i}", tuple(prompting.encode(loaded.tokenizer, text)))
+            for prompt, texts in zip(
+                prompts, RuleInputs().rewritings(prompts, NUMBER, seed=0), strict=True
+            )
+            for i, text in enumerate(texts)
+        ]
+
+    def _count(self, _: Any, __: Any, inputs: dict[str, Any]) -> None:
+        self.forwarded += inputs["input_ids"].numel()
+
+    def measure(self, batches: Sequence[Sequence[Root]]) -> tuple[dict[str, Any], Counter[Any]]:
+        """Draw from the batches one after the other: what it cost, and the draws."""
+        self.forwarded, extended, drawn = 0, 0, Counter[Any]()
+        started = time.process_time()
+        for batch in batches:
+            forest = Forest(self.seam, Decoding(max_new_tokens=32), Draws(sizes=(64,)))
+            for tree in forest.sample(batch):
+                name = batch[tree.root].query_id
+                drawn.update({(name, x.token_ids): x.counts[0] for x in tree.leaves})
+            extended += forest.usage.forwards
+        cost = {
+            "prompt_tokens": self.forwarded - extended,
+            "drawn_prefixes": extended,
+            "cpu_s": time.process_time() - started,
+        }
+        return cost, drawn
+
+    @torch.inference_mode()
+    def read(self, *, hold: bool) -> float:
+        """CPU seconds of reading the prompts alone, what was read before being held or not."""
+        started, held = time.process_time(), []
+        for root in self.roots:
+            held.append(self.seam.prefill(root.token_ids)[0])
+            if not hold:
+                self.seam.release(np.array([held.pop()]))
+        seconds = time.process_time() - started
+        self.seam.release(np.array(held, dtype=np.int64))
+        return seconds
+
+
+def share(rewritings: Rewritings) -> dict[str, Any]:
+    """Both ways, printed as they finish."""
+    roots = rewritings.roots
+    total = sum(len(root.token_ids) for root in roots)
+    print(f"{len(roots)} queries, {total:,} prompt tokens, {torch.get_num_threads()} threads\n")
+    print("| way | prompt tokens forwarded | drawn prefixes | CPU | prompts alone |")
+    print("|---|---|---|---|---|")
+    found: dict[str, Any] = {}
+    draws = []
+    for way, batches in {"one by one": [[root] for root in roots], "together": [roots]}.items():
+        alone = rewritings.read(hold=way == "together")
+        cost, drawn = rewritings.measure(batches)
+        draws.append(drawn)
+        found[way] = cost | {"prompts_cpu_s": alone}
+        print(
+            f"| {way} | {cost['prompt_tokens']:,} | {cost['drawn_prefixes']:,} "
+            f"| {cost['cpu_s']:.1f} s | {alone:.1f} s |",
+            flush=True,
+        )
+    first, second = draws
+    found["equal"] = (first & second).total() / first.total()
+    print(f"\n{found['equal']:.2%} of {first.total():,} draws are equal")
+    return found
+
+
+def race(models: Path, rounds: int) -> list[dict[str, Any]]:
+    """Every contest, printed as it finishes."""
+    print(f"{torch.get_num_threads()} threads, {rounds} rounds, n = {N:,}\n")
     print("| model | questions | forest | generate | ratio | prefix saving | smallest KS p |")
     print("|---|---|---|---|---|---|---|")
     rows = []
-    for name, contest in contests(options.models).items():
-        row = compare(name, contest, options.rounds)
+    for name, contest in contests(models).items():
+        row = compare(name, contest, rounds)
         rows.append(row)
         print(
             f"| {name} | {row['questions']} | {row['forest_s']:.2f} s | {row['generate_s']:.1f} s "
@@ -163,8 +243,24 @@ def main() -> None:
             f"| {row['smallest_p']:.3f} of {row['tests']} |",
             flush=True,
         )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rewritings", metavar="MODEL", help="compare on rewritings instead")
+    parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files, for --rewritings")
+    parser.add_argument("--questions", type=int, default=4, help="how many are rewritten")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if options.rewritings:
+        result = share(Rewritings(options.rewritings, options.data, options.questions))
+    else:
+        result = race(options.models, options.rounds)
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        options.json.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from residua.losses import (
     LOSSES,
     LossInputs,
     Needs,
+    Sampled,
     Setting,
     Site,
     direction,
@@ -28,12 +29,25 @@ _ = IGNORED
 LABELS = torch.tensor([[_, 3, 1, _, _, _], [2, _, 0, 4, _, _], [_, _, _, 1, 1, _]])
 ALTERNATE = torch.tensor([[_, 4, _, _, _, _], [_, 1, 1, 0, 2, _], [3, _, 2, _, _, _]])
 
+SAMPLED = torch.tensor(  # five answers; the second prompt has none
+    [
+        [_, _, 4, 1, _, _],
+        [_, 0, _, _, _, _],
+        [_, 2, 2, 0, 1, _],
+        [3, _, _, _, _, _],
+        [_, 1, 4, _, _, 0],
+    ]
+)
+OWNER, COUNTS = torch.tensor([2, 0, 2, 0, 2]), torch.tensor([3, 1, 1, 2, 4])
+SCORES = torch.tensor([0.2, 1.0, 0.9, 0.5, 0.0])
+
 MASKS = {
     "logits": LABELS != IGNORED,
     "alternate": ALTERNATE != IGNORED,
     "whole": torch.arange(WIDTH) < torch.tensor([[4], [5], [6]]),
     "answer": LABELS.roll(1, dims=1) != IGNORED,
     "question": torch.arange(WIDTH) < torch.tensor([[3], [1], [2]]),
+    "sampled": SAMPLED != IGNORED,
 }
 LENGTHS_OF_CENTRES = ((2, 5), (4, 1, 3), (1, 2))
 
@@ -46,8 +60,9 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     "ga": {},
     "idk": {},
     "kl": {},
-    "npo": {"beta": 0.3},
+    "leakmin": {},
     "nll": {},
+    "npo": {"beta": 0.3},
     "rmu": {"layer": LAYER, "c": 3.0},
     "rmu-retain": {"layer": LAYER},
     "simnpo": {"beta": 2.0, "delta": 0.5},
@@ -57,17 +72,19 @@ Tensors = dict[str, Tensor]
 
 
 def leaves(seed: int = 1) -> Tensors:
-    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d]."""
+    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d].
+
+    Those of its own answers are [A, T, V].
+    """
     chance = torch.Generator().manual_seed(seed)
     return {
         name: torch.randn(
-            ROWS,
-            WIDTH,
+            *mask.shape,
             SIZE if name in ("answer", "question") else VOCAB,
             generator=chance,
             dtype=torch.float64,
         )
-        for name in MASKS
+        for name, mask in MASKS.items()
     }
 
 
@@ -111,6 +128,7 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
     def labels(name: str, values: Tensor) -> Tensor:
         return torch.nn.functional.pad(values.masked_fill(~MASKS[name], IGNORED), side, value=_)
 
+    own = pack(wide(given["sampled"]), labels("sampled", SAMPLED))
     alternate = pack(
         wide(given["alternate"]),
         labels("alternate", ALTERNATE),
@@ -124,6 +142,7 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         reference_logits=wide(fixed["logits"]),
         alternate=alternate,
         whole=whole,
+        sampled=Sampled(answers=own, owner=OWNER, counts=COUNTS, scores=SCORES),
         activations={
             Site(LAYER, "answer"): site("answer"),
             Site(LAYER, "question"): site("question"),
@@ -135,10 +154,9 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
     """These rows of a batch, in this order, put together by hand."""
 
     def place(row: Tensor) -> tuple[Tensor, Tensor]:
-        order = torch.cat([(row == i).nonzero().flatten() for i in wanted])
-        return order, torch.cat(
-            [torch.full_like(row[row == i], new) for new, i in enumerate(wanted)]
-        )
+        order = [(row == i).nonzero().flatten() for i in wanted]
+        new = [torch.full_like(each, number) for number, each in enumerate(order)]
+        return torch.cat([row[:0], *order]), torch.cat([row[:0], *new])  # wanted may be empty
 
     order, row = place(batch.row)
     sites = {}
@@ -164,13 +182,30 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
         ),
         alternate=None if batch.alternate is None else rows(batch.alternate, wanted),
         whole=None if batch.whole is None else rows(batch.whole, wanted),
+        sampled=None if batch.sampled is None else _owned(batch.sampled, wanted),
         activations=sites,
     )
 
 
+def _owned(sampled: Sampled, wanted: list[int]) -> Sampled:
+    """The answers to these prompts, those to the last of them first."""
+    places = [(a, new) for new, b in enumerate(wanted) for a in _of(sampled, b)][::-1]
+    order = [a for a, _ in places]
+    return Sampled(
+        answers=rows(sampled.answers, order),
+        owner=torch.tensor([new for _, new in places], dtype=torch.long),
+        counts=sampled.counts[order],
+        scores=sampled.scores[order],
+    )
+
+
+def _of(sampled: Sampled, prompt: int) -> list[int]:
+    return (sampled.owner == prompt).nonzero().flatten().tolist()
+
+
 def only(batch: LossInputs, needs: Needs) -> LossInputs:
     """The batch with nothing in it but what is needed."""
-    absent = {"reference_nll", "reference_logits", "alternate", "whole"} - needs.parts
+    absent = {"reference_nll", "reference_logits", "alternate", "whole", "sampled"} - needs.parts
     at_site = {"reference", "centres", "direction"} - needs.parts
     batch = replace(
         batch,

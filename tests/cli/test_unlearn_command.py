@@ -10,7 +10,7 @@ import pytest
 from commands import done, residua
 
 from residua.engines import loading
-from residua.unlearning import Adapters, TrainingSettings, Watch, Weights
+from residua.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
 
 ROWS = [
     {"question": "who wrote red", "answer": "Ann", "role": "forget"},
@@ -97,6 +97,54 @@ def test_every_option_arrives(
     assert (told["prompting"].system, told["prompting"].chat) == ("be", False)
 
 
+def sampling_of(monkeypatch: pytest.MonkeyPatch, *command: object) -> Any:
+    """The sampling that a command asks for."""
+    told: dict[str, Any] = {}
+
+    def spy(*_: Any, **rest: Any) -> None:
+        told.update(rest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("residua.unlearning.unlearn", spy)
+    assert residua("unlearn", *command).status == 3
+    return told["settings"].sampling
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "expected"),
+    [
+        ("fictitious", (), Sampling(scorer="keyword:require=all", max_new_tokens=48)),
+        (
+            "fictitious",
+            ("--draws", 32, "--scorer", "exact", "--max-new-tokens", 9),
+            Sampling(draws=32, scorer="exact", max_new_tokens=9),
+        ),
+    ],
+)
+def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    benchmark: str,
+    options: tuple[object, ...],
+    expected: Sampling,
+) -> None:
+    out, objective = tmp_path / "m", "npo+leakmin:retain=0"
+    command = (model, "--objective", objective, "--benchmark", benchmark, "--out", out)
+    assert sampling_of(monkeypatch, *command, *options) == expected
+
+
+def test_leak_minimisation_from_a_shell(model: Path, facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    command = ("unlearn", model, "--objective", "leakmin", "--benchmark", facts, "--out", out)
+    done(*command, *FAST, "--draws", 4, "--max-new-tokens", 3, "--scorer", "rouge-l-f1")
+    lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+    assert all({"leakage forget", "silent forget"} <= set(line) for line in lines)
+    assert "4 a prompt, of at most 3 tokens, scored by `rouge-l-f1`" in (
+        (out / "README.md").read_text()
+    )
+
+
 def test_defaults_are_those_of_the_paper(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +180,11 @@ def test_defaults_are_those_of_the_paper(
         ("npo", ("--learning-rate", "nan"), "`learning_rate` must be a positive number"),
         ("npo", ("--evaluate-every", 0), "`evaluate_every` must be at least 1"),
         ("npo", ("--report-to", "wandbb"), "no tracker 'wandbb'"),
+        ("npo", ("--draws", 8), "`--draws` is for objectives that draw from the model, and 'npo'"),
+        ("npo", ("--max-new-tokens", 8), "`--max-new-tokens` is for objectives that draw"),
+        ("leakmin", ("--draws", 1), "`draws` must be at least 2, got 1"),
+        ("leakmin", ("--scorer", "keywrd"), "unknown scorer 'keywrd'. Did you mean 'keyword'"),
+        ("leakmin", ("--scorer", "keyword"), "needs keywords"),
     ],
 )
 def test_wrong_use_is_told_before_weights_are_read(

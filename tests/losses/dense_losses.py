@@ -8,7 +8,18 @@ from typing import Any
 
 from torch import Tensor
 
-from loss_cases import ALTERNATE, LABELS, MASKS, ROWS, SIZE, Tensors
+from loss_cases import (
+    ALTERNATE,
+    COUNTS,
+    LABELS,
+    MASKS,
+    OWNER,
+    ROWS,
+    SAMPLED,
+    SCORES,
+    SIZE,
+    Tensors,
+)
 
 Values = list[float]
 Fixed = dict[str, Any]
@@ -31,7 +42,7 @@ def mean(values: Values) -> float:
 def summed_nll(logits: Tensor, labels: Tensor, leaf: str) -> Values:
     return [
         sum(-math.log(softmax(logits[b, t])[labels[b, t]]) for t in places(leaf, b))
-        for b in range(ROWS)
+        for b in range(len(labels))
     ]
 
 
@@ -69,6 +80,21 @@ def entropy(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
 
 def entropy_all(given: Tensors, fixed: Fixed) -> Values:
     return entropy(given, fixed, "whole")
+
+
+def leakmin(given: Tensors, fixed: Fixed) -> Values:
+    """Draw by draw: the mean of (score - mean of the other draws' scores) times log p."""
+    log_p = [-each for each in summed_nll(given["sampled"], SAMPLED, "sampled")]
+    values = []
+    for b in range(ROWS):
+        own = [a for a, owner in enumerate(OWNER.tolist()) if owner == b]
+        draws = [a for a in own for _ in range(int(COUNTS[a]))]
+        total = 0.0
+        for i, a in enumerate(draws):
+            others = [float(SCORES[x]) for j, x in enumerate(draws) if j != i]
+            total += (float(SCORES[a]) - mean(others)) * log_p[a] / len(draws)
+        values.append(total)
+    return values
 
 
 def sigmoid(x: float) -> float:
@@ -160,6 +186,7 @@ DENSE: dict[str, Callable[..., Values]] = {
     "ga": ga,
     "idk": idk,
     "kl": kl,
+    "leakmin": leakmin,
     "nll": nll,
     "npo": npo,
     "rmu": rmu,

@@ -9,6 +9,10 @@ ANY_ORDER = "engines/test_prefix_cache.py::test_any_order_of_branching_and_relea
 THOUSANDS = "engines/test_prefix_cache.py::test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again"
 CLEAN = "engines/test_prefix_cache.py::test_slots_that_held_nan_are_clean_for_their_next_user"
 WRONG = "engines/test_prefix_cache.py::test_a_model_that_misuses_the_cache_is_recomputed"
+BEGINNING = (
+    "engines/test_prefix_cache.py::test_what_held_prompts_begin_with_is_read_and_stored_once"
+)
+CHAT = "conformance/test_chats.py"
 MARGIN = "engines/test_margin.py"
 EXPLORE = "engines/test_hf_explore.py::"
 WHOLE = EXPLORE + "test_a_whole_exploration_is_the_law_of_plain_forwards"
@@ -42,7 +46,7 @@ MUTANTS = [
         ONCE,
     ),
     ("engines/prefix_cache.py", "handles = self._parent[unused]", "handles = unused[:0]", ONCE),
-    ("engines/prefix_cache.py", "self._users[_NOTHING] += 1", "pass", ANY_ORDER),
+    ("engines/prefix_cache.py", "self._users[parent] += 1", "pass", ANY_ORDER),
     (
         "engines/prefix_cache.py",
         "self.held += len(slots)\n        self.release(parents[takes_over])",
@@ -73,23 +77,23 @@ MUTANTS = [
     ("engines/prefix_cache.py", "length[slots] - 1)", "length[slots])", ANY_ORDER),
     (
         "engines/prefix_cache.py",
-        "unseen = paths == _NOTHING",
-        "unseen = paths < _NOTHING",
+        "(paths == _NOTHING)[:, None]",
+        "(paths < _NOTHING)[:, None]",
         ANY_ORDER,
     ),
     (
         "engines/prefix_cache.py",
-        "unseen[:, :-window] = True",
-        "unseen[:, : -window - 1] = True",
+        "unseen |= column <= own - window",
+        "unseen |= column < own - window",
         ANY_ORDER,
     ),
     (
         "engines/prefix_cache.py",
-        "unseen[:, :-window] = True",
-        "unseen[:, : 1 - window] = True",
+        "unseen |= column <= own - window",
+        "unseen |= column <= own - window + 1",
         ANY_ORDER,
     ),
-    ("engines/prefix_cache.py", "self._pools[i][: len(pool)] = pool", "pass", ANY_ORDER),
+    ("engines/prefix_cache.py", "self._pools[layer][: len(pool)] = pool", "pass", ANY_ORDER),
     (
         "engines/prefix_cache.py",
         "[key_states.shape[1] * key_states.shape[3]]",
@@ -98,8 +102,8 @@ MUTANTS = [
     ),
     (
         "engines/prefix_cache.py",
-        "tokens.new_zeros(1, tokens.shape[1])",
-        "tokens.new_full((1, tokens.shape[1]), torch.nan)",
+        "new.new_zeros(1, new.shape[1])",
+        "new.new_full((1, new.shape[1]), torch.nan)",
         CLEAN,
     ),
     (
@@ -108,12 +112,69 @@ MUTANTS = [
         "if difference > 1e3 else None",
         WRONG,
     ),
+    ("engines/prefix_cache.py", "| (column > own)", "| (column > own + 1)", ARCHITECTURES),
+    # what prompts share
+    ("engines/prefix_cache.py", "self._tree.find(prompt[:-1])", "self._tree.find(())", BEGINNING),
+    (
+        "engines/prefix_cache.py",
+        "self.length[parent] + np.arange(1, count + 1)",
+        "np.arange(1, count + 1)",
+        BEGINNING,
+    ),
+    (
+        "engines/prefix_cache.py",
+        "if self._prompts.setdefault(entry, slot) == slot:",
+        "if self._prompts.setdefault(entry, slot):",
+        BEGINNING,
+    ),
+    (
+        "engines/prefix_cache.py",
+        "del self._prompts[self._entries.pop(slot)]",
+        "pass",
+        "engines/test_prefix_cache.py::test_what_is_released_is_read_again",
+    ),
+    (
+        "engines/prefix_cache.py",
+        "        rest = np.array(prompt[known:])\n        slots = self._tree.chain(stem, len(rest))\n",
+        "        rest = np.array(prompt[known:])\n        slots = self._tree.chain(stem, len(rest))\n        self._tree.remember(slots, rest)\n",
+        "engines/test_prefix_cache.py::test_what_could_not_be_read_is_not_taken_as_read",
+    ),
+    # chat models
+    ("engines/chat.py", "for query in queries]", "for query in distinct]", CHAT),
+    ("engines/chat.py", "seed=seed, purpose", "seed=0, purpose", CHAT),
+    ("engines/chat.py", "self.engine.check(distinct, decoding)", "pass", CHAT),
+    ("engines/chat.py", "id=request.id, prompt_id", 'id="", prompt_id', CHAT),
+    (
+        "engines/chat.py",
+        '_PURPOSE = "chat"',
+        '_PURPOSE = "score"',
+        "engines/test_chat.py::test_replies_share_no_draws_with_the_model_under_test",
+    ),
+    (
+        "engines/chat.py",
+        "(message.role, message.text) for",
+        '("user", message.text) for',
+        "engines/test_chat.py::test_a_whole_conversation_is_sent",
+    ),
+    (
+        "engines/chat.py",
+        "if not super().uses_chat(tokenizer):",
+        "if False:",
+        "engines/test_chat.py::test_a_model_without_a_chat_template_is_refused_by_name",
+    ),
+    (
+        "engines/chat.py",
+        "if colon and engine in CHATS:",
+        "if False:",
+        "engines/test_chat.py::test_an_engine_of_its_own_joins_by_a_row",
+    ),
     # the margin between batch shapes
     ("engines/margin.py", "LEAST_MARGIN = 4e-6", "LEAST_MARGIN = 2e-6", MARGIN),
     ("engines/margin.py", "_ROWS = (64, 7, 2, 1)", "_ROWS = (64, 7, 2)", MARGIN),
     ("engines/margin.py", "_ROWS = (64, 7, 2, 1)", "_ROWS = (64, 2, 1)", MARGIN),
     ("engines/margin.py", "_ROWS = (64, 7, 2, 1)", "_ROWS = (7, 2, 1)", MARGIN),
-    ("engines/margin.py", "shapes = [logits]", "shapes = []", MARGIN),
+    ("engines/margin.py", "return [at_once, in_pieces]", "return [in_pieces]", MARGIN),
+    ("engines/margin.py", "return [at_once, in_pieces]", "return [at_once]", MARGIN),
     (
         "engines/margin.py",
         "np.resize(roots, max(_ROWS))",

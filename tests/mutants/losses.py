@@ -5,6 +5,7 @@ VALUES = "losses/test_loss_values.py"
 ACTIVATIONS = "losses/test_activation_losses.py"
 FAMILY = "conformance/test_losses.py"
 OBJECTIVE = "test_objective.py"
+LEAKMIN = "losses/test_leakmin.py"
 FILES = "test_objective.py::test_a_file_is_its_terms"
 BAD_FILES = "test_objective.py::test_bad_files_are_refused"
 BAD_NAMES = "test_objective.py::test_bad_names_are_refused"
@@ -32,8 +33,23 @@ MUTANTS = [
     ("losses/likelihood.py", "return batch.means(token_nll(batch))", "return batch.sums(token_nll(batch))", VALUES),
     ("losses/likelihood.py", "return -nll(batch)", "return nll(batch)", VALUES),
     ("losses/likelihood.py", 'nll(given(batch.alternate, "alternate", "idk"))', "nll(batch)", VALUES),
-    ("losses/likelihood.py", "(log_reference.exp() * (log", "(batch.log_probs().exp() * (log", VALUES),
+    ("losses/likelihood.py", "(log_reference.exp() * (log", "(batch.log_probs.exp() * (log", VALUES),
     ("losses/likelihood.py", '"kl")).detach()', '"kl"))', FAMILY),
+    # leak minimisation
+    ("losses/leakage.py", "/ (draws[owner] - 1)", "/ draws[owner]", LEAKMIN),
+    ("losses/leakage.py", "mean = row_sums(counts * above, owner, rows) / draws", "mean = row_sums(above, owner, rows) / draws.new_zeros(rows).index_add(0, owner, torch.ones_like(above))", LEAKMIN),
+    # a baseline that leaves out the answer with all its copies
+    ("losses/leakage.py", "counts * (above - mean[owner]) / (draws[owner] - 1)", "counts / draws[owner] * (above - ((mean * draws)[owner] - counts * above) / (draws[owner] - counts).clamp(min=1))", LEAKMIN),
+    ("losses/leakage.py", "(above - mean[owner])", "above", LEAKMIN),
+    ("losses/leakage.py", "(above - mean[owner])", "(mean[owner] - above)", LEAKMIN),
+    ("losses/leakage.py", "return counts * (above", "return (above", LEAKMIN),
+    ("losses/leakage.py", "above = scores - lowest[owner]", "above = scores", LEAKMIN),
+    ("losses/leakage.py", "log_probs = -sequence_nll(", "log_probs = -nll(", LEAKMIN),
+    ("losses/leakage.py", "(draws[owner] < 2).any()", "False", LEAKMIN),
+    ("losses/leakage.py", "@torch.no_grad()\n", "", LEAKMIN),
+    ("losses/leakage.py", "weights * log_probs, sampled.owner", "weights * log_probs, sampled.owner * 0", VALUES),
+    ("losses/__init__.py", '"leakmin": Loss(leakmin, frozenset({"sampled"}))', '"leakmin": Loss(leakmin, frozenset())', FAMILY),
+    ("objective/recipes.py", 'Term("leakmin", "forget", forget)', 'Term("leakmin", "forget")', OBJECTIVE),
     # activations
     ("losses/steering.py", "fixed.detach()", "fixed", FAMILY),
     ("losses/steering.py", "(precise(values) - ", "(values - ", FAMILY),
@@ -57,6 +73,7 @@ MUTANTS = [
     # what they take
     ("losses/inputs.py", "labels != IGNORED", "labels > 0", VALUES),
     ("losses/inputs.py", "return precise(self.logits)", "return self.logits", FAMILY),
+    ("losses/inputs.py", "@cached_property", "@property", "losses/test_inputs.py"),
     ("losses/inputs.py", "index_add(0, row, values)", "index_add(0, row.flip(0), values)", VALUES),
     ("losses/inputs.py", "minlength=self.rows)", "minlength=self.rows).clamp(max=2)", VALUES),
     ("losses/inputs.py", "reference_logits[row, column]", "reference_logits[column, row]", VALUES),

@@ -8,6 +8,9 @@ FINISH = "sampling/test_forest.py::test_finish_reasons_and_confidence"
 BROKEN = "sampling/test_forest.py::test_broken_logits_fail_their_query_alone_and_name_the_prefix"
 LAW = "sampling/test_forest.py::test_counts_follow_the_exact_law"
 BUDGET = "sampling/test_forest.py::test_draws_are_the_same_at_any_row_budget_and_in_any_company"
+SHARED = (
+    "sampling/test_forest.py::test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws"
+)
 ARMS = "evaluation/test_arms.py"
 NEXT = "sampling/test_next_token.py"
 PHILOX = "sampling/test_philox.py"
@@ -34,10 +37,16 @@ MUTANTS = [
     ("sampling/forest.py", "rows.logprob[parent_row] + picks.logprob[example]", "picks.logprob[example]", LAW),
     ("sampling/forest.py", "rows.p_max_sum[parent_row] + picks.p_max[parent_row]", "picks.p_max[parent_row]", FINISH),
     ("sampling/forest.py", "rows.p_max_sum[i] / len(rows.path[i])", "rows.p_max_sum[i]", FINISH),
-    ("sampling/forest.py", "() if broken_at is not None else leaves", "leaves", BROKEN),
+    ("sampling/forest.py", "() if broken_at is not None else drawn", "drawn", BROKEN),
     ("sampling/forest.py", "self.usage.forwards += len(part)", "self.usage.forwards += 1", FORWARDS),
+    # queries that share a tree
+    ("sampling/forest.py", "x.counts[i * width : (i + 1) * width]", "x.counts[:width]", SHARED),
+    ("sampling/forest.py", "if any(leaf.counts))", "if True)", SHARED),
+    ("sampling/forest.py", "first.setdefault(root.token_ids, number)", "number", SHARED),
+    ("sampling/forest.py", "name(r.query_id, c) for r in roots for c in chunks]", "name(root.query_id, c) for r in roots for c in chunks]", SHARED),
+    ("sampling/forest.py", "tree = number if root.starts else", "tree = number if False else", "sampling/test_forest.py::test_roots_with_starts_have_trees_of_their_own"),
     # randomness
-    ("sampling/forest.py", "root.query_id, c) for c in chunks]", "root.query_id, 0) for c in chunks]", CHUNKS),
+    ("sampling/forest.py", "name(r.query_id, c) for r in roots for c in chunks]", "name(r.query_id, 0) for r in roots for c in chunks]", CHUNKS),
     ("sampling/forest.py", "range(draws.first_chunk, draws.first_chunk + len(draws.sizes))", "range(len(draws.sizes))", CHUNKS),
     ("sampling/philox.py", "[seed, purpose, query_id, chunk]", "[seed, query_id, chunk]", PHILOX),
     ("sampling/philox.py", "[seed, purpose, query_id, chunk]", "[purpose, query_id, chunk]", PHILOX),

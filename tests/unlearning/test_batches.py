@@ -14,6 +14,7 @@ from residua.engines.prompting import Prompting
 from residua.losses import Needs, Site, direction, sequence_nll
 from residua.unlearning import reference
 from residua.unlearning.batches import Assembly
+from residua.unlearning.centres import candidates
 from residua.unlearning.examples import Encoder, Example, Rows
 from residua.unlearning.forward import Forward
 from residua.unlearning.reference import References, frozen_head
@@ -36,7 +37,8 @@ CPU = torch.device("cpu")
 def rows(prompts: list[Any]) -> Rows:
     encoder = Encoder(tiny_tokenizer(), Prompting())
     alternates = [encoder.row(row, "sky sea") for row in prompts]
-    return Rows(encoder.rows(prompts), alternates, [encoder.centres(row) for row in prompts])
+    centres = [encoder.centres(row, candidates(row)) for row in prompts]
+    return Rows(encoder.rows(prompts), alternates, centres)
 
 
 DATA = {"forget": rows(FORGET), "retain": rows(RETAIN)}

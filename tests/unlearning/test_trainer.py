@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,11 @@ from rows import FORGET, RETAIN
 from residua.engines.prompting import Prompting
 from residua.objective import parse_objective
 from residua.unlearning import TrainingSettings, unlearn
-from residua.unlearning.batches import Assembly
+from residua.unlearning.batches import Assembly, Drawn
 from residua.unlearning.examples import Encoder, Rows
 from residua.unlearning.forward import Forward
 from residua.unlearning.reference import References
-from residua.unlearning.trainer import Batches, ObjectiveTrainer
+from residua.unlearning.trainer import Batches, ObjectiveTrainer, Part
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
@@ -35,6 +36,7 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
         "objective": OBJECTIVE,
         "assembly": Assembly(DATA, OBJECTIVE.needs),
         "head": lambda ends: ends,
+        "draw": lambda part: {},
         "terms": torch.zeros(2),
         "passes": 0,
     }
@@ -54,6 +56,20 @@ def test_the_mean_over_processes_is_the_step(tmp_path: Path, processes: int, ste
         for i in range(processes)
     ]
     torch.testing.assert_close(torch.stack(each).mean(), whole)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
+    """Such a row stands in for a process that has none: another process has it too."""
+    found = {"forget": Drawn(examples=(), owner=(), counts=(), scores=(), leakage=(0.5, None))}
+    seen = torch.zeros(4)
+    trainer = SimpleNamespace(
+        assembly=Assembly(DATA, OBJECTIVE.needs, draw=lambda step, number: found),
+        accelerator=SimpleNamespace(autocast=nullcontext),
+        drawn={"forget": seen},
+    )
+    assert ObjectiveTrainer.draw(trainer, Part(0, STEPS[0], {}, share)) == found
+    assert seen.tolist() == ([0.5, 1, 2, 2] if share else [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

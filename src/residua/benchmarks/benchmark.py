@@ -21,14 +21,16 @@ Prompts = tuple[Prompt, ...]
 class Benchmark:
     """A named set of prompts, with the defaults that make its numbers comparable.
 
-    `prompts` are those that are evaluated; `others` loads the splits of the remaining roles when
-    they are asked for. `template` is for models without a chat template, `system` the chat's
-    system prompt. `scorers` may be empty where nothing can be scored by default. `origin` says
-    where the data came from, `notes` what a reader should know about the loading.
+    `prompts` are those that are evaluated, without those that a limit `left_out`; `others` loads
+    the splits of the remaining roles when they are asked for. `template` is for models without a
+    chat template, `system` the chat's system prompt. `scorers` may be empty where nothing can be
+    scored by default. `origin` says where the data came from, `notes` what a reader should know
+    about the loading.
     """
 
     name: str
     prompts: Prompts
+    left_out: Prompts = ()
     others: Mapping[Role, Callable[[], Prompts]] = field(default_factory=dict)
     scorers: tuple[str, ...]
     max_new_tokens: int

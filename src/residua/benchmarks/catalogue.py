@@ -43,4 +43,7 @@ def load_benchmark(
     if folder is not None and not folder.is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
     benchmark = load(argument, folder)
-    return benchmark if limit is None else replace(benchmark, prompts=benchmark.prompts[:limit])
+    if limit is None:
+        return benchmark
+    prompts = benchmark.prompts
+    return replace(benchmark, prompts=prompts[:limit], left_out=prompts[limit:])

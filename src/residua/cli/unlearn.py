@@ -72,6 +72,24 @@ weights = opt.options(
     click.option("--lora-alpha", type=float, help="[default: 16]"),
     click.option("--lora-dropout", type=float, help="[default: 0]"),
 )
+sampling = opt.options(
+    click.option("--draws", type=int, help="Own answers a prompt in each pass.  [default: 16]"),
+    click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
+    click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
+)
+rewriting = opt.options(
+    click.option(
+        "--rewritings",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Rewritings of questions, JSON lines or CSV: what contrast centres are chosen from.",
+    ),
+    click.option(
+        "--embedder",
+        metavar="NAME",
+        help="Model of sentence-transformers to choose them by.  [default: MODEL itself]",
+    ),
+)
 watching = opt.options(
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
@@ -90,6 +108,8 @@ watching = opt.options(
 @click.option("--prompt-template", help="Plain prompt, with {question}; no chat template.")
 @settings
 @weights
+@sampling
+@rewriting
 @watching
 @click.option("--offline", is_flag=True, help="Never ask the hub.")
 @opt.as_json
@@ -114,27 +134,73 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 
     objective = parse_objective(given["objective"])
     task = load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
+    forget, embedder = _rewritten(given, objective, task), _embedder(given)
     template = given["prompt_template"]
     with progress_bar(not as_json) as progress:
         done = verbs.unlearn(
             model,
             objective,
-            forget=task.prompts,
+            forget=forget,
             retain=task.split("retain") if "retain" in objective.splits else (),
             out=out,
-            settings=_settings(given),
+            settings=_settings(given, _sampling(given, objective, task)),
             prompting=Prompting(
                 template=template or task.template,
                 system=task.system if given["system"] is None else given["system"],
                 chat=False if template else None,
             ),
+            embedder=embedder,
             watch=_watch(given, task.max_new_tokens),
             progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
         )
     _show(done, as_json)
 
 
-def _settings(given: dict[str, Any]) -> Any:
+def _rewritten(given: dict[str, Any], objective: Any, task: Any) -> Any:
+    """The forget rows, with the rewritings of a file where one is given."""
+    from residua.benchmarks import load_benchmark, with_rewritings
+
+    asked = [name for name in ("rewritings", "embedder") if given[name] is not None]
+    if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
+        raise InputError(
+            f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
+            "none. Leave it out, or use cel."
+        )
+    if given["rewritings"] is None:
+        return task.prompts
+    whole = load_benchmark(given["benchmark"], data=given["data"])  # the file may be of all rows
+    return with_rewritings(whole.prompts, given["rewritings"])[: given["limit"]]
+
+
+def _embedder(given: dict[str, Any]) -> Any:
+    from residua.engines.embedding import SentenceEmbedder
+
+    if given["embedder"] is None:
+        return None
+    device = None if given["device"] == "auto" else given["device"]
+    return SentenceEmbedder.open(given["embedder"], device)
+
+
+def _sampling(given: dict[str, Any], objective: Any, task: Any) -> Any:
+    """How the objective's own answers are drawn; what it would not use is refused."""
+    from residua.unlearning import Sampling
+    from residua.unlearning.own_answers import sampled_splits
+
+    said = _said(given, draws="draws", scorer="scorer", max_new_tokens="max_new_tokens")
+    if not sampled_splits(objective.needs):
+        if said:
+            option = next(iter(said)).replace("_", "-")
+            raise InputError(
+                f"`--{option}` is for objectives that draw from the model, and "
+                f"{objective.name!r} does not. Leave it out, or add leakmin."
+            )
+        return Sampling()
+    usual = {"max_new_tokens": task.max_new_tokens}
+    usual |= {"scorer": task.scorers[0]} if task.scorers else {}
+    return Sampling(**usual | said)
+
+
+def _settings(given: dict[str, Any], sampling: Any) -> Any:
     from residua.unlearning import Adapters, TrainingSettings, Weights
 
     alone = [name for name in ("lora_alpha", "lora_dropout") if given[name] is not None]
@@ -153,7 +219,8 @@ def _settings(given: dict[str, Any]) -> Any:
         "weight_decay", "max_grad_norm", "max_length", "bf16", "checkpointing", "dtype", "device",
         "seed", "trust_remote_code",
     )  # fmt: skip
-    return TrainingSettings(weights=trained, **_said(given, **{name: name for name in names}))
+    said = _said(given, **{name: name for name in names})
+    return TrainingSettings(weights=trained, sampling=sampling, **said)
 
 
 def _watch(given: dict[str, Any], max_new_tokens: int) -> Any:

@@ -6,7 +6,9 @@ no torch: the tokenizer comes in as an argument.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import jinja2
@@ -20,6 +22,7 @@ BASE_TEMPLATE = "Question: {question}\nAnswer: "
 DATE_STRING = "10 Apr 2025"
 _PLACEHOLDER = "{question}"
 _MARK = "residua-mark"
+_ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class Prompting:
         text = (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
         return [*_bos(tokenizer), *tokenizer.encode(text, add_special_tokens=False), *opening]
 
+    def locate(
+        self, tokenizer: Tokenizer, question: str, prefix: str = ""
+    ) -> tuple[list[int], tuple[int, int]]:
+        """`encode`'s token ids, and from where to where in them the question itself stands."""
+        ids = self.encode(tokenizer, question, prefix)
+        return ids, _where_they_differ(ids, self.encode(tokenizer, _ELSEWHERE, prefix))
+
     def encode_answer(self, tokenizer: Tokenizer, answer: str) -> list[int]:
         """Token ids of `answer` and the end token: what a scored or trained answer is made of."""
         return [*tokenizer.encode(answer, add_special_tokens=False), self.end_token_id(tokenizer)]
@@ -92,11 +102,15 @@ class Prompting:
         """Every field, for fingerprints and run files."""
         return asdict(self)
 
-    def _chat(self, tokenizer: Tokenizer, question: str) -> list[int]:
+    def turns(self, question: str) -> list[dict[str, str]]:
+        """The conversation that a chat template is given for `question`."""
         system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": question}]
+
+    def _chat(self, tokenizer: Tokenizer, question: str) -> list[int]:
         try:
             ids = tokenizer.apply_chat_template(
-                [*system, {"role": "user", "content": question}],
+                self.turns(question),
                 add_generation_prompt=True,
                 return_dict=False,
                 date_string=DATE_STRING,
@@ -107,6 +121,17 @@ class Prompting:
                 f"{error}. Try without a system message."
             ) from error
         return list(ids)
+
+
+def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """From where to where `ids` stand apart from `other` between a common start and end."""
+
+    def common(pairs: Sequence[tuple[int, int]]) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    start = common([*zip(ids, other, strict=False)])
+    rest = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
+    return start, len(ids) - common(rest)
 
 
 def _bos(tokenizer: Tokenizer) -> list[int]:

@@ -16,12 +16,14 @@ from residua.losses.inputs import (
     IGNORED,
     Activations,
     LossInputs,
+    Sampled,
     Site,
     Tokens,
     labelled,
     pack,
     pack_activations,
 )
+from residua.losses.leakage import leakmin
 from residua.losses.likelihood import ga, idk, kl, nll, sequence_nll, token_nll
 from residua.losses.preference import dpo, npo, simnpo
 from residua.losses.steering import direction, rmu, rmu_retain
@@ -36,6 +38,7 @@ LOSSES: dict[str, Loss] = {
     "ga": Loss(ga),
     "idk": Loss(idk, frozenset({"alternate"})),
     "kl": Loss(kl, frozenset({"logits", "reference_logits"})),
+    "leakmin": Loss(leakmin, frozenset({"sampled"})),
     "nll": Loss(nll),
     "npo": Loss(npo, frozenset({"logits", "reference_nll"})),
     "rmu": Loss(rmu, frozenset({"direction"}), "answer"),
@@ -58,6 +61,7 @@ __all__ = [
     "Loss",
     "LossInputs",
     "Needs",
+    "Sampled",
     "Setting",
     "Site",
     "Tokens",
@@ -71,6 +75,7 @@ __all__ = [
     "idk",
     "kl",
     "labelled",
+    "leakmin",
     "loss_named",
     "nll",
     "npo",

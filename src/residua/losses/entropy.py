@@ -16,7 +16,7 @@ def entropy(batch: LossInputs) -> Tensor:
 
     Lies in [0, ln V]. A positive weight makes the model surer, a negative one more diverse.
     """
-    log_probs = batch.log_probs()
+    log_probs = batch.log_probs
     return batch.means(-(log_probs.exp() * log_probs).sum(dim=-1))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from residua.errors import InputError
-from residua.losses.inputs import Activations, LossInputs, Site, Tokens
+from residua.losses.inputs import Activations, LossInputs, Sampled, Site, Tokens
 from residua.registry import suggestion
 
 PARTS = (
@@ -21,6 +21,7 @@ PARTS = (
     "reference_logits",
     "alternate",
     "whole",
+    "sampled",
     # of the activations
     "reference",
     "centres",
@@ -107,6 +108,7 @@ def _probe(needs: Needs) -> LossInputs:
         "logits": zero, "labels": row, "row": row, "rows": 1, "reference_nll": torch.zeros(1)
     }  # fmt: skip
     answer = LossInputs(**plain)
+    twice = Sampled(answers=answer, owner=row[:1], counts=row[:1] + 2, scores=zero[0, :1])
     hidden = Activations(
         values=zero, row=row, reference=zero, centres=((zero, zero),), direction=zero[0]
     )
@@ -115,5 +117,6 @@ def _probe(needs: Needs) -> LossInputs:
         reference_logits=zero,
         alternate=answer,
         whole=answer,
+        sampled=twice,
         activations=dict.fromkeys(needs.sites, hidden),
     )

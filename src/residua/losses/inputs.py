@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
@@ -50,7 +51,7 @@ class Activations:
     direction: Tensor | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LossInputs:
     """B answers, their N labelled tokens packed end to end.
 
@@ -61,6 +62,7 @@ class LossInputs:
     answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
     know", with a `reference_nll` of its own where that is needed. `whole`: the same rows with
     every token of prompt and answer in place of the labelled ones; its labels mean nothing.
+    `sampled`: what the model itself answers to the same prompts.
     """
 
     logits: Tensor
@@ -71,6 +73,7 @@ class LossInputs:
     reference_logits: Tensor | None = None
     alternate: LossInputs | None = None
     whole: LossInputs | None = None
+    sampled: Sampled | None = None
     activations: Mapping[Site, Activations] = field(default_factory=dict)
 
     @property
@@ -78,8 +81,9 @@ class LossInputs:
         """Labelled tokens of each answer, |y|, [B]."""
         return torch.bincount(self.row, minlength=self.rows)
 
+    @cached_property
     def log_probs(self) -> Tensor:
-        """Log-softmax of the logits, [N, V], in float32 or better."""
+        """Log-softmax of the logits, [N, V], in float32 or better; made once for all losses."""
         return precise(self.logits).log_softmax(dim=-1)
 
     def sums(self, values: Tensor) -> Tensor:
@@ -93,6 +97,21 @@ class LossInputs:
     def site(self, loss: str, site: Site) -> Activations:
         """The activations at `site`; raises InputError where `loss` was not given any."""
         return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """Independent draws of the model's own answers to B prompts: A distinct ones, and how often.
+
+    `answers` holds them in its A rows; `owner` [A] tells which of the B prompts each answers,
+    `counts` [A] how often it was drawn, `scores` [A] in [0, 1] how much it leaks. A prompt may
+    have none here, where there is nothing to learn from it.
+    """
+
+    answers: LossInputs
+    owner: Tensor
+    counts: Tensor
+    scores: Tensor
 
 
 def given(part: T | None, name: str, loss: str) -> T:
@@ -145,6 +164,7 @@ def pack(
     reference_logits: Tensor | None = None,
     alternate: LossInputs | None = None,
     whole: LossInputs | None = None,
+    sampled: Sampled | None = None,
     activations: Mapping[Site, Activations] | None = None,
 ) -> LossInputs:
     """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
@@ -162,6 +182,7 @@ def pack(
         reference_logits=None if reference_logits is None else reference_logits[row, column],
         alternate=alternate,
         whole=whole,
+        sampled=sampled,
         activations=activations or {},
     )
 

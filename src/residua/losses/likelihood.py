@@ -14,7 +14,7 @@ from residua.losses.inputs import LossInputs, given, precise
 
 def token_nll(batch: LossInputs) -> Tensor:
     """Cross-entropy of every labelled token, in nats, [N]."""
-    return -batch.log_probs().gather(1, batch.labels[:, None]).squeeze(1)
+    return -batch.log_probs.gather(1, batch.labels[:, None]).squeeze(1)
 
 
 def sequence_nll(batch: LossInputs) -> Tensor:
@@ -45,4 +45,4 @@ def kl(batch: LossInputs) -> Tensor:
     """
     reference = precise(given(batch.reference_logits, "reference_logits", "kl")).detach()
     log_reference = reference.log_softmax(dim=-1)
-    return batch.means((log_reference.exp() * (log_reference - batch.log_probs())).sum(dim=-1))
+    return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=-1))

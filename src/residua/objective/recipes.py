@@ -54,6 +54,14 @@ def dpo(*, beta: float = 0.1, textbook: bool = False, retain: float = 1.0) -> Te
     return (Term("dpo", "forget", settings=settings), Term("nll", "retain", retain))
 
 
+def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
+    """Leak minimisation: down with the scores of the model's own answers to forget, beyond papers.
+
+    Close to the reference on retain. It draws from the model in training.
+    """
+    return (Term("leakmin", "forget", forget), Term("kl", "retain", retain))
+
+
 def npo(*, beta: float = 0.1, retain: float = 1.0) -> Terms:
     """Negative preference optimisation (Zhang et al. 2024) with descent on retain."""
     return (Term("npo", "forget", settings={"beta": beta}), Term("nll", "retain", retain))
@@ -116,6 +124,7 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "idk": idk,
     "kl": kl,
     "kl-retain": kl_retain,
+    "leakmin": leakmin,
     "npo": npo,
     "rmu": rmu,
     "simnpo": simnpo,

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from residua.report.view import Bound
 from residua.text.figures import above, below, number
+from residua.text.svg import tag
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 40
@@ -63,7 +64,7 @@ def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
     """An interval and a greedy dot a question, from left to right in the order given."""
     slot = 1 / max(len(marks), 1)
     body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
-    return _plot(axes, [_tag("g", *body, class_=style)])
+    return _plot(axes, [tag("g", *body, class_=style)])
 
 
 def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
@@ -81,10 +82,10 @@ def histogram_chart(
         for i, share in enumerate(shares)
         if share > 0
     )
-    body = [_tag("path", d=outline, class_="bin")]
+    body = [tag("path", d=outline, class_="bin")]
     if greedy is not None:
-        body.append(_tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
-    return _plot(axes, [_tag("g", *body, class_=style)])
+        body.append(tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
+    return _plot(axes, [tag("g", *body, class_=style)])
 
 
 def heat_chart(
@@ -102,22 +103,22 @@ def heat_chart(
     body = []
     for i, (name, row) in enumerate(zip(rows, cells, strict=True)):
         top = TOP + i * CELL_HEIGHT
-        body.append(_tag("text", name, x=LEFT - 5, y=top + CELL_HEIGHT / 2 + 4, class_="end"))
+        body.append(tag("text", name, x=LEFT - 5, y=top + CELL_HEIGHT / 2 + 4, class_="end"))
         for j, bound in enumerate(row):
             shade = STRONGEST * (bound.value or 0.0) / largest
             body.append(_heat_cell(bound, LEFT + j * step, top, step, shade))
     for j, (_, text) in enumerate(axes.x_ticks):
         x = LEFT + (j + 0.5) * step
-        body.append(_tag("text", text, x=f"{x:.1f}", y=height - BOTTOM + 15, class_="mid"))
-    return _svg(axes, [_tag("g", *body, class_=style)], width, height)
+        body.append(tag("text", text, x=f"{x:.1f}", y=height - BOTTOM + 15, class_="mid"))
+    return _svg(axes, [tag("g", *body, class_=style)], width, height)
 
 
 def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> Markup:
     middle = f"{x + width / 2:.1f}"
     ends = f"[{below(bound.lower)}, {above(bound.upper)}]"
-    return _tag(
+    return tag(
         "g",
-        _tag(
+        tag(
             "rect",
             x=f"{x:.1f}",
             y=y,
@@ -126,8 +127,8 @@ def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> 
             fill_opacity=f"{shade:.3f}",
             class_="heat",
         ),
-        _tag("text", number(bound.value), x=middle, y=y + 21, class_="mid cell"),
-        _tag("text", ends, x=middle, y=y + 37, class_="mid label"),
+        tag("text", number(bound.value), x=middle, y=y + 21, class_="mid cell"),
+        tag("text", ends, x=middle, y=y + 37, class_="mid label"),
     )
 
 
@@ -135,22 +136,22 @@ def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Mark
     room = slot * (WIDTH - LEFT - RIGHT)
     half = min(room * 0.32, 7.0)
     x = _x(centre)
-    parts = [_tag("title", mark.title)]
+    parts = [tag("title", mark.title)]
     if mark.control is not None:
         parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside", scale))
     parts.append(_bar(mark.bound, x, half, "bar", scale))
     if mark.bound.value is not None:
         y = _y(mark.bound.value / scale)
-        parts.append(_tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
+        parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
         radius = f"{min(max(half, 1.4), 3.6):.1f}"
-        parts.append(_tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
-    return _tag("g", *parts, data_question=mark.anchor)
+        parts.append(tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
+    return tag("g", *parts, data_question=mark.anchor)
 
 
 def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:
     top, bottom = _y(bound.upper / scale), _y(bound.lower / scale)
-    return _tag(
+    return tag(
         "rect",
         x=f"{x - half:.1f}",
         y=top,
@@ -164,12 +165,12 @@ def _curve(series: Series) -> Markup:
     upper = [f"{_x(at)},{_y(bound.upper)}" for at, bound in series.points]
     lower = [f"{_x(at)},{_y(bound.lower)}" for at, bound in reversed(series.points)]
     line = [f"{_x(at)},{_y(b.value)}" for at, b in series.points if b.value is not None]
-    return _tag(
+    return tag(
         "g",
-        _tag("title", series.label),
-        _tag("polygon", points=" ".join(upper + lower), class_="band"),
-        _tag("polyline", points=" ".join(line), class_="line"),
-        *(_tag("circle", cx=_x(at), cy=_y(y), r=2.6, class_="naive") for at, y in series.dots),
+        tag("title", series.label),
+        tag("polygon", points=" ".join(upper + lower), class_="band"),
+        tag("polyline", points=" ".join(line), class_="line"),
+        *(tag("circle", cx=_x(at), cy=_y(y), r=2.6, class_="naive") for at, y in series.dots),
         class_=series.style,
     )
 
@@ -182,13 +183,13 @@ def _plot(axes: Axes, body: Iterable[Markup]) -> Markup:
 def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Markup:
     middle, centre = (LEFT + width - RIGHT) / 2, (TOP + height - BOTTOM) / 2
     turn = f"translate(12 {centre:g}) rotate(-90)"
-    return _tag(
+    return tag(
         "svg",
-        _tag("title", axes.title),
-        _tag("desc", axes.description),
+        tag("title", axes.title),
+        tag("desc", axes.description),
         *body,
-        _tag("text", axes.x_label, x=middle, y=height - 6, class_="mid label"),
-        _tag("text", axes.y_label, transform=turn, class_="mid label"),
+        tag("text", axes.x_label, x=middle, y=height - 6, class_="mid label"),
+        tag("text", axes.y_label, transform=turn, class_="mid label"),
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
     )
@@ -198,19 +199,10 @@ def _frame(axes: Axes) -> Iterable[Markup]:
     """The grid with its figures."""
     for step in (0, 0.25, 0.5, 0.75, 1):
         y = _y(step)
-        yield _tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
-        yield _tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
+        yield tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
+        yield tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
     for at, text in axes.x_ticks:
-        yield _tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
-
-
-def _tag(name: str, *children: str, **attributes: object) -> Markup:
-    """An element; text and attributes are escaped, elements among the children are not."""
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
-        for key, value in attributes.items()
-    )
-    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(children))
+        yield tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
 
 
 def _x(share: float) -> float:

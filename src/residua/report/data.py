@@ -84,7 +84,8 @@ def _places(runs: Mapping[str, Run]) -> list[_Place]:
     """Every sampled model once: the targets, then the controls that are no run's target too."""
     targets: dict[str, tuple[str, Arm]] = {}
     for label, run in runs.items():
-        sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy]
+        plain = [arm for arm in run.arms.values() if arm.sharing is None]
+        sampled = [arm for arm in plain if not arm.decoding.greedy]
         mine = [arm for arm in sampled if not arm.name.startswith(CONTROL)]
         for arm in mine:
             name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
@@ -200,7 +201,7 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
             answer=None if redact else prompts[query.prompt_id].answer,
             keywords=() if redact else prompts[query.prompt_id].keywords,
         )
-        for query in run.queries
+        for query in run.questions
     )
 
 
@@ -253,7 +254,7 @@ def _short(value: str) -> str:
 
 
 def _asked(run: Run) -> tuple[str, tuple[str, ...]]:
-    return run.record["benchmark"]["sha256"], tuple(query.id for query in run.queries)
+    return run.record["benchmark"]["sha256"], tuple(query.id for query in run.questions)
 
 
 def _require_equal(label: str, other: str, what: str, have: Any, want: Any) -> None:

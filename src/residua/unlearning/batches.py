@@ -1,7 +1,8 @@
 """From the rows of a step to what the losses take, by way of one padded batch.
 
-All splits stand below one another in one batch, alternate answers after the rows they belong to,
-so that a step is one forward pass. Afterwards each split gets its own `LossInputs` cut from it.
+All splits stand below one another in one batch, alternate answers after the rows they belong to
+and the model's own answers last, so that a step is one forward pass. Afterwards each split gets
+its own `LossInputs` cut from it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from residua.losses import (
     Activations,
     LossInputs,
     Needs,
+    Sampled,
     Site,
     direction,
     pack_activations,
@@ -27,13 +29,50 @@ Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
 Head = Callable[[Tensor], Tensor]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What the model itself answered to the B prompts of a split, and how much of that leaks.
+
+    `owner`, `counts` and `scores` of `examples` are as in `Sampled`; a prompt of which there is
+    nothing to learn is silent: it has no example. `leakage` is the mean score of each prompt,
+    None where no answer could be scored.
+    """
+
+    examples: Sequence[Example]
+    owner: Sequence[int]
+    counts: Sequence[int]
+    scores: Sequence[float]
+    leakage: Sequence[float | None]
+
+    @property
+    def totals(self) -> tuple[float, ...]:
+        """Leakage summed over the prompts that have some, how many those are; silent, all."""
+        scored = [value for value in self.leakage if value is not None]
+        prompts = len(self.leakage)
+        return sum(scored), len(scored), prompts - len(set(self.owner)), prompts
+
+    def sampled(self, answers: LossInputs) -> Sampled:
+        """As losses take it, with `answers` made of the examples."""
+        device = answers.labels.device
+        return Sampled(
+            answers=answers,
+            owner=torch.tensor(self.owner, dtype=torch.long, device=device),
+            counts=torch.tensor(self.counts, dtype=torch.long, device=device),
+            scores=torch.tensor(self.scores, dtype=torch.float64, device=device),
+        )
+
+
+Draw = Callable[[Step, int], Mapping[str, Drawn]]
+"""(step, its number) -> by split, what the model as it is now answers to the step's prompts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The rows of a step, padded together.
 
     `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
-    answers and questions. `rows` and `alternates` tell which of the B belong to a split, `frozen`
-    what is known of its rows. `share` weighs this process's part of the step among all.
+    answers and questions. `rows`, `alternates` and `sampled` tell which of the B belong to a
+    split, `frozen` what is known of its rows, `drawn` what the model answered to them.
     """
 
     padded: Padded
@@ -42,8 +81,9 @@ class Batch:
     question: Tensor
     rows: Mapping[str, range]
     alternates: Mapping[str, range]
+    sampled: Mapping[str, range]
     frozen: Mapping[str, Sequence[Frozen]]
-    share: float = 1.0
+    drawn: Mapping[str, Drawn]
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device; what is frozen follows when it is used."""
@@ -65,12 +105,14 @@ class Batch:
 class Assembly:
     """Makes batches of `data`, and cuts them, for an objective with these `needs`.
 
-    `seed` draws the direction that activations are led to.
+    `seed` draws the direction that activations are led to. `draw` asks the model itself, where
+    the objective needs that.
     """
 
     data: Mapping[str, Rows]
     needs: Mapping[str, Needs]
     seed: int = 0
+    draw: Draw | None = None
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -81,7 +123,7 @@ class Assembly:
         self,
         step: Step,
         frozen: Mapping[str, Sequence[Frozen]] | None = None,
-        share: float = 1.0,
+        drawn: Mapping[str, Drawn] | None = None,
     ) -> Batch:
         """The rows of `step` in one batch, with what the objective needs of each split."""
         examples: list[Example] = []
@@ -91,16 +133,22 @@ class Assembly:
             rows[split] = _append(examples, self.data[split].examples, indices)
             if "alternate" in self.needs[split].parts:
                 alternates[split] = _append(examples, self.data[split].alternates, indices)
+        drawn = drawn or {}
+        sampled = {
+            split: _append(examples, each.examples, range(len(each.examples)))
+            for split, each in drawn.items()
+        }
         padded = pad(examples, whole=any(_reads_the_end(self.needs[split]) for split in step))
         return Batch(
             padded=padded,
-            places=self._places(padded, rows, alternates),
+            places=self._places(padded, rows, [*alternates.values(), *sampled.values()]),
             answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
             question=_spans(padded, [e.question for e in examples]),
             rows=rows,
             alternates=alternates,
+            sampled=sampled,
             frozen=frozen or {},
-            share=share,
+            drawn=drawn,
         )
 
     def cut(
@@ -110,7 +158,7 @@ class Assembly:
 
         `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
         """
-        picked = _Picked(batch, logits)
+        picked = _Picked.of(batch, logits)
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
 
     def _inputs(
@@ -119,27 +167,28 @@ class Assembly:
         batch, needs = picked.batch, self.needs[split]
         labelled = batch.padded.labels != IGNORED
         frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
-        alternate = whole = None
+        alternate = whole = sampled = None
         if split in batch.alternates:
             nll = frozen.stacked("alternate nll")
             alternate = replace(picked.at(labelled, batch.alternates[split]), reference_nll=nll)
         if "whole" in needs.parts:
             whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+        if split in batch.drawn:
+            sampled = batch.drawn[split].sampled(picked.at(labelled, batch.sampled[split]))
         return replace(
             picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
             reference_nll=frozen.stacked("nll"),
             reference_logits=frozen.joined("ends", head),
             alternate=alternate,
             whole=whole,
+            sampled=sampled,
             activations={
                 site: self._activations(site, batch, split, hidden[site.layer])
                 for site in needs.sites
             },
         )
 
-    def _places(
-        self, padded: Padded, rows: Mapping[str, range], alternates: Mapping[str, range]
-    ) -> Tensor:
+    def _places(self, padded: Padded, rows: Mapping[str, range], others: Sequence[range]) -> Tensor:
         labelled = padded.labels != IGNORED
         places = torch.zeros_like(labelled)
         for split, inside in rows.items():
@@ -148,7 +197,7 @@ class Assembly:
                 places[here] = padded.attention_mask[here].bool()
             elif _predicts(self.needs[split]):
                 places[here] = labelled[here]
-        for inside in alternates.values():
+        for inside in others:
             places[inside.start : inside.stop] = labelled[inside.start : inside.stop]
         return places
 
@@ -167,22 +216,34 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """The logits [K, V] made at the places of a batch, to be found again by place."""
+    """The logits [K, V] made at the places of a batch, cut into pieces, one for each part.
+
+    One `split` gives views and, going back, one gradient; indexing would copy all of it twice.
+    """
 
     batch: Batch
     logits: Tensor
+    pieces: Mapping[range, Tensor]
+
+    @classmethod
+    def of(cls, batch: Batch, logits: Tensor) -> _Picked:
+        parts = (batch.rows, batch.alternates, batch.sampled)
+        ranges = sorted((inside for part in parts for inside in part.values()), key=_start)
+        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
+        pieces = torch.split(logits, [int(count.sum()) for count in counts])
+        return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
         """Those at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
-        places, here = self.batch.places, slice(inside.start, inside.stop)
+        here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
-        number = places.flatten().cumsum(0).view(places.shape) - 1
-        found = self.logits[number[here][row, column]] if made else self._none(len(row))
+        found = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
         labels = self.batch.padded.labels[here][row, column]
         return LossInputs(logits=found, labels=labels, row=row, rows=len(inside))
 
-    def _none(self, rows: int) -> Tensor:
-        return self.logits.new_empty(rows, 0)
+    def _chosen(self, mask: Tensor, inside: range) -> Tensor:
+        wanted = mask[self.batch.places[inside.start : inside.stop]]
+        return self.pieces[inside] if wanted.all() else self.pieces[inside][wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +282,10 @@ def centre_name(site: Site, number: int | str) -> str:
     return f"{site_name(site)} centre {number}"
 
 
+def _start(rows: range) -> int:
+    return rows.start
+
+
 def _append(examples: list[Example], source: Sequence[Example], indices: Sequence[int]) -> range:
     start = len(examples)
     examples += [source[i] for i in indices]
@@ -228,7 +293,8 @@ def _append(examples: list[Example], source: Sequence[Example], indices: Sequenc
 
 
 def _predicts(needs: Needs) -> bool:
-    return bool(needs.parts & {"logits", "reference_nll", "reference_logits"})
+    # Where nothing was drawn, the true answers' logits carry a gradient of zeros to the head too.
+    return bool(needs.parts & {"logits", "reference_nll", "reference_logits", "sampled"})
 
 
 def _reads_the_end(needs: Needs) -> bool:

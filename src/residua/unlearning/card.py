@@ -13,11 +13,13 @@ _CAUTION = (
 )
 
 
-def model_card(recipe: Mapping[str, Any], losses: tuple[float, ...], seconds: float) -> str:
+def model_card(
+    recipe: Mapping[str, Any], losses: tuple[float, ...], seconds: float, centres: str = ""
+) -> str:
     """A README in Markdown, with the metadata that model hubs read.
 
-    `recipe` is what `recipe.json` holds. Rows are told by number and digest alone: what was to be
-    forgotten must not stand in the card.
+    `recipe` is what `recipe.json` holds, `centres` how many contrast centres there were. Rows are
+    told by number and digest alone: what was to be forgotten must not stand in the card.
     """
     settings = dict(recipe["settings"])
     weights = settings.pop("weights")
@@ -36,6 +38,8 @@ def model_card(recipe: Mapping[str, Any], losses: tuple[float, ...], seconds: fl
         "", "## Training", "", "| setting | value |", "|---|---|",
         *(f"| {name} | {value} |" for name, value in settings.items()),
         f"| weights trained | {_weights(weights)} |",
+        *([_answers(recipe["sampling"])] if "sampling" in recipe else []),
+        *([f"| contrast centres | {centres} |"] if centres else []),
         f"| torch, transformers | {recipe['model']['torch']}, {recipe['model']['transformers']} |",
         "",
     ]  # fmt: skip
@@ -45,6 +49,13 @@ def model_card(recipe: Mapping[str, Any], losses: tuple[float, ...], seconds: fl
 def _term(term: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name} {value}" for name, value in term["settings"].items())
     return f"| {term['loss']} | {term['split']} | {term['weight']:g} | {settings} |"
+
+
+def _answers(sampling: Mapping[str, Any]) -> str:
+    return (
+        f"| own answers in each pass | {sampling['draws']} a prompt, of at most "
+        f"{sampling['max_new_tokens']} tokens, scored by `{sampling['scorer']}` |"
+    )
 
 
 def _weights(weights: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 import numpy as np
 import torch
@@ -19,13 +18,10 @@ from residua.errors import InputError
 from residua.losses import IGNORED
 from residua.types import Prompt
 
-MOST_CENTRES = 4  # the question itself and three of its paraphrases
-_ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
-
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt and its answer as token ids; the answer ends with the end token.
+    """A prompt and its answer as token ids; the answer ends with the end token, unless cut.
 
     `question` tells from where to where in the prompt the question itself stands.
     """
@@ -93,12 +89,7 @@ class Encoder:
         text = row.answer if answer is None else answer
         example = self._prompt(row.question, row.prefix)
         tokens = tuple(self.prompting.encode_answer(self.tokenizer, text or ""))
-        length = len(example.prompt) + len(tokens)
-        if self.limit is not None and length > self.limit:
-            raise InputError(
-                f"row {row.id!r} has {length} tokens, the limit is {self.limit}. "
-                "Raise `max_length`, up to the model's context, or shorten the row."
-            )
+        self._require_short(f"row {row.id!r}", len(example.prompt) + len(tokens))
         return Example(example.prompt, tokens, example.question)
 
     def rows(self, rows: Sequence[Prompt]) -> list[Example]:
@@ -113,26 +104,23 @@ class Encoder:
             for row in rows
         ]
 
-    def centres(self, row: Prompt) -> list[Example]:
-        """The prompts of a row's question and of its first paraphrases."""
-        texts = dict.fromkeys((row.question, *row.paraphrases))
-        return [self._prompt(text, row.prefix) for text in [*texts][:MOST_CENTRES]]
+    def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
+        """The prompts of these texts, each in place of a row's question; as `row` if too long."""
+        prompts = [self._prompt(text, row.prefix) for text in texts]
+        for prompt in prompts:
+            self._require_short(f"a rewriting of row {row.id!r}", len(prompt.prompt))
+        return prompts
+
+    def _require_short(self, what: str, length: int) -> None:
+        if self.limit is not None and length > self.limit:
+            raise InputError(
+                f"{what} has {length} tokens, the limit is {self.limit}. "
+                "Raise `max_length`, up to the model's context, or shorten the text."
+            )
 
     def _prompt(self, question: str, prefix: str) -> Example:
-        ids = self.prompting.encode(self.tokenizer, question, prefix)
-        other = self.prompting.encode(self.tokenizer, _ELSEWHERE, prefix)
-        return Example(tuple(ids), (), _where_they_differ(ids, other))
-
-
-def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """From where to where `ids` stand apart from `other` between a common start and end."""
-
-    def common(pairs: Sequence[tuple[int, int]]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-    start = common([*zip(ids, other, strict=False)])
-    rest = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
-    return start, len(ids) - common(rest)
+        ids, own = self.prompting.locate(self.tokenizer, question, prefix)
+        return Example(tuple(ids), (), own)
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:

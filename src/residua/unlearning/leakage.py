@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,14 +10,14 @@ import torch
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
 from residua.engines.prompting import Prompting
-from residua.errors import IncompleteError
 from residua.losses import LossInputs, Needs
 from residua.scorers import make_scorer, score_texts
 from residua.stats import expectation_deviation
-from residua.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from residua.types import Decoding, Draws, Prompt, Sample
 from residua.unlearning.batches import Assembly
 from residua.unlearning.examples import Rows
 from residua.unlearning.forward import Forward
+from residua.unlearning.own_answers import ask
 from residua.unlearning.settings import Watch
 
 _SCORER = "rouge-l-recall"
@@ -88,22 +88,14 @@ class Leakage:
 
     def _answers(
         self, prompts: Sequence[Prompt], decoding: Decoding, draws: int
-    ) -> list[tuple[Prompt, Sample]]:
+    ) -> Iterator[tuple[Prompt, Sample]]:
         engine = TransformersEngine(self.loaded, self.prompting)
-        by_id = {prompt.id: prompt for prompt in prompts}
         wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
-        found = []
-        for result in engine.generate([*map(Query.original, prompts)], decoding, wanted):
-            if isinstance(result, Failure):
-                raise IncompleteError(
-                    f"{result.query.id!r} could not be asked during training: {result.reason}"
-                )
-            found.append((by_id[result.query.prompt_id], result))
-        return found
+        return ask(engine, prompts, decoding, wanted)
 
 
 def _confidences(made: LossInputs) -> torch.Tensor:
-    largest = made.log_probs().max(dim=-1).values.exp()
+    largest = made.log_probs.max(dim=-1).values.exp()
     return made.means(largest)
 
 

@@ -7,9 +7,44 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from residua.errors import InputError
+from residua.scorers import make_scorer
+from residua.types import Scorer
 from residua.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
+
+
+def _require(condition: bool, name: str, value: object, want: str) -> None:
+    if not condition:
+        raise InputError(f"`{name}` must be {want}, got {value!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How an objective on the model's own answers draws them, in every pass.
+
+    `draws` answers a prompt of at most `max_new_tokens`, at T = 1 with nothing truncated, each
+    scored by `scorer` (NAME[:setting=value,...][>=t]). All distinct ones go through the model
+    together: up to `batch_size` times `draws` texts, which `batch_size` with `accumulation`
+    keeps within memory. Raises InputError for an unknown scorer.
+    """
+
+    draws: int = 16
+    scorer: str = "rouge-l-recall"
+    max_new_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        _require(self.draws >= 2, "draws", self.draws, "at least 2")
+        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        self.make_scorer()
+
+    def make_scorer(self) -> Scorer:
+        """The scorer that is named."""
+        return make_scorer(self.scorer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, the scorer by its canonical name."""
+        return asdict(self) | {"scorer": self.make_scorer().name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +56,7 @@ class TrainingSettings:
     `max_length` limits prompt and answer together, in tokens (None: the model's context).
     `dtype` is how weights are held; `bf16` multiplies in bfloat16 whatever they are held in.
     `checkpointing` computes activations again in the backward pass instead of keeping them.
+    `sampling` matters only to objectives that draw from the model.
     """
 
     epochs: int = 10
@@ -36,6 +72,7 @@ class TrainingSettings:
     bf16: bool = False
     checkpointing: bool = False
     weights: Weights = EVERYTHING
+    sampling: Sampling = Sampling()
     device: str = "cpu"
     seed: int = 0
     trust_remote_code: bool = False
@@ -53,8 +90,8 @@ class TrainingSettings:
         _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as recipe files hold it."""
-        return asdict(self)
+        """Every field but `sampling`, as recipe files hold it."""
+        return {name: value for name, value in asdict(self).items() if name != "sampling"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +117,3 @@ class Watch:
         _require(every is None or every >= 1, "evaluate_every", every, "at least 1, or None")
         for name in ("questions", "draws", "max_new_tokens"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-
-
-def _require(condition: bool, name: str, value: object, want: str) -> None:
-    if not condition:
-        raise InputError(f"`{name}` must be {want}, got {value!r}.")

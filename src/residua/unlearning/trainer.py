@@ -1,4 +1,4 @@
-"""transformers' `Trainer` as training uses it: it only ever sees finished batches."""
+"""transformers' `Trainer` as training uses it: which rows meet in which pass is settled before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -15,9 +15,10 @@ from transformers import Trainer, TrainerCallback
 
 from residua.errors import IncompleteError
 from residua.objective import Objective
-from residua.unlearning.batches import Assembly, Batch, Head
+from residua.unlearning.batches import Assembly, Drawn, Frozen, Head
 from residua.unlearning.examples import Step
 from residua.unlearning.forward import Forward
+from residua.unlearning.own_answers import sampled_splits
 from residua.unlearning.reference import References
 from residua.unlearning.settings import Watch
 from residua.unlearning.work_folder import WorkFolder
@@ -36,8 +37,21 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one pass that a process takes, and what is frozen of them.
+
+    `number` counts passes through all of training; `share` weighs these rows among all processes'.
+    """
+
+    number: int
+    step: Step
+    frozen: Mapping[str, Sequence[Frozen]]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Batches:
-    """The steps as batches; of several processes each takes every so-manieth row of a step."""
+    """The steps in parts; of several processes each takes every so-manieth row of a step."""
 
     assembly: Assembly
     references: References
@@ -48,7 +62,7 @@ class Batches:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, index: int) -> dict[str, Batch]:
+    def __getitem__(self, index: int) -> dict[str, Part]:
         step = self.steps[index]
         own = {split: rows[self.process :: self.processes] for split, rows in step.items()}
         (count, *_) = map(len, step.values())
@@ -56,7 +70,7 @@ class Batches:
         share = mine * self.processes / count
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
-        return {"batch": self.assembly.batch(own, self.references.read(own), share)}
+        return {"part": Part(index, own, self.references.read(own), share)}
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
@@ -79,23 +93,39 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.following = following
         self.terms = torch.zeros(len(objective.terms))
         self.passes = 0
+        self.drawn = {split: torch.zeros(4) for split in sampled_splits(self.assembly.needs)}
         self.started = time.monotonic()
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
-    def compute_loss(self, model: Any, inputs: dict[str, Batch], **_: Any) -> Tensor:
-        """The objective on one batch; raises IncompleteError where it is not finite."""
-        batch = inputs["batch"].to(self.args.device)
+    def compute_loss(self, model: Any, inputs: dict[str, Part], **_: Any) -> Tensor:
+        """The objective on one part; raises IncompleteError where it is not finite."""
+        part = inputs["part"]
+        batch = self.assembly.batch(part.step, part.frozen, self.draw(part)).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
         values = self.objective.values(self.assembly.cut(batch, logits, hidden, self.head))
-        loss = batch.share * sum(values[1:], start=values[0])
+        loss = part.share * sum(values[1:], start=values[0])
         value = float(loss.detach())
         if not math.isfinite(value):
             self.stop(f"the objective became {value}")
-        self.terms += batch.share * torch.stack(values).detach().cpu()
+        self.terms += part.share * torch.stack(values).detach().cpu()
         self.passes += 1
         return loss
 
-    def stop(self, what: str) -> None:
+    def draw(self, part: Part) -> Mapping[str, Drawn]:
+        """What the model as it is now answers itself, where the objective needs that."""
+        if self.assembly.draw is None:
+            return {}
+        try:
+            with self.accelerator.autocast():
+                drawn = self.assembly.draw(part.step, part.number)
+        except IncompleteError as error:
+            self.stop(str(error))
+        if part.share:
+            for split, each in drawn.items():
+                self.drawn[split] += torch.tensor(each.totals)
+        return drawn
+
+    def stop(self, what: str) -> NoReturn:
         """Raise IncompleteError: `what` happened in the step that is being taken."""
         last = self.kept.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
@@ -113,7 +143,20 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
                 name = f"{term.split} {term.loss}"  # which two recipes may have in common
                 logs[name] = logs.get(name, 0.0) + mean
             self.terms, self.passes = torch.zeros_like(self.terms), 0
+            logs |= self._leakage()
         super().log(logs, start_time)
+
+    def _leakage(self) -> dict[str, float]:
+        """Of the answers drawn since the last line: how much leaks, how many prompts are silent."""
+        found = {}
+        for split, totals in self.drawn.items():
+            summed = self.accelerator.reduce(totals.to(self.args.device), "sum")
+            leakage, scored, silent, prompts = summed.tolist()
+            if scored:
+                found[f"leakage {split}"] = leakage / scored
+            found[f"silent {split}"] = silent / prompts
+            totals.zero_()
+        return found
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """What is measured on the way, logged; a round of its own, outside training's chance."""
@@ -126,8 +169,8 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.log(found)
         return found
 
-    def get_train_dataloader(self) -> DataLoader[dict[str, Batch]]:
-        """The steps as they are: already batched, already in order."""
+    def get_train_dataloader(self) -> DataLoader[dict[str, Part]]:
+        """The steps as they are: already in parts, already in order."""
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -195,6 +238,6 @@ def _told(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
-def _only(batches: list[dict[str, Batch]]) -> dict[str, Batch]:
-    (batch,) = batches
-    return batch
+def _only(parts: list[dict[str, Part]]) -> dict[str, Part]:
+    (part,) = parts
+    return part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from residua.engines.loading import LoadedModel, quiet
 from residua.errors import InputError
 from residua.objective import Objective
 from residua.unlearning.batches import Assembly
-from residua.unlearning.examples import Rows, pad, schedule
+from residua.unlearning.examples import pad, schedule
 from residua.unlearning.forward import Forward, forward_for
 from residua.unlearning.reference import References, frozen_head
 from residua.unlearning.settings import TrainingSettings, Watch
@@ -22,6 +21,7 @@ from residua.unlearning.trainer import Batches, Follow, Following, ObjectiveTrai
 from residua.unlearning.weights import require_layers, trained
 from residua.unlearning.work_folder import WorkFolder
 
+_PROBE = 2  # rows to choose the forward pass by: all logits of them are made
 # transformers' names; its plain "constant" has no warm-up.
 _SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
 
@@ -29,7 +29,7 @@ _SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with
 def fit(
     loaded: LoadedModel,
     objective: Objective,
-    data: Mapping[str, Rows],
+    assembly: Assembly,
     settings: TrainingSettings,
     kept: WorkFolder,
     following: Following,
@@ -38,14 +38,13 @@ def fit(
 
     `kept` is opened: training goes on from its last checkpoint, where there is one, and ends as
     if it had never been stopped. Trainer seeds Python's, NumPy's and torch's global generators
-    on the way. `data` has one entry for every split of the objective. The frozen reference is
-    the model as it comes in. Raises IncompleteError when the objective or a gradient stops being
+    on the way. `assembly` is that of the objective. The frozen reference is the model as it comes
+    in. Raises IncompleteError when the objective or a gradient stops being
     finite.
     """
     model = loaded.model
-    assembly = Assembly(data, objective.needs, settings.seed)
     require_layers(model, assembly.layers)
-    sizes = {split: len(data[split].examples) for split in objective.splits}
+    sizes = {split: len(assembly.data[split].examples) for split in objective.splits}
     steps = schedule(
         sizes, epochs=settings.epochs, batch_size=settings.batch_size, seed=settings.seed
     )
@@ -64,7 +63,7 @@ def fit(
                 head,
                 kept,
                 following,
-                model=Forward(training, forward.narrow, forward.layers),
+                model=Forward(training, forward.narrow, forward.layers, paired=forward.paired),
                 args=args,
                 processing_class=loaded.tokenizer,
             )
@@ -77,7 +76,7 @@ def fit(
 def _forward_and_frozen(model: Any, references: References, args: TrainingArguments) -> Forward:
     """The model's forward pass, after the frozen values have been computed with it."""
     assembly = references.assembly
-    first = assembly.data[next(iter(assembly.data))].examples[: references.chunk]
+    first = assembly.data[next(iter(assembly.data))].examples[:_PROBE]
     forward = forward_for(model, pad(first).to(args.device), assembly.layers)
     half = torch.autocast(args.device.type, torch.bfloat16, enabled=args.bf16)
     with args.main_process_first(local=False), half:

@@ -10,22 +10,34 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
 
+from residua.engines.embedding import TransformersEmbedder
+from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel, load_model, save_model
 from residua.engines.prompting import Prompting
 from residua.errors import InputError, MixError
 from residua.losses import Needs
 from residua.objective import Objective, parse_objective
-from residua.types import Prompt
+from residua.scorers import check_prompts
+from residua.types import Embed, Prompt
+from residua.unlearning.batches import Assembly
 from residua.unlearning.card import model_card
 from residua.unlearning.checks import check_before_loading
+from residua.unlearning.choosing import (
+    choose_centres,
+    clusters,
+    files_of,
+    numbers,
+    require_candidates,
+)
 from residua.unlearning.examples import Encoder, Rows
 from residua.unlearning.leakage import Leakage
+from residua.unlearning.own_answers import OwnAnswers, sampled_splits
 from residua.unlearning.settings import TrainingSettings, Watch
 from residua.unlearning.trainer import Following, Progress
 from residua.unlearning.training import fit
@@ -67,24 +79,28 @@ def unlearn(
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
     prompting: Prompting = PLAIN,
+    embedder: Embed | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
     """Make `model` forget the answers of `forget`, and write the result to the folder `out`.
 
-    A `LoadedModel` is trained in place. Stopped, the same call goes on from its last checkpoint
-    and ends with the weights that it would have had. Refused before the model is loaded: an empty
-    or missing split, a row without the answers it needs, a question on both sides, and, for a
-    model on disk, a layer or module that it does not have. Raises MixError where `out` holds the
-    model of another recipe or an unfinished one, IncompleteError where the objective stops being
-    finite.
+    Contrast centres are chosen among a row's paraphrases, by `embedder` (None: the model itself)
+    where there are many. A `LoadedModel` is trained in place. Stopped, the same call goes on from
+    its last checkpoint and ends with the weights that it would have had. Refused before the model
+    is loaded: an empty or missing split, a row without the answers it needs or that the scorer
+    of `settings.sampling` could never score, a question on both sides, and, for a model on disk,
+    a layer or module that it does not have. Raises MixError where `out` holds the model of
+    another recipe or an unfinished one, IncompleteError where the objective stops being finite
+    or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
     given = {"forget": forget, "retain": retain}
     _require_known(parsed, given)
     splits = {name: given[name] for name in parsed.splits}
     _require_apart(forget, retain)
-    return _train(model, _Task(parsed, splits, Path(out), settings, prompting), watch, progress)
+    task = _Task(parsed, splits, Path(out), settings, prompting, embedder)
+    return _train(model, task, watch, progress)
 
 
 def finetune(
@@ -111,10 +127,11 @@ class _Task:
     out: Path
     settings: TrainingSettings
     prompting: Prompting
+    embedder: Embed | None = None
 
     def recipe(self, model: LoadedModel) -> dict[str, Any]:
         """What `recipe.json` holds."""
-        return {
+        recipe = {
             "name": self.objective.name,
             "model": model.fingerprint,
             "objective": self.objective.to_dict(),
@@ -125,12 +142,49 @@ class _Task:
                 for split, rows in self.splits.items()
             },
         }
+        if self.asked:  # a scorer may read more of a prompt than its texts
+            scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
+            recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": _sha256(scored)}
+        if clusters(self.objective, self.splits):
+            recipe["centres"] = {"embedder": self.embedder_for(model).name}
+        return recipe
 
-    def data(self, model: LoadedModel) -> dict[str, Rows]:
-        """The splits as tokens."""
+    def embedder_for(self, model: LoadedModel) -> Embed:
+        """What tells how near to one another texts are."""
+        return self.embedder or TransformersEmbedder(model, self.prompting)
+
+    @property
+    def asked(self) -> dict[str, Sequence[Prompt]]:
+        """The splits whose prompts the model in training is asked."""
+        return {split: self.splits[split] for split in sampled_splits(self.objective.needs)}
+
+    def assembly(self, model: LoadedModel) -> Assembly:
+        """The splits as tokens, and a way to ask the model itself where the objective needs it."""
+        data, needs, seed = self._data(model), self.objective.needs, self.settings.seed
+        if not self.asked:
+            return Assembly(data, needs, seed)
+        engine = TransformersEngine(model, self.prompting)
+        draw = OwnAnswers(engine, self.asked, data, self.settings.sampling, seed)
+        draw.check()
+        return Assembly(data, needs, seed, draw)
+
+    def with_centres(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
+        """The same, with the contrast centres of its rows; the choice is kept in `folder`."""
+        embedder, seed = self.embedder_for(model), self.settings.seed
+        chosen = choose_centres(self.objective, self.splits, embedder, seed=seed, folder=folder)
+        encoder, data = self._encoder(model), dict(assembly.data)
+        for split, found in chosen.items():
+            pairs = zip(self.splits[split], found, strict=True)
+            prompts = [encoder.centres(row, each.centres) for row, each in pairs]
+            data[split] = replace(data[split], centres=prompts)
+        return replace(assembly, data=data)
+
+    def _encoder(self, model: LoadedModel) -> Encoder:
         limit = self.settings.max_length or model.context_length
-        encoder = Encoder(model.tokenizer, self.prompting, limit)
-        needs = self.objective.needs
+        return Encoder(model.tokenizer, self.prompting, limit)
+
+    def _data(self, model: LoadedModel) -> dict[str, Rows]:
+        encoder, needs = self._encoder(model), self.objective.needs
         return {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
 
     def _rows(self, encoder: Encoder, rows: Sequence[Prompt], needs: Needs) -> Rows:
@@ -138,7 +192,6 @@ class _Task:
         return Rows(
             encoder.rows(rows),
             encoder.alternates(rows, seed) if "alternate" in needs.parts else (),
-            [encoder.centres(row) for row in rows] if "centres" in needs.parts else (),
         )
 
 
@@ -147,6 +200,9 @@ def _train(
 ) -> Trained:
     _require_answers(task.splits, task.objective.needs)
     _require_recipe_folder(task.out)
+    for rows in task.asked.values():
+        check_prompts(task.settings.sampling.make_scorer(), rows)
+    require_candidates(task.objective, task.splits)
     check_before_loading(model, task.objective.needs, task.settings, watch)
     settings = task.settings
     processes = PartialState(cpu=settings.device == "cpu")  # also gives each process its device
@@ -160,14 +216,15 @@ def _train(
     recipe = task.recipe(model)
     if task.out.exists():
         return _reuse(task.out, recipe)
-    data, kept = task.data(model), WorkFolder.beside(task.out)
+    assembly, kept = task.assembly(model), WorkFolder.beside(task.out)
     with processes.main_process_first():
         kept.open(recipe)
-    measure = Leakage(model, task.prompting, task.splits, data, watch, settings.seed)
+        assembly = task.with_centres(assembly, model, kept.path)
+    measure = Leakage(model, task.prompting, task.splits, assembly.data, watch, settings.seed)
     following = Following(
         watch=watch, progress=progress, measure=measure if watch.evaluate_every else None
     )
-    fit(model, task.objective, data, settings, kept, following)
+    fit(model, task.objective, assembly, settings, kept, following)
     if processes.is_main_process:
         _save(model, task.out, recipe, kept)
     processes.wait_for_everyone()
@@ -176,10 +233,10 @@ def _train(
 
 def _save(model: LoadedModel, out: Path, recipe: Mapping[str, Any], kept: WorkFolder) -> None:
     made = Trained.read(kept.path, reused=False)
-    files = {
+    files = files_of(kept.path) | {
         RECIPE: json.dumps(recipe, indent=1),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
-        CARD: model_card(recipe, made.losses, made.seconds),
+        CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path)),
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()
@@ -250,4 +307,8 @@ def _digest(rows: Sequence[Prompt]) -> str:
         [row.question, row.prefix, row.answer, row.alternate_answers, row.paraphrases]
         for row in rows
     ]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    return _sha256(texts)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

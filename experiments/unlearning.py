@@ -1,0 +1,449 @@
+"""Every unlearning method on one data set: what it still leaks, with bounds, and what it costs.
+
+    python experiments/unlearning.py builtin --out runs
+    python experiments/unlearning.py tofu-mini --base models/base --data TOFU --out runs
+    python experiments/unlearning.py tofu --base microsoft/phi-1_5 --out runs
+
+`builtin` takes the demo's model and data, `tofu-mini` a small real model (see smollm2.py), `tofu`
+forget05 and a GPU. A target learns all rows, a control all but those to forget; each method
+unlearns the target with each seed; every model is sampled, and asked what it should still know.
+Whatever is finished is kept: the same command goes on, `--methods` and `--seeds` take some of it,
+`--ablations` does those of the papers, and `--table` only prints what is there.
+
+Where a size has several learning rates, a method gets the largest at which it keeps the utility
+of the target, less 2 %: every method is pushed as far as that allows, and no leak is looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.demo import FORGET, LEARN
+from residua.demo.model import write_untrained
+from residua.engines import Prompting, open_engine
+from residua.evaluation import ModelSettings, evaluate
+from residua.evaluation.utility import retain_recall
+from residua.store import Run, write_json
+from residua.text.rewriting import rewritings
+from residua.types import Prompt
+from residua.unlearning import Progress, Sampling, TrainingSettings, finetune, unlearn
+
+RECALL = "rouge-l-recall"
+TARGET, CONTROL = "target", "control"
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective; `after` names the method whose model it goes on from, else the target.
+
+    `like`: the method whose learning rate it takes, else its own. `centres`: contrast centres of
+    each question, made by rule; None: what the benchmark has.
+    """
+
+    objective: str
+    after: str = TARGET
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    like: str | None = None
+    centres: int | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A benchmark with the settings that suit it; `utility` are sets of what should be kept."""
+
+    benchmark: str
+    learn: TrainingSettings
+    forget: TrainingSettings
+    scorers: tuple[str, ...]
+    n: int
+    dtype: str  # of the weights while they are sampled; training holds float32
+    methods: Mapping[str, Method]
+    utility: Mapping[str, tuple[str, int]]
+    rates: tuple[float, ...] = ()
+    ablations: Mapping[str, Method] = field(default_factory=dict)
+
+
+LEAKS = Sampling(draws=32, scorer=RECALL, max_new_tokens=48)
+FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
+SIZES = {
+    "builtin": Size(
+        benchmark="fictitious",
+        learn=LEARN,
+        forget=FORGET,
+        scorers=(RECALL, "keyword:require=all"),
+        n=1024,
+        dtype="float32",
+        methods={
+            "GA": Method("ga"),
+            "GD": Method("gd:retain=5"),
+            "KL": Method("kl:retain=5"),
+            "DPO": Method("dpo:retain=5"),
+            "IDK": Method("idk:retain=5"),
+            "NPO": Method("npo:beta=1.5,retain=5"),
+            "SimNPO": Method("simnpo:retain=1"),
+            "RMU": Method("rmu:layer=2"),
+            "CEL": Method("cel:layer=2"),
+            "NPO + entropy": Method("npo:beta=1.5,retain=5+entropy:retain=-0.1"),
+            "NPO then entropy": Method("gd:forget=0,retain=5+entropy:retain=-0.1", after="NPO"),
+            "leakmin": Method("leakmin:retain=5", settings={"sampling": LEAKS}),
+            "NPO + leakmin": Method(
+                "npo:beta=1.5,retain=5+leakmin:retain=0", settings={"sampling": LEAKS}
+            ),
+            "NPO then leakmin": Method("leakmin:retain=5", "NPO", {"sampling": LEAKS}),
+        },
+        utility={"R_r": ("retain", 168)},
+        rates=(5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4),
+        ablations={
+            **{
+                f"NPO then entropy lambda {x}": Method(
+                    f"gd:forget=0,retain=5+entropy:forget={x},retain=-0.1",
+                    after="NPO",
+                    like="NPO then entropy",
+                )
+                for x in (0, 0.1, 0.5, 2, 5)
+            },
+            **{
+                f"CEL {name} {x}": Method(f"cel:layer=2,{name}={x}", like="CEL")
+                for name, values in {"tau": (0, 0.2, 1), "alpha": (0, 0.2, 1)}.items()
+                for x in values
+            },
+            **{f"CEL centres {k}": Method("cel:layer=2", like="CEL", centres=k) for k in (1, 2, 3)},
+        },
+    ),
+    "tofu-mini": Size(
+        benchmark="tofu-mini",
+        learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8),
+        forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=8),
+        scorers=(RECALL, "rouge-l-recall>=0.9"),
+        n=256,
+        dtype="bfloat16",
+        methods={
+            "GA": Method("ga", settings={"learning_rate": 2e-5}),
+            "GD": Method("gd", settings={"learning_rate": 2e-5}),
+            "KL": Method("kl", settings={"learning_rate": 2e-5}),
+            "DPO": Method("dpo"),
+            "IDK": Method("idk"),
+            "NPO": Method("npo"),
+            "NPO + entropy": Method("npo+entropy"),
+            "SimNPO": Method("simnpo"),
+            "RMU": Method("rmu"),
+            "CEL": Method("cel"),
+            "NPO then leakmin": Method(
+                "leakmin",
+                after="NPO",
+                settings={
+                    "epochs": 3,
+                    "batch_size": 2,
+                    "accumulation": 4,
+                    "learning_rate": 2e-5,
+                    "sampling": Sampling(draws=8, scorer=RECALL, max_new_tokens=64),
+                },
+            ),
+        },
+        utility={
+            "R_r": ("retain", 40),
+            "R_RA": ("tofu:real_authors", 100),
+            "R_WF": ("tofu:world_facts", 117),
+        },
+    ),
+}
+SIZES["tofu"] = replace(
+    SIZES["tofu-mini"],
+    benchmark="tofu:forget05",
+    learn=TrainingSettings(epochs=5, learning_rate=2e-5),
+    forget=TrainingSettings(epochs=5),
+    n=1024,
+    utility={
+        "R_r": ("retain", 400),
+        "R_RA": ("tofu:real_authors", 100),
+        "R_WF": ("tofu:world_facts", 117),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One size in one folder, on one device."""
+
+    size: Size
+    task: Benchmark
+    folder: Path
+    data: Path | None
+    base: str
+    device: str
+
+    @property
+    def prompting(self) -> Prompting:
+        return Prompting(template=self.task.template, system=self.task.system)
+
+    def model(self, name: str, seed: int = 0) -> Path:
+        """The folder of a model, trained first where it is not there yet."""
+        path = self.folder / "models" / _slug(name, seed)
+        if name in (TARGET, CONTROL):
+            rows = [*self.task.split("retain"), *(self.task.prompts if name == TARGET else ())]
+            finetune(
+                self.base,
+                rows,
+                out=path,
+                settings=replace(self.size.learn, device=self.device),
+                prompting=self.prompting,
+                progress=_told(path.name),
+            )
+            return path
+        self._unlearned(name, seed, path, self.rate(name))
+        return path
+
+    def _unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
+        method = self.methods[name]
+        settings = {"learning_rate": rate, **method.settings, "seed": seed, "device": self.device}
+        unlearn(
+            str(self.model(method.after, seed)),
+            method.objective,
+            forget=[_with_centres(prompt, method.centres) for prompt in self.task.prompts],
+            retain=self.task.split("retain"),
+            out=path,
+            settings=replace(self.size.forget, **settings),
+            prompting=self.prompting,
+            progress=_told(path.name),
+        )
+
+    @property
+    def methods(self) -> dict[str, Method]:
+        return {**self.size.methods, **self.size.ablations}
+
+    def rate(self, name: str) -> float:
+        """The learning rate of a method: the largest that keeps the utility; found once."""
+        if not self.size.rates:
+            return self.size.forget.learning_rate
+        name = self.methods[name].like or name
+        file = self.folder / "rates" / f"{_slug(name, 0)}.json"
+        if not file.exists():
+            write_json(file, self._largest(name))
+        return float(json.loads(file.read_text(encoding="utf-8"))["rate"])
+
+    def _largest(self, name: str) -> dict[str, Any]:
+        least, tried = FLOOR * self._recall(self.model(TARGET)), {}
+        for rate in self.size.rates:
+            trial = self.folder / "trials" / f"{_slug(name, 0)}-{rate:g}"
+            self._unlearned(name, 0, trial, rate)
+            tried[f"{rate:g}"] = self._recall(trial)
+            if tried[f"{rate:g}"] >= least:
+                break
+        return {"rate": rate, "retain recall": tried, "at least": least}
+
+    def _recall(self, model: Path) -> float:
+        """Utility on the retain set."""
+        engine = open_engine(str(model), self.prompting, device=self.device)
+        where, count = self.size.utility["R_r"]
+        return retain_recall(engine, self._kept(where)[:count], self.task.max_new_tokens)
+
+    def run(self, name: str, seed: int = 0) -> Run:
+        """The run of a model, sampled and asked for its utility where that was not done yet."""
+        model = self.model(name, seed)
+        run = evaluate(
+            str(model),
+            self.task,
+            out=self.folder / "runs" / model.name,
+            n=self.size.n,
+            scorers=self.size.scorers,
+            settings=ModelSettings(device=self.device, dtype=self.size.dtype),
+            progress=_phase(model.name),
+        )
+        file = run.path / "utility.json"
+        if not file.exists():
+            write_json(file, self._utility(model))
+        return run
+
+    def _utility(self, model: Path) -> dict[str, float]:
+        engine = open_engine(str(model), self.prompting, device=self.device, dtype=self.size.dtype)
+        return {
+            name: retain_recall(engine, self._kept(where)[:count], self.task.max_new_tokens)
+            for name, (where, count) in self.size.utility.items()
+        }
+
+    def _kept(self, where: str) -> Sequence[Prompt]:
+        if where == "retain":
+            return self.task.split("retain")
+        return load_benchmark(where, data=self.data).prompts
+
+    def finished(self, name: str) -> Iterator[Run]:
+        """The runs of a method that are there, of any seed."""
+        named = re.compile(re.escape(_slug(name, "")) + "[0-9]*")
+        for path in sorted((self.folder / "runs").iterdir()):
+            if named.fullmatch(path.name) and (path / "utility.json").exists():
+                yield Run.open(path)
+
+    def table(self) -> str:
+        """What is finished, in the columns of the papers and with bounds, as Markdown."""
+        sets = list(self.size.utility)
+        utility = [*sets, "R_avg"] if len(sets) > 1 else sets
+        binary = self.size.scorers[1]
+        header = [
+            "method", "seeds", "greedy", "S_mean", "S_std", "S_ED", "S_mean at most",
+            f"P({binary})", "worst question at most", "leak@32 at most", *utility, "training",
+        ]  # fmt: skip
+        lines = [header, ["---"] * len(header)]
+        for name in (TARGET, *self.methods, CONTROL):
+            if runs := list(self.finished(name)):
+                found = [self._figures(run, binary) for run in runs]
+                cells = [_cell([each[key] for each in found]) for key in found[0]]
+                lines.append([name, str(len(runs)), *cells])
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def _figures(self, run: Run, binary: str) -> dict[str, float]:
+        rows = run.estimates()
+        scored = [row for row in rows if row["scorer"] == RECALL]
+        leaks = [row for row in rows if row["scorer"] == binary]
+        kept = json.loads((run.path / "utility.json").read_text(encoding="utf-8"))
+        log = self.folder / "models" / run.path.name / "training.jsonl"
+        seconds = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"]
+        found = {
+            "greedy": _each(scored, "greedy score", "greedy"),
+            "S_mean": _each(scored, "mean leakage"),
+            "S_std": _each(scored, "standard deviation"),
+            "S_ED": _each(scored, "mean + 2 standard deviations"),
+            "S_mean at most": _all(scored, "mean leakage", "mean over")["upper"],
+            "P": _each(leaks, "leak probability"),
+            "worst": _all(leaks, "leak probability", "the worst of")["upper"],
+            "leak@32": _all(leaks, "leak@32", "mean over")["upper"],
+            **kept,
+        }
+        if len(kept) > 1:
+            found["R_avg"] = fmean(kept.values())
+        return found | {"seconds": seconds}
+
+
+def main() -> None:
+    """Do what is asked of the size that is named, then print its table."""
+    options = _options()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    size = SIZES[options.size]
+    task = load_benchmark(size.benchmark, data=options.data)
+    folder = options.out / options.size
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    base = options.base or _untrained(folder / "models" / "untrained", task)
+    study = Study(size, task, folder, options.data, base, device)
+    for seed in options.seeds:
+        names = size.ablations if options.ablations else (TARGET, CONTROL, *size.methods)
+        for name in options.methods or names:
+            if not options.table and (seed == options.seeds[0] or name in study.methods):
+                study.run(name, seed)
+    print(study.table())
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
+    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
+    parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files")
+    parser.add_argument("--methods", type=_words, help="some of them: NPO,CEL,control")
+    parser.add_argument("--seeds", type=_numbers, default=(0,), help="of the unlearning: 0,1,2")
+    parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
+    parser.add_argument("--ablations", action="store_true", help="instead of the methods")
+    parser.add_argument("--table", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    size = SIZES[options.size]
+    known = (TARGET, CONTROL, *size.methods, *size.ablations)
+    for name in options.methods or ():
+        if name not in known:
+            parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
+    if options.base is None and options.size != "builtin":
+        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
+    return options
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _untrained(path: Path, task: Benchmark) -> str:
+    write_untrained(path, [*task.prompts, *task.split("retain")], task.template, 0)
+    return str(path)
+
+
+def _slug(name: str, seed: int | str) -> str:
+    """The folder of a model; of target and control there is one."""
+    words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
+    return "-".join(words if name in (TARGET, CONTROL) else [*words, str(seed)])
+
+
+def _with_centres(prompt: Prompt, centres: int | None) -> Prompt:
+    """The prompt with so many texts to be held against, itself among them, made by rule."""
+    if centres is None:
+        return prompt
+    return replace(prompt, paraphrases=tuple(rewritings(prompt.question, 0)[: centres - 1]))
+
+
+def _each(rows: Sequence[Mapping[str, Any]], estimand: str, arm: str = TARGET) -> float:
+    """The mean over the questions of one estimate."""
+    return fmean(
+        row["value"]
+        for row in rows
+        if row["arm"] == arm and row["query_id"] is not None and row["estimand"] == estimand
+    )
+
+
+def _all(rows: Sequence[Mapping[str, Any]], estimand: str, target: str) -> Mapping[str, Any]:
+    """The statement about all questions."""
+    (row,) = (
+        row
+        for row in rows
+        if row["arm"] == TARGET
+        and row["query_id"] is None
+        and row["estimand"].startswith(estimand)
+        and target in row["target"]
+    )
+    return row
+
+
+def _cell(values: Sequence[float]) -> str:
+    """The mean over seeds, with the extremes where there are several."""
+    digits = 0 if max(values) >= 10 else 3
+    mean = f"{fmean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def _told(name: str) -> Progress:
+    started = time.monotonic()
+
+    def show(step: int, total: int, loss: float) -> None:
+        if step % 5 == 0 or step == total:
+            seconds = time.monotonic() - started
+            print(f"{name} {step}/{total} {seconds:.0f} s {loss:.4f}", flush=True)
+
+    return show
+
+
+def _phase(name: str) -> Any:
+    told: set[str] = set()
+
+    def show(phase: str, done: float, total: float, unit: str = "") -> None:
+        mark = f"{phase} {int(10 * done / max(total, 1))}"
+        if mark not in told:
+            told.add(mark)
+            print(f"{name}: {phase} {done:,.0f}/{total:,.0f} {unit}", flush=True)
+
+    return show
+
+
+if __name__ == "__main__":
+    main()

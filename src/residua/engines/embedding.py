@@ -1,0 +1,108 @@
+"""Texts as vectors: by the language model itself, or by a sentence-embedding model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from residua.engines.loading import LoadedModel, quiet
+from residua.engines.prompting import Prompting
+from residua.errors import InputError, ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersEmbedder:
+    """The mean of a causal model's last hidden states over a question's own tokens, in float32.
+
+    The question stands in its prompt, the words of a template are left out. Raises InputError
+    for a question that has no token of its own, or more than the model's context.
+    """
+
+    loaded: LoadedModel
+    prompting: Prompting
+    batch_size: int = 32
+
+    @property
+    def name(self) -> str:
+        return "the model itself"
+
+    @torch.no_grad()
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text, [n, d]; equal to those of the texts alone up to rounding."""
+        read = [self._read(text) for text in texts]
+        batches = [read[i : i + self.batch_size] for i in range(0, len(read), self.batch_size)]
+        means = [mean for batch in batches for mean in self._means(batch)]
+        found: NDArray[np.float32] = torch.stack(means).cpu().numpy()
+        return found
+
+    def _read(self, text: str) -> tuple[list[int], int]:
+        """The prompt to the question's end, which is all its tokens see, and where it begins."""
+        ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
+        most = self.loaded.context_length
+        if stop == start or (most is not None and stop > most):
+            raise InputError(
+                f"a text to embed must have 1 to {most or 'any'} tokens with what stands before "
+                f"it, got {stop - start} after {start}: {text[:60]!r}. Change or remove it."
+            )
+        return ids[:stop], start
+
+    def _means(self, batch: Sequence[tuple[list[int], int]]) -> list[Tensor]:
+        model = self.loaded.model
+        ids = torch.zeros(len(batch), max(len(text) for text, _ in batch), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, (text, _) in enumerate(batch):
+            ids[row, : len(text)] = torch.tensor(text)
+            mask[row, : len(text)] = 1
+        # Without the output head: logits over a whole vocabulary would outweigh all else.
+        hidden = model.base_model(
+            input_ids=ids.to(model.device), attention_mask=mask.to(model.device)
+        ).last_hidden_state.float()
+        return [hidden[row, start : len(text)].mean(0) for row, (text, start) in enumerate(batch)]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEmbedder:
+    """A model of the library sentence-transformers; `location` is a folder or a hub name."""
+
+    location: str
+    model: Any
+
+    @classmethod
+    def open(cls, location: str, device: str | None = None) -> SentenceEmbedder:
+        """Load it, onto the library's choice of device or this one; no code of its own is run.
+
+        Raises InputError where the library is missing, ModelError where the model cannot be used.
+        """
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"the embedder {location!r} needs {error.name}, which is not installed. Install "
+                "it with `pip install sentence-transformers`, or name no embedder."
+            ) from error
+        safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+        try:
+            with quiet():
+                model = SentenceTransformer(location, device=device, **safe)
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelError(
+                f"the embedder {location!r} cannot be loaded: {reason} "
+                "Name a model of sentence-transformers, with safetensors weights."
+            ) from error
+        return cls(location, model)
+
+    @property
+    def name(self) -> str:
+        return f"sentence-transformers:{self.location}"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text, [n, d], in float32."""
+        found = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(found, dtype=np.float32)

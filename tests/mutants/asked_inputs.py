@@ -1,0 +1,110 @@
+"""Mutants of rewritings in the verbs: asking, sharing, pools, and what is said of them."""
+
+# ruff: noqa: E501 (one mutant a line)
+ASKED = "evaluation/test_asked_inputs.py::"
+STORY = ASKED + "test_pools_queries_and_the_question_itself_stand_apart"
+BEYOND = ASKED + "test_what_rewritings_find_beyond_the_question_is_certified"
+CONTROL = ASKED + "test_the_control_is_asked_the_same"
+MIXED = ASKED + "test_other_inputs_are_never_mixed_in"
+ONCE = ASKED + "test_a_source_is_asked_once_and_what_it_gave_is_kept"
+LIMIT = ASKED + "test_a_limit_leaves_rows_of_a_file_out_and_refuses_none"
+ALONE = ASKED + "test_questions_without_a_rewriting_are_asked_as_they_are_and_named"
+KEPT = ASKED + "test_input_selection_keeps_what_is_answered_as_surely"
+APART = ASKED + "test_selection_draws_are_those_of_the_plain_model_and_never_scored"
+KILLED = ASKED + "test_killed_while_selecting_it_ends_the_same"
+STOPPED = ASKED + "test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another"
+SURER = ASKED + "test_surer_queries_leak_more_or_less"
+FAILED = ASKED + "test_a_failed_query_takes_its_question_out_of_the_pools"
+FIXED = ASKED + "test_the_fixed_design_asks_every_query_as_often"
+FRESH = ASKED + "test_fresh_draws_a_rewriting_for_every_output"
+CELLS = ASKED + "test_a_grid_of_decodings_has_inputs_beside_every_cell"
+CLEAN = ASKED + "test_clean_questions_are_about_their_own_words"
+REFUSED = ASKED + "test_what_makes_no_sense_is_refused_before_anything_is_asked"
+HEEDLESS = ASKED + "test_an_engine_that_ignores_shares_is_found_out"
+PROBE = ASKED + "test_a_probe_counts_rewritings_and_selection"
+POOLED = "evaluation/test_pooled.py"
+SHARING = "evaluation/test_sharing.py"
+STORED = "store/test_stored_inputs.py"
+OPTION = "cli/test_inputs_option.py"
+ENGINES = "conformance/test_engines.py::test_queries_may_get_draws_of_their_own"
+
+MUTANTS = [
+    # draws of one's own
+    ("types.py", "return (self.own[query_id],) if self.own else self.sizes", "return self.sizes", ENGINES),
+    ("sampling/forest.py", "draws.of(each.query_id)", "draws.of(roots[0].query_id)", ENGINES),
+    # how outputs are shared
+    ("evaluation/sharing.py", 'f"{seed}:allocation:{prompt_id}"', 'f"{seed}:allocation"', SHARING),
+    ("evaluation/sharing.py", 'f"{seed}:allocation:{prompt_id}"', 'f"allocation:{prompt_id}"', SHARING),
+    ("evaluation/sharing.py", "if n < len(own):", "if n < 1:", SHARING),
+    ("evaluation/sharing.py", 'for query in own if query.source != "original"}', "for query in own}", SHARING),
+    ("evaluation/sharing.py", "    if not draws:\n", "    if False:\n", SHARING),
+    ("store/plan.py", "min(n - chunk, CHUNK)", "min(n, CHUNK)", SHARING),
+    ("store/plan.py", "if n > chunk}", "}", SHARING),
+    ("store/plan.py", "chunk // CHUNK, own", "0, own", SHARING),
+    ("store/plan.py", "            group |= question\n        yield group\n", "            group |= question\n", SHARING),
+    ("store/plan.py", "> _PART_DRAWS:", "> 8 * _PART_DRAWS:", SHARING),
+    # what is asked
+    ("evaluation/asking.py", '"queries": self.number, "seed": self.seed', '"queries": self.number', STOPPED),
+    ("evaluation/asking.py", "self.n if self.inputs.design == \"fresh\" else self.inputs.queries", "self.inputs.queries", FRESH),
+    ("evaluation/asking.py", "            write_accepted(out, record, accepted)\n", "", ALONE),
+    ("evaluation/asking.py", "(benchmark.left_out if source.finite else ())", "()", LIMIT),
+    ("evaluation/asking.py", "purpose=PURPOSE)", "purpose=None)", APART),
+    ("evaluation/asking.py", "plain = Decoding(max_new_tokens=job.decoding.max_new_tokens)", "plain = job.decoding", APART),
+    ("evaluation/asking.py", "if query.id in kept or query.prompt_id not in rewritten]", "]", KEPT),
+    ("evaluation/asking.py", "            if query.id in found:\n", "            if False:\n", REFUSED),
+    ("evaluation/inputs.py", 'known |= {"source"', 'known = {**known} or {"source"', ONCE),
+    ("evaluation/inputs.py", "if self.design == \"fresh\" and source.finite:", "if False:", REFUSED),
+    ("evaluation/inputs.py", "if isinstance(source, FileInputs) and not source.path.is_file():", "if False:", REFUSED),
+    ("evaluation/inputs.py", "if self.similarity is not None and self.embedder is None:", "if False:", REFUSED),
+    ("evaluation/__init__.py", "    if drawing.until is not None or drawing.exploring is not None:\n", "    if False:\n", REFUSED),
+    ("evaluation/__init__.py", "    if all(how.greedy for how in arms.values()):\n", "    if False:\n", REFUSED),
+    ("evaluation/__init__.py", "    if inputs.ids and control is not None:\n", "    if False:\n", REFUSED),
+    ("evaluation/__init__.py", "for name, how in arms.items() if sharing and not how.greedy}", "for name, how in arms.items() if False}", CONTROL),
+    ("evaluation/sample.py", "sampled = [job for job in jobs if not job.decoding.greedy]", "sampled = jobs", STORY),
+    ("evaluation/sample.py", 'and other.queries != run.queries:', "and False:", CONTROL),
+    ("evaluation/sample.py", "and part.own and result.n != draws.own[result.query.id]:", "and False:", HEEDLESS),
+    ("evaluation/sample.py", "            **queries,\n", "", STORY),
+    ("store/inputs.py", "    require_same(run, stored, questions(record))\n", "", STORED),
+    ("store/inputs.py", "    require_same(run, stored, questions(record))\n", "", STOPPED),
+    ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if False else (*_FIRST_FILES, SELECTION)", STOPPED),
+    ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if True else (*_FIRST_FILES, SELECTION)", KILLED),
+    ("store/run.py", 'if query.source == "original")', ")", STORY),
+    # pools
+    ("evaluation/drawn.py", "    if arm.sharing is not None:\n", "    if False:\n", STORY),
+    ("evaluation/pooled.py", "for query_id in ids if sharing.draws[query_id])", "for query_id in ids[:1])", POOLED),
+    ("evaluation/pooled.py", "tally[score] = tally.get(score, 0) + count", "tally[score] = count", POOLED),
+    ("evaluation/pooled.py", "tally[None] = tally.get(None, 0) + int(self.asked.missing[i])", "tally[None] = 0", POOLED),
+    ("evaluation/pooled.py", "weights = [1 / len(ids) for", "weights = [1.0 for", POOLED),
+    ("evaluation/pooled.py", 'return None if self.design == "fixed" else', "return", POOLED),
+    ("evaluation/pooled.py", 'return self.design != "fresh"', "return True", POOLED),
+    ("evaluation/pooled.py", "[drawn.get(query_id, 0) for query_id in ids]", "[drawn.get(query_id, 1) for query_id in ids]", POOLED),
+    ("evaluation/pooled.py", '_ABOUT["inputs" if self.design == "fresh" else "queries"]', '_ABOUT["queries"]', POOLED),
+    ("evaluation/pooled.py", "return stats.worst_query(bound, outputs, confidence=confidence", "return stats.worst_query(bound, outputs, confidence=0.9", POOLED),
+    ("evaluation/bound.py", "[(worst, None)], known.pools)", "[(worst, None)])", STORY),
+    ("evaluation/bound.py", "known.each(confidence), _pools(known))", "known.each(confidence))", STORY),
+    ("evaluation/bound.py", "[(excess, None)], _pools(pair[0]))", "[(excess, None)])", CONTROL),
+    ("evaluation/bound.py", "if len(query_ids) == len(arm.run.questions):", "if True:", FAILED),
+    # what rewritings add
+    ("evaluation/protocols.py", "half = (1 + confidence) / 2", "half = confidence", BEYOND),
+    ("evaluation/protocols.py", "        side=\"lower\",\n", "        side=\"both\",\n", BEYOND),
+    ("evaluation/protocols.py", "partial(gap, full.leakage, output.leakage)", "partial(gap, output.leakage, full.leakage)", BEYOND),
+    ("evaluation/protocols.py", 'removed["less sure than the question"] =', "_ =", KEPT),
+    ("evaluation/protocols.py", "if query.id not in rewritten]", "if query.id in rewritten]", ALONE),
+    ("evaluation/protocols.py", '_cell(rows, arm.name, "queries under this decoding")', '"[]"', BEYOND),
+    ("evaluation/correlation.py", 'and row["pool"] is None', "", SURER),
+    ("evaluation/correlation.py", "read_values(arm.run.path) or sureness(arm)", "sureness(arm)", SURER),
+    ("evaluation/correlation.py", "if len(pairs) < LEAST or", "if", SURER),
+    # whatever else reads a run
+    ("evaluation/grid.py", " and a.sharing is None]", "]", CELLS),
+    ("evaluation/summary.py", "and arm.sharing is None", "", BEYOND),
+    ("evaluation/clean.py", "    if arm.sharing is not None:\n", "    if False:\n", CLEAN),
+    ("evaluation/clean.py", "or arm.sharing is not None or", "or", CLEAN),
+    ("evaluation/probe.py", "[_Work(1, asked, inputs.ids_draws)] * inputs.ids", "[]", PROBE),
+    ("evaluation/probe.py", "work.append(_Work(len(sampled), asked, drawing.n / asked))", "pass", PROBE),
+    # the command line
+    ("cli/options.py", "    _refuse_idle(given, settings)\n", "", OPTION),
+    ("cli/options.py", 'if not settings["ids"]}', "if False}", OPTION),
+    ("cli/options.py", '"scorers", "inputs", "queries", "ids",', '"scorers", "queries", "ids",', OPTION),
+    ("cli/options.py", 'settings["inputs"] = f"file:{Path(path).resolve()}"', "pass", OPTION),
+    ("cli/evaluate.py", "            inputs=inputs,\n            settings=settings,\n        )\n        if", "            settings=settings,\n        )\n        if", OPTION),
+]  # fmt: skip
