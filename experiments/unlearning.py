@@ -101,6 +101,11 @@ SIZES = {
                 "npo:beta=1.5,retain=5+leakmin:retain=0", settings={"sampling": LEAKS}
             ),
             "NPO then leakmin": Method("leakmin:retain=5", "NPO", {"sampling": LEAKS}),
+            "NPO then leakmin on keywords": Method(
+                "leakmin:retain=5",
+                "NPO",
+                {"sampling": replace(LEAKS, draws=64, scorer="keyword:require=all")},
+            ),
         },
         utility={"R_r": ("retain", 168)},
         rates=(5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4),
