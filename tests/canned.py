@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,14 +56,20 @@ class CannedEngine:
                 continue
             law = self.texts[query.id]
             completions = tuple(
-                Completion(text=text, token_ids=None, count=int(count), chunk=draws.first_chunk + i)
-                for i, size in enumerate(draws.sizes)
+                Completion(
+                    text=text,
+                    token_ids=None,
+                    count=int(count),
+                    chunk=draws.first_chunk + i,
+                    model_logprob=math.log(law[text]),
+                )
+                for i, size in enumerate(draws.of(query.id))
                 for text, count in zip(
                     law, self._counts(query, law, size, draws, i, decoding), strict=True
                 )
                 if count
             )
-            self.usage.draws += draws.n
+            self.usage.draws += sum(draws.of(query.id))
             yield Sample(query=query, decoding=decoding, completions=completions)
 
     def _counts(

@@ -203,16 +203,23 @@ class Draws:
     """Which draws of a query to make: how many in each numbered chunk, under which key.
 
     The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
+    `own` gives each query, by id, a number of draws of its own; `sizes` is then one chunk, as
+    large as the largest of them.
     """
 
     sizes: tuple[int, ...]
     first_chunk: int = 0
     seed: int = 0
     purpose: str = "score"
+    own: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
         return sum(self.sizes)
+
+    def of(self, query_id: str) -> tuple[int, ...]:
+        """The draws of one query in each chunk."""
+        return (self.own[query_id],) if self.own else self.sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

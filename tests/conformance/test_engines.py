@@ -97,6 +97,16 @@ def test_every_query_gets_its_draws_chunk_by_chunk(make: Make) -> None:
         assert all(c.count > 0 for c in sample.completions)
 
 
+def test_queries_may_get_draws_of_their_own(make: Make) -> None:
+    own = {"q0": 3, "q1": 40, "q2": 1}
+    together = draw(make(), Draws(sizes=(40,), first_chunk=2, own=own))
+    assert {query_id: sample.n for query_id, sample in together.items()} == own
+    for query in QUERIES:
+        (alone,) = make().generate([query], DECODING, Draws(sizes=(own[query.id],), first_chunk=2))
+        assert isinstance(alone, Sample)
+        assert counts(alone, 2) == counts(together[query.id], 2)
+
+
 def test_completions_of_a_chunk_are_distinct(make: Make) -> None:
     for sample in draw(make(), Draws(sizes=(200,))).values():
         keys = [(c.token_ids or c.text, c.finish_reason, c.chunk) for c in sample.completions]

@@ -21,15 +21,19 @@ Noise = Callable[[int, int], float]
 
 
 class Noisy(TableModel):
-    """Logits of token 3 are off by `noise(rows, longest prefix)`; a prompt has no rows."""
+    """Logits of token 3 are off by `noise(rows, longest prefix)`.
+
+    A prompt has no rows; -1 where it is read while others are held.
+    """
 
     def __init__(self, noise: Noise, table: Sequence[float] = (1 / VOCAB,) * VOCAB) -> None:
         super().__init__(lambda _: table, vocab_size=VOCAB)
         self.noise = noise
 
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
+        rows = -1 if self.held else 0
         handle, logits = super().prefill(prompt)
-        logits[:, 3] += self.noise(0, len(prompt))
+        logits[:, 3] += self.noise(rows, len(prompt))
         return handle, logits
 
     def extend(
@@ -60,10 +64,20 @@ def test_every_handle_is_released() -> None:
         lambda rows, _: float(rows == 2),
         lambda rows, _: float(rows == 1),
         lambda rows, _: -float(rows == 0),
+        lambda rows, _: float(rows == -1),
         lambda rows, longest: float(rows == 2 and longest > 8),
         lambda rows, _: {7: 0.5, 2: -0.5}.get(rows, 0.0),
     ],
-    ids=["64 rows", "7 rows", "2 rows", "alone", "as a prompt", "beside longer", "between two"],
+    ids=[
+        "64 rows",
+        "7 rows",
+        "2 rows",
+        "alone",
+        "as a prompt",
+        "in pieces",
+        "beside longer",
+        "between two",
+    ],
 )
 def test_what_one_shape_adds_counts_four_times(noise: Noise) -> None:
     assert shape_margin(Noisy(lambda *shape: 1e-3 * noise(*shape))) == pytest.approx(4e-3)

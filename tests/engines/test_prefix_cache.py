@@ -137,6 +137,63 @@ def test_tokens_are_stored_once_and_dropped_with_the_last_prefix_that_has_them()
     assert seam.held == 0
 
 
+def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tensor]:
+    """A prompt's handle, how many tokens were forwarded for it, and the logits after it."""
+    sizes: list[int] = []
+    counter = seam._model.register_forward_pre_hook(
+        lambda _, __, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    handle, logits = seam.prefill(prompt)
+    counter.remove()
+    return handle, sum(sizes), logits
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2-mixed-windows"])
+def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None:
+    model = build(BRANCHING[name])
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [4, 2]]
+    found = [read_by(seam, prompt) for prompt in prompts]
+    handles = np.array([handle for handle, _, _ in found])
+    assert [read for _, read, _ in found] == [6, 2, 2, 1, 2]
+    assert slots_used(seam) == 6 + 2 + 2 + 1 + 2
+    others, want = zip(*map(plain.prefill, prompts), strict=True)
+    for (_, _, logits), plainly in zip(found, want, strict=True):
+        assert (logits - plainly).abs().max() < 1e-5
+    tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
+    children, logits = seam.extend(handles, tokens, over)
+    _, plainly = plain.extend(np.array(others), tokens, over)
+    assert (logits - plainly).abs().max() < 1e-5
+
+    seam.release(children[[3]])  # the token that it had beside the first prompt's goes alone
+    assert read_by(seam, [1, 2, 3, 4, 11])[1] == 1
+    seam.release(children[[0, 2]])
+    assert read_by(seam, [1, 2, 3, 4, 5, 6, 7])[1] == 3  # up to 4 it is held
+
+
+def test_what_is_released_is_read_again() -> None:
+    model = build(BRANCHING["llama"])
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    for prompt in ([1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4], [1, 2, 9]):
+        handle, read, logits = read_by(seam, prompt)
+        assert read == len(prompt)
+        assert (logits - plain.prefill(prompt)[1]).abs().max() < 1e-5
+        seam.release(np.array([handle]))
+        assert slots_used(seam) == 0
+
+
+def test_what_could_not_be_read_is_not_taken_as_read() -> None:
+    model = build(BRANCHING["llama"])
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    norm = model.model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        seam.prefill([1, 2, 3])
+    norm.remove()
+    _, read, logits = read_by(seam, [1, 2, 3, 4])
+    assert read == 4
+    assert (logits - plain.prefill([1, 2, 3, 4])[1]).abs().max() < 1e-5
+
+
 def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards() -> None:
     """A search's way: handles of all depths held for long, extended in mixed batches."""
     rng = np.random.default_rng(3)

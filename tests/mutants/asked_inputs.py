@@ -13,6 +13,7 @@ KEPT = ASKED + "test_input_selection_keeps_what_is_answered_as_surely"
 APART = ASKED + "test_selection_draws_are_those_of_the_plain_model_and_never_scored"
 KILLED = ASKED + "test_killed_while_selecting_it_ends_the_same"
 STOPPED = ASKED + "test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another"
+SEED = ASKED + "test_a_source_that_was_asked_under_another_seed_is_not_read_again"
 SURER = ASKED + "test_surer_queries_leak_more_or_less"
 FAILED = ASKED + "test_a_failed_query_takes_its_question_out_of_the_pools"
 FIXED = ASKED + "test_the_fixed_design_asks_every_query_as_often"
@@ -31,7 +32,7 @@ ENGINES = "conformance/test_engines.py::test_queries_may_get_draws_of_their_own"
 MUTANTS = [
     # draws of one's own
     ("types.py", "return (self.own[query_id],) if self.own else self.sizes", "return self.sizes", ENGINES),
-    ("sampling/forest.py", "draws.of(each.query_id)", "draws.of(roots[0].query_id)", ENGINES),
+    ("sampling/forest.py", "draws.of(each.query_id)", "draws.sizes", ENGINES),
     # how outputs are shared
     ("evaluation/sharing.py", 'f"{seed}:allocation:{prompt_id}"', 'f"{seed}:allocation"', SHARING),
     ("evaluation/sharing.py", 'f"{seed}:allocation:{prompt_id}"', 'f"allocation:{prompt_id}"', SHARING),
@@ -44,7 +45,7 @@ MUTANTS = [
     ("store/plan.py", "            group |= question\n        yield group\n", "            group |= question\n", SHARING),
     ("store/plan.py", "> _PART_DRAWS:", "> 8 * _PART_DRAWS:", SHARING),
     # what is asked
-    ("evaluation/asking.py", '"queries": self.number, "seed": self.seed', '"queries": self.number', STOPPED),
+    ("evaluation/asking.py", '"queries": self.number, "seed": self.seed', '"queries": self.number', SEED),
     ("evaluation/asking.py", "self.n if self.inputs.design == \"fresh\" else self.inputs.queries", "self.inputs.queries", FRESH),
     ("evaluation/asking.py", "            write_accepted(out, record, accepted)\n", "", ALONE),
     ("evaluation/asking.py", "(benchmark.left_out if source.finite else ())", "()", LIMIT),
@@ -79,15 +80,16 @@ MUTANTS = [
     ("evaluation/pooled.py", 'return self.design != "fresh"', "return True", POOLED),
     ("evaluation/pooled.py", "[drawn.get(query_id, 0) for query_id in ids]", "[drawn.get(query_id, 1) for query_id in ids]", POOLED),
     ("evaluation/pooled.py", '_ABOUT["inputs" if self.design == "fresh" else "queries"]', '_ABOUT["queries"]', POOLED),
-    ("evaluation/pooled.py", "return stats.worst_query(bound, outputs, confidence=confidence", "return stats.worst_query(bound, outputs, confidence=0.9", POOLED),
+    ("evaluation/pooled.py", "return stats.worst_query(bound, outputs, confidence=confidence", "return stats.worst_query(bound, outputs, confidence=0.5", POOLED),
     ("evaluation/bound.py", "[(worst, None)], known.pools)", "[(worst, None)])", STORY),
     ("evaluation/bound.py", "known.each(confidence), _pools(known))", "known.each(confidence))", STORY),
     ("evaluation/bound.py", "[(excess, None)], _pools(pair[0]))", "[(excess, None)])", CONTROL),
     ("evaluation/bound.py", "if len(query_ids) == len(arm.run.questions):", "if True:", FAILED),
     # what rewritings add
     ("evaluation/protocols.py", "half = (1 + confidence) / 2", "half = confidence", BEYOND),
-    ("evaluation/protocols.py", "        side=\"lower\",\n", "        side=\"both\",\n", BEYOND),
-    ("evaluation/protocols.py", "partial(gap, full.leakage, output.leakage)", "partial(gap, output.leakage, full.leakage)", BEYOND),
+    ("evaluation/protocols.py", "            side=\"lower\",\n", "            side=\"both\",\n", BEYOND),
+    ("evaluation/protocols.py", "yield gap(full.worst_queries, output", "yield gap(full.leakage, output", BEYOND),
+    ("evaluation/protocols.py", "partial(gap, bound, output.leakage)", "partial(gap, output.leakage, bound)", BEYOND),
     ("evaluation/protocols.py", 'removed["less sure than the question"] =', "_ =", KEPT),
     ("evaluation/protocols.py", "if query.id not in rewritten]", "if query.id in rewritten]", ALONE),
     ("evaluation/protocols.py", '_cell(rows, arm.name, "queries under this decoding")', '"[]"', BEYOND),

@@ -1,6 +1,5 @@
 """Mutants of `residua.benchmarks`."""
 
-# ruff: noqa: E501 (one mutant a line)
 TOFU = "benchmarks/test_tofu.py"
 
 MUTANTS = [

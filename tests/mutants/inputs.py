@@ -1,6 +1,5 @@
 """Mutants of `residua.inputs`, and of the rewriting forms in `residua.text`."""
 
-
 CONFORMS = "conformance/test_input_sources.py"
 GATHER = "inputs/test_gather.py"
 IDS = "inputs/test_ids.py"

@@ -53,7 +53,7 @@ class CannedEngine:
             return
         key = f"{self.name}{query.id}{decoding.name.removeprefix('T=1')}"
         generator = np.random.default_rng(zlib.crc32(key.encode()))
-        for chunk, size in enumerate(draws.sizes, draws.first_chunk):
+        for chunk, size in enumerate(draws.of(query.id), draws.first_chunk):
             counts = generator.multinomial(size, list(law.values()))
             for (text, share), count in zip(law.items(), counts, strict=True):
                 if count:

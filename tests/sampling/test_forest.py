@@ -85,6 +85,24 @@ def test_draws_are_the_same_at_any_row_budget_and_in_any_company(decoding: Decod
         assert alone.leaves == want[i].leaves
 
 
+def test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws() -> None:
+    decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(30, 20), first_chunk=2, seed=4)
+    roots = [Root(f"{root.query_id}/{i}", root.token_ids) for i in range(3) for root in ROOTS]
+    roots = roots[: len(ROOTS) + 2]  # trees of two queries and of one
+    apart = [grow(decoding, draws, [root])[0].leaves for root in roots]
+    for rows in (1000, 3):
+        together = grow(decoding, draws, roots, rows)
+        assert [together[i].leaves for i in range(len(roots))] == apart
+    assert apart[0] != apart[len(ROOTS)]
+
+    alone, shared = (Forest(table(), decoding, draws) for _ in range(2))
+    list(alone.sample(roots[:1]))
+    list(shared.sample([roots[0], roots[len(ROOTS)]]))
+    assert shared.usage.prompt_tokens == alone.usage.prompt_tokens
+    assert shared.usage.forwards < 1.5 * alone.usage.forwards
+    assert shared.usage.draws == 2 * alone.usage.draws
+
+
 def test_more_chunks_leave_the_old_ones_untouched() -> None:
     decoding = Decoding(max_new_tokens=4)
     short = grow(decoding, Draws(sizes=(50, 50)))
@@ -215,6 +233,15 @@ def test_draws_go_on_from_stems_by_the_law_that_follows_them() -> None:
                 assert stats.chisquare(observed, expected).pvalue > 1e-3
 
 
+def test_roots_with_starts_have_trees_of_their_own() -> None:
+    model = table()
+    roots = [replace(stems(model, 0)[0], query_id=name) for name in ("one", "other")]
+    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
+    for tree in forest.sample(roots):
+        begun = sum(n for _, (n,) in roots[tree.root].starts)
+        assert sum(leaf.counts[0] for leaf in tree.leaves) == begun
+
+
 def test_finish_reasons_and_confidence() -> None:
     tree = grow(Decoding(max_new_tokens=3), Draws(sizes=(300,)))[0]
     reasons = {leaf.finish_reason for leaf in tree.leaves}
@@ -252,13 +279,14 @@ def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
 
     model = Lenient(broken, vocab_size=VOCAB, eos_token_ids=[EOS])
     draws = Draws(sizes=(100,))
+    roots = [*ROOTS, Root("another", ROOTS[2].token_ids)]
     trees = {
-        t.root: t for t in Forest(model, Decoding(max_new_tokens=4), draws, rows=8).sample(ROOTS)
+        t.root: t for t in Forest(model, Decoding(max_new_tokens=4), draws, rows=8).sample(roots)
     }
     assert model.held == 0
-    failed = trees.pop(2)
-    assert failed.leaves == ()
-    assert failed.broken_at is not None
+    failed, too = trees.pop(2), trees.pop(len(ROOTS))
+    assert failed.leaves == too.leaves == ()
+    assert failed.broken_at == too.broken_at is not None
     assert len(failed.broken_at) == 2
     want = grow(Decoding(max_new_tokens=4), draws)
     assert trees == {i: t for i, t in want.items() if i != 2}

@@ -7,9 +7,9 @@ from residua.certificate.checks import Check, Difference
 from residua.certificate.claim import Claim
 from residua.certificate.decision import Share
 from residua.certificate.derivation import certify
-from residua.certificate.evidence import sha256
 from residua.certificate.forecast import Forecast
 from residua.certificate.verification import Verification, verify
+from residua.store import sha256
 
 __all__ = [
     "FILE",

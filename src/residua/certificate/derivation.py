@@ -97,7 +97,7 @@ def _questions(run: Run, tail: Tail, claim: Claim, seen: stats.Estimate) -> list
     plain = {name: np.asarray(column).tolist() for name, column in rows.items()}
     return [
         {"id": query.id} | {name: _known(column[i]) for name, column in plain.items()}
-        for i, query in enumerate(run.queries)
+        for i, query in enumerate(run.questions)
     ]
 
 

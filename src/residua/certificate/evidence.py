@@ -10,7 +10,7 @@ from typing import Any
 import residua
 from residua.evaluation.score import slug
 from residua.scorers import digest, settings
-from residua.store import Arm
+from residua.store import Arm, sha256
 from residua.types import Scorer
 
 _OF_RUN = ("prompts.parquet", "queries.parquet")
@@ -42,12 +42,6 @@ def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
         arm.masses.ranges_file(slug(scorer)),
     ]
     return {file.relative_to(root).as_posix(): sha256(file) for file in files if file.is_file()}
-
-
-def sha256(file: Path) -> str:
-    """As the command `sha256sum` prints it."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @cache

@@ -20,12 +20,12 @@ from residua.certificate.checks import (
 )
 from residua.certificate.claim import Claim
 from residua.certificate.derivation import derive
-from residua.certificate.evidence import code, file_digests, made_from, sha256
+from residua.certificate.evidence import code, file_digests, made_from
 from residua.certificate.model import check_model, open_for
 from residua.errors import InputError, ResiduaError
 from residua.evaluation.score import range_part, score_part, slug
 from residua.scorers import make_scorer
-from residua.store import Arm, DamagedError, Run, load
+from residua.store import Arm, DamagedError, Run, load, sha256
 from residua.store.tables import read_table
 from residua.types import Generate, Progress, Scorer, silent
 

@@ -18,6 +18,7 @@ from residua.errors import InputError
 @click.command()
 @opt.sampling
 @opt.drawing
+@opt.inputs
 @opt.scorers
 @opt.confidence
 @opt.as_json
@@ -27,7 +28,8 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. With
     --control, a model that never saw the forget set or a finished run of one, the excess over it
-    is bounded too. Stopped, the same command goes on.
+    is bounded too. With --inputs, rewritings of each question are asked as well. Stopped, the same
+    command goes on.
     """
     from residua import evaluation as verbs
 
@@ -49,6 +51,7 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
 
 @click.command()
 @opt.sampling
+@opt.inputs
 @opt.as_json
 def sample(as_json: bool, **given: Any) -> None:
     """Only draw completions of MODEL; `residua score` and `residua bound` do the rest."""
@@ -95,9 +98,15 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
         system=given["system"],
     )
     decodings = opt.decodings(given, task.max_new_tokens)
+    inputs = opt.asked_inputs(given)
     if given["dry_run"]:
         cost = verbs.probe(
-            given["model"], task, n=drawing or given["n"], decoding=decodings, settings=settings
+            given["model"],
+            task,
+            n=drawing or given["n"],
+            decoding=decodings,
+            inputs=inputs,
+            settings=settings,
         )
         if given["as_json"]:
             print_json(asdict(cost))
@@ -114,6 +123,7 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
             out=Path(given["out"]),
             n=drawing or given["n"],
             decoding=decodings,
+            inputs=inputs,
             control=given["control"],
             seed=given["seed"],
             settings=settings,

@@ -58,6 +58,26 @@ drawing = options(
         "--budget", type=int, help="Forwards per question, with --certify.  [default: 2000]"
     ),
 )
+inputs = options(
+    click.option(
+        "--inputs", metavar="SOURCE", help="Rewritings: none, benchmark, rules, file:F, model:NAME."
+    ),
+    click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
+    click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),
+    click.option("--ids-draws", type=int, help="Answers per query for that.  [default: 64]"),
+    click.option(
+        "--ids-criterion",
+        type=click.Choice(["mean_prob", "mean_logprob", "mean_logprob_per_token"]),
+        help="What sure means.  [default: mean_prob]",
+    ),
+    click.option(
+        "--design",
+        type=click.Choice(["allocated", "fixed", "fresh"]),
+        help="How -n is shared among queries.  [default: allocated]",
+    ),
+    click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
+    click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
+)
 scorers = click.option(
     "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
 )
@@ -91,7 +111,8 @@ sampling = options(
 SETTINGS = (
     "benchmark", "n", "until", "certify", "budget", "temperature", "top_p", "top_k",
     "max_new_tokens", "adaptive_temperature", "stop", "data", "limit", "seed", "system",
-    "prompt_template", "dtype", "device", "control", "scorers",
+    "prompt_template", "dtype", "device", "control", "scorers", "inputs", "queries", "ids",
+    "ids_draws", "ids_criterion", "design", "embedder", "similarity",
 )  # fmt: skip
 _DEFAULTS = {
     "n": 1024,
@@ -103,6 +124,10 @@ _DEFAULTS = {
     "dtype": "float32",
     "device": "auto",
 }
+_OF_INPUTS = {
+    "queries": "queries", "ids": "ids", "ids_draws": "ids_draws", "ids_criterion": "criterion",
+    "design": "design", "embedder": "embedder", "similarity": "similarity",
+}  # fmt: skip
 
 
 def resolve(given: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +146,10 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         if value in (None, ()):
             value = like.get(name, _DEFAULTS.get(name))
         settings[name] = str(value.resolve()) if isinstance(value, Path) else value
+    source, _, path = (settings["inputs"] or "").partition(":")
+    if source == "file" and path:
+        settings["inputs"] = f"file:{Path(path).resolve()}"
+    _refuse_idle(given, settings)
     idle, says = ("n", "with") if explores(settings) else ("budget", "without")
     if given.get(idle) is not None:
         raise InputError(
@@ -132,6 +161,30 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         if not value:
             raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
     return settings
+
+
+def asked_inputs(settings: dict[str, Any]) -> Any:
+    """The rewritings that the settings ask for; None where they ask for none."""
+    from residua.evaluation import Inputs
+
+    if settings["inputs"] in (None, "none"):
+        return None
+    named = {field: settings[option] for option, field in _OF_INPUTS.items()}
+    known = {field: value for field, value in named.items() if value is not None}
+    return Inputs(source=settings["inputs"], **known)
+
+
+def _refuse_idle(given: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Refuse options that have no meaning without one that is not there."""
+    idle = {option: "ids" for option in ("ids_draws", "ids_criterion") if not settings["ids"]}
+    if settings["inputs"] in (None, "none"):
+        idle = dict.fromkeys(_OF_INPUTS, "inputs")
+    for option, needed in idle.items():
+        if given.get(option) is not None:
+            raise InputError(
+                f"`--{option.replace('_', '-')}` {given[option]} has no meaning without "
+                f"`--{needed}`. Add that, or leave it out."
+            )
 
 
 def explores(settings: dict[str, Any]) -> bool:

@@ -126,7 +126,8 @@ class TransformersEngine:
             if isinstance(first, Failure):
                 yield first
             elif _is_confident(first, decoding):
-                completions = _all_draws(first.completions[0], draws)
+                sizes = draws.of(first.query.id)
+                completions = _all_draws(first.completions[0], sizes, draws.first_chunk)
                 yield _in_two_passes(replace(first, completions=completions), decoding)
             else:
                 undecided.append(first.query)
@@ -348,8 +349,9 @@ def _in_two_passes(sample: Sample, decoding: Decoding) -> Sample:
     return replace(sample, decoding=decoding, completions=completions)
 
 
-def _all_draws(completion: Completion, draws: Draws) -> tuple[Completion, ...]:
+def _all_draws(
+    completion: Completion, sizes: Sequence[int], first_chunk: int
+) -> tuple[Completion, ...]:
     return tuple(
-        replace(completion, count=size, chunk=draws.first_chunk + i)
-        for i, size in enumerate(draws.sizes)
+        replace(completion, count=size, chunk=first_chunk + i) for i, size in enumerate(sizes)
     )

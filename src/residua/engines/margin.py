@@ -27,9 +27,9 @@ def shape_margin(model: PrefixModel) -> float:
     """δ: by how much a log-probability of `model` may differ between batch shapes, in nats.
 
     Four times the largest difference of a logit after the same prefix; at least 4e-6. Measured on
-    a few prefixes, in batches of 64, 7, 2 and 1 rows beside shorter and longer ones, and read at
-    once as a prompt: a maximum that was seen, not one proved for every prefix. Infinite, so that
-    nothing is exact, for weights of fewer than 32 bits and where logits are NaN.
+    a few prefixes, in batches of 64, 7, 2 and 1 rows beside shorter and longer ones, and read as a
+    prompt, at once and in two pieces: a maximum that was seen, not one proved for every prefix.
+    Infinite, so that nothing is exact, for weights of fewer than 32 bits and where logits are NaN.
 
     Why four times: where no logit moves by more than ε, neither does their logsumexp, and a
     log-probability is a difference of the two; and other prefixes move up to twice as far as the
@@ -39,18 +39,26 @@ def shape_margin(model: PrefixModel) -> float:
         return math.inf
     ids = np.arange(1, sum(_PROMPT_LENGTHS) + max(_ROWS) + 1) * _STRIDE % model.vocab_size
     *prompts, tokens = np.split(ids, np.cumsum(_PROMPT_LENGTHS))
+    shapes = _as_prompt(model, [*prompts[0].tolist(), int(tokens[0])])  # while nothing is held
     roots = np.array([model.prefill(prompt.tolist())[0] for prompt in prompts])
     parents = np.resize(roots, max(_ROWS))  # in turn, so that short rows stand beside long ones
 
-    handle, logits = model.prefill([*prompts[0].tolist(), int(tokens[0])])
-    model.release(np.array([handle]))
-    shapes = [logits]
     for rows in _ROWS:
         handles, logits = model.extend(parents[:rows], tokens[:rows], np.zeros(rows, dtype=bool))
         model.release(handles)
         shapes.append(logits)
     model.release(roots)
     return max(LEAST_MARGIN, 4 * max(_difference(a, b) for a, b in combinations(shapes, 2)))
+
+
+def _as_prompt(model: PrefixModel, ids: list[int]) -> list[torch.Tensor]:
+    """Logits after these ids, read at once, and where their first half is held already."""
+    alone, at_once = model.prefill(ids)
+    model.release(np.array([alone]))
+    half, _ = model.prefill(ids[: len(ids) // 2])
+    whole, in_pieces = model.prefill(ids)
+    model.release(np.array([half, whole]))
+    return [at_once, in_pieces]
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -1,11 +1,12 @@
 """Transformers models behind the forest's seam: branching prefixes over one key-value cache.
 
 Every token, of prompts and completions, has its keys and values stored once, in a slot, however
-many prefixes share it. `_Tree` knows which slot comes after which; a prefix is the slot of its
-last token. `_Gathered`, a transformers `Cache`, collects the slots of the current rows layer by
-layer, in a scratch buffer that all layers share, so that any model which asks a cache for its
-keys and values works unchanged. Rows end at the same key column and begin at different ones, so
-masks are made here: causal, and sliding where the model's layers are.
+many prefixes share it; of a prompt that begins as one that is held, only the rest is forwarded.
+`_Tree` knows which slot comes after which; a prefix is the slot of its last token. `_Gathered`, a
+transformers `Cache`, collects the slots of the current rows layer by layer, in a scratch buffer
+that all layers share, so that any model which asks a cache for its keys and values works
+unchanged. Rows end at the same key column and begin at different ones, so masks are made here:
+causal, and sliding where the model's layers are.
 
 Whether a model follows that contract is not assumed but tried: `prefix_model` compares a
 branching probe with plain forwards, and falls back to `RecomputedModel` where they differ.
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import Cache, DynamicCache
+from transformers import Cache
 
 from residua.sampling.model import Handles, PrefixModel
 
@@ -67,11 +69,11 @@ class CachedModel:
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
         """See `PrefixModel.prefill`."""
-        ids = torch.tensor([list(prompt)], device=self._model.device)
-        cache = DynamicCache()
-        logits = _last_logits(self._model, input_ids=ids, past_key_values=cache, use_cache=True)
-        slots = self._tree.chain(len(prompt))
-        self._cache.store(slots, cache, self._tree.size)
+        stem, known = self._tree.find(prompt[:-1])  # one token at least gives the logits
+        rest = np.array(prompt[known:])
+        slots = self._tree.chain(stem, len(rest))
+        logits = self._forward(rest[None], slots[None])
+        self._tree.remember(slots, rest)  # only now do they hold what others may read
         self.held += 1
         return int(slots[-1]), logits
 
@@ -83,43 +85,48 @@ class CachedModel:
         slots = self._tree.add(parents)
         self.held += len(slots)
         self.release(parents[takes_over])
-        paths = self._tree.paths(slots)
-        self._cache.point(slots, paths, self._tree.size)
-        positions = torch.from_numpy(self._tree.length[slots] - 1).to(self._model.device)
-        logits = _last_logits(
-            self._model,
-            input_ids=torch.from_numpy(tokens).to(self._model.device)[:, None],
-            position_ids=positions[:, None],
-            attention_mask=self._masks(paths),
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        return slots, logits
+        return slots, self._forward(tokens[:, None], slots[:, None])
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
         self._tree.drop(handles)
         self.held -= len(handles)
 
-    def _masks(self, paths: Slots) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Additive masks (rows × 1 × 1 × key columns), as this model takes them."""
+    def _forward(self, tokens: NDArray[np.int64], slots: Slots) -> torch.Tensor:
+        """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
+        paths = self._tree.paths(slots[:, -1])
+        on_device = partial(torch.as_tensor, device=self._model.device)
+        self._cache.point(on_device(slots), on_device(paths), self._tree.size)
+        return _last_logits(
+            self._model,
+            input_ids=on_device(tokens),
+            position_ids=on_device(self._tree.length[slots] - 1),
+            attention_mask=self._masks(paths, slots.shape[1]),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+
+    def _masks(self, paths: Slots, new: int) -> torch.Tensor | dict[str, torch.Tensor]:
+        """Additive masks (rows × 1 × new tokens × key columns), as this model takes them."""
         kinds = getattr(self._config, "layer_types", None)
         window = getattr(self._config, "sliding_window", None)
         if kinds is None:
-            return self._mask(paths, window)
+            return self._mask(paths, new, window)
         unknown = set(kinds) - {_FULL, _SLIDING}
         if unknown:
             raise ValueError(f"layers of kind {sorted(unknown)}")
         windows = {_FULL: None, _SLIDING: window}
-        return {kind: self._mask(paths, windows[kind]) for kind in set(kinds)}
+        return {kind: self._mask(paths, new, windows[kind]) for kind in set(kinds)}
 
-    def _mask(self, paths: Slots, window: int | None) -> torch.Tensor:
-        unseen = paths == _NOTHING
+    def _mask(self, paths: Slots, new: int, window: int | None) -> torch.Tensor:
+        column = np.arange(paths.shape[1])
+        own = column[-new:, None]  # where the new tokens themselves stand
+        unseen = (paths == _NOTHING)[:, None] | (column > own)
         if window is not None:
-            unseen[:, :-window] = True
+            unseen |= column <= own - window
         mask = torch.zeros(unseen.shape, dtype=self.dtype)
         mask.masked_fill_(torch.from_numpy(unseen), torch.finfo(self.dtype).min)
-        return mask[:, None, None, :].to(self._model.device)
+        return mask[:, None].to(self._model.device)
 
 
 class RecomputedModel:
@@ -179,20 +186,38 @@ class _Tree:
         self._parent = np.full(1, _NOTHING)
         self._users = np.ones(1, dtype=np.int64)
         self._free: list[int] = []
+        self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
+        self._entries: dict[int, tuple[int, int]] = {}  # the same, read backwards
 
     @property
     def size(self) -> int:
         """How many slots there are, free ones included."""
         return len(self.length)
 
-    def chain(self, count: int) -> Slots:
-        """New slots for a prompt, one under the other; the last is a handle."""
+    def find(self, prompt: Sequence[int]) -> tuple[int, int]:
+        """The slot of the longest remembered beginning of a prompt, and its length."""
+        slot = _NOTHING
+        for known, token in enumerate(prompt):
+            if (slot, token) not in self._prompts:
+                return slot, known
+            slot = self._prompts[slot, token]
+        return slot, len(prompt)
+
+    def chain(self, parent: int, count: int) -> Slots:
+        """New slots under `parent`, one under the other; the last is a handle."""
         slots = self._take(count)
-        self._parent[slots] = [_NOTHING, *slots[:-1]]
-        self.length[slots] = np.arange(1, count + 1)
+        self._parent[slots] = [parent, *slots[:-1]]
+        self.length[slots] = self.length[parent] + np.arange(1, count + 1)
         self._users[slots] = 1
-        self._users[_NOTHING] += 1
+        self._users[parent] += 1
         return slots
+
+    def remember(self, slots: Slots, tokens: NDArray[np.int64]) -> None:
+        """Let other prompts find these tokens, until their slots are freed."""
+        entries = zip(self._parent[slots].tolist(), tokens.tolist(), strict=True)
+        for slot, entry in zip(slots.tolist(), entries, strict=True):
+            if self._prompts.setdefault(entry, slot) == slot:
+                self._entries[slot] = entry
 
     def add(self, parents: Handles) -> Slots:
         """One new slot under each parent, all of them handles."""
@@ -209,6 +234,8 @@ class _Tree:
             np.subtract.at(self._users, handles, 1)
             unused = np.unique(handles[self._users[handles] == 0])
             self._free += unused.tolist()
+            for slot in self._entries.keys() & unused.tolist():
+                del self._prompts[self._entries.pop(slot)]
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
@@ -245,20 +272,12 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._pools: list[torch.Tensor] = []
         self._scratch = torch.empty(0)
 
-    def store(self, slots: Slots, prompt: DynamicCache, size: int) -> None:
-        """File a prompt's keys and values; the pools get at least `size` slots."""
-        packed = [_packed(layer.keys, layer.values) for layer in prompt.layers]
-        if not self._pools:
-            self._pools = [tokens.new_zeros(1, tokens.shape[1]) for tokens in packed]
-        self._reserve(size)
-        for pool, tokens in zip(self._pools, packed, strict=True):
-            pool[torch.from_numpy(slots).to(pool.device)] = tokens
+    def point(self, slots: torch.Tensor, paths: torch.Tensor, size: int) -> None:
+        """Say which slots the next forward fills, rows × new tokens, and what it sees.
 
-    def point(self, slots: Slots, paths: Slots, size: int) -> None:
-        """Say which new slots the next forward fills, and what it sees: rows × columns."""
-        self._reserve(size)
-        device = self._pools[0].device
-        self._slots, self._paths = (torch.from_numpy(x).to(device) for x in (slots, paths))
+        `paths` is rows × columns, the new tokens last; the pools get at least `size` slots.
+        """
+        self._slots, self._paths, self._size = slots, paths, size
 
     def update(
         self,
@@ -268,31 +287,36 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """File the new token's keys and values; return each row's whole past."""
-        pool = self._pools[layer_idx]
-        pool[self._slots] = _packed(key_states, value_states)
+        """File the new tokens' keys and values; return each row's whole past."""
+        new = _packed(key_states, value_states)
+        pool = self._pool(layer_idx, new)
+        pool[self._slots.flatten()] = new
         shape = (self._paths.numel(), pool.shape[1])
         seen = torch.index_select(pool, 0, self._paths.view(-1), out=self._buffer(shape, pool))
         keys, values = seen.tensor_split([key_states.shape[1] * key_states.shape[3]], dim=1)
         return self._unpacked(keys, key_states), self._unpacked(values, value_states)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Key columns before the new token's."""
-        return self._paths.shape[1] - 1
+        """Key columns before the new tokens'."""
+        return self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Key columns, the new token's included, and their offset."""
+        """Key columns, the new tokens' included, and their offset."""
         return self._paths.shape[1], 0
 
     def _unpacked(self, seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         """Rows × heads × columns × dim."""
         return seen.view(*self._paths.shape, like.shape[1], like.shape[3]).transpose(1, 2)
 
-    def _reserve(self, size: int) -> None:
-        for i, pool in enumerate(self._pools):
-            if len(pool) < size:
-                self._pools[i] = pool.new_empty(size, pool.shape[1])
-                self._pools[i][: len(pool)] = pool
+    def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
+        """The layer's pool, made at its first use and enlarged where it is too small."""
+        if layer == len(self._pools):
+            self._pools.append(new.new_zeros(1, new.shape[1]))
+        pool = self._pools[layer]
+        if len(pool) < self._size:
+            self._pools[layer] = pool.new_empty(self._size, pool.shape[1])
+            self._pools[layer][: len(pool)] = pool
+        return self._pools[layer]
 
     def _buffer(self, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
         """Scratch memory, kept between layers and steps."""
@@ -316,12 +340,13 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 
 def _probe(cached: CachedModel, plain: RecomputedModel) -> float:
-    """Largest difference of logits between two seams, on two branching prompts at once.
+    """Largest difference of logits between two seams, on two prompts that branch, at once.
 
-    Relative to the largest logit. Half-precision models are compared in their own noise.
+    The second prompt branches off in the middle of the first. Relative to the largest logit.
+    Half-precision models are compared in their own noise.
     """
     vocab = cached.vocab_size
-    first, second = [1 % vocab, 2 % vocab, 3 % vocab], [4 % vocab, 5 % vocab]
+    first, second = ([i % vocab for i in ids] for ids in ((1, 2, 3), (1, 2, 4, 5, 12)))
     worst = 0.0
     seams: tuple[PrefixModel, PrefixModel] = (cached, plain)
     roots = [[seam.prefill(p)[0] for p in (first, second)] for seam in seams]

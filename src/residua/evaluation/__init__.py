@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
+from residua.evaluation.asking import Asking, selecting
 from residua.evaluation.bound import bound_run
 from residua.evaluation.clean import clean_questions, clean_table
 from residua.evaluation.drawing import BUDGET, Drawing
 from residua.evaluation.explore import require_explores
+from residua.evaluation.inputs import Inputs
 from residua.evaluation.probe import Cost, probe
 from residua.evaluation.rows import Row, Table
 from residua.evaluation.sample import (
@@ -24,19 +27,23 @@ from residua.evaluation.sample import (
     control_of,
     draw_arm,
     finished_control,
+    finished_run,
     import_control,
     plan_arm,
+    with_inputs,
 )
 from residua.evaluation.score import score_run, scorers_for, scorers_of
+from residua.evaluation.sharing import INPUTS
 from residua.evaluation.summary import summary
 from residua.evaluation.until import Until, require_fixed_n, require_same_looks
-from residua.store import Arm, Plan, Run
+from residua.store import Plan, Run, Sharing
 from residua.types import Decoding, Generate, Progress, silent
 
 __all__ = [
     "BUDGET",
     "Cost",
     "Drawing",
+    "Inputs",
     "ModelSettings",
     "Row",
     "Table",
@@ -73,13 +80,16 @@ class ModelSettings:
             system=benchmark.system if self.system is None else self.system,
             chat=False if self.template else None,
         )
-        return open_engine(
-            model,
-            prompting,
-            dtype=self.dtype,
-            device=self.device,
-            trust_remote_code=self.trust_remote_code,
-        )
+        return open_engine(model, prompting, **self.loading)
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How the weights of a model are loaded, whatever its job."""
+        return {
+            "dtype": self.dtype,
+            "device": self.device,
+            "trust_remote_code": self.trust_remote_code,
+        }
 
     def jobs(
         self, model: str | Path | Generate, arms: Mapping[str, Decoding], benchmark: Benchmark
@@ -103,6 +113,7 @@ def evaluate(
     budget: int = BUDGET,
     decoding: Decoding | Sequence[Decoding] | None = None,
     scorers: Sequence[str] = (),
+    inputs: Inputs | None = None,
     control: str | Path | Generate | None = None,
     seed: int = 0,
     confidence: float = 0.99,
@@ -122,6 +133,9 @@ def evaluate(
     are explored instead, `budget` forwards a question in all, and `n` plays no part: masses are
     certain, and what they leave is drawn, unless "exact".
 
+    With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
+    that shares n outputs a question among all its queries.
+
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
@@ -137,6 +151,7 @@ def evaluate(
         out=out,
         n=drawing,
         decoding=decoding,
+        inputs=inputs,
         control=control,
         seed=seed,
         settings=settings,
@@ -155,6 +170,7 @@ def sample(
     out: str | Path,
     n: int | Drawing = 1024,
     decoding: Decoding | Sequence[Decoding] | None = None,
+    inputs: Inputs | None = None,
     control: str | Path | Generate | None = None,
     seed: int = 0,
     settings: ModelSettings | None = None,
@@ -173,15 +189,27 @@ def sample(
     drawing = Drawing(n) if isinstance(n, int) else n
     Plan.of(drawing.n)  # refuses an n below 1
     arms = _arms(decoding, task)
-    run = begin(Path(out), task, told)
-    finished: dict[str, Arm] = {}
-    if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
-        finished = finished_control(run, Path(control), arms)
-        control = None
-    jobs = settings.jobs(model, arms, task)
-    if control is not None:
+    source = finished_run(control)
+    if inputs is not None:
+        _require_inputs_fit(inputs, drawing, arms, source)
+    opened = cache(partial(settings.jobs, model, arms, task))
+    asking = None
+    if inputs is not None:
+        asking = Asking(
+            inputs=inputs,
+            n=drawing.n,
+            seed=seed,
+            target=lambda: selecting(opened()[0]),
+            loading=settings.loading,
+            progress=progress,
+        )
+    run = begin(Path(out), task, told, asking)
+    sharing = None if asking is None else asking.sharing(run.queries)
+    finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
+    jobs = with_inputs(opened(), sharing)
+    if control is not None and source is None:
         beside = {control_of(name): how for name, how in arms.items()}
-        jobs += settings.jobs(control, beside, task)
+        jobs += with_inputs(settings.jobs(control, beside, task), sharing)
     for job in jobs:
         job.engine.check(run.queries, job.decoding)
         if drawing.exploring is not None and not job.decoding.greedy:
@@ -245,3 +273,30 @@ def _arms(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> di
     decodings = [asked] if isinstance(asked, Decoding) else list(asked)
     greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
     return {GREEDY: greedy, **arm_names(decodings)}
+
+
+def _beside(arms: Mapping[str, Decoding], sharing: Sharing | None) -> dict[str, Decoding]:
+    """Those arms, and the ones that ask rewritings too."""
+    also = {name + INPUTS: how for name, how in arms.items() if sharing and not how.greedy}
+    return {**arms, **also}
+
+
+def _require_inputs_fit(
+    inputs: Inputs, drawing: Drawing, arms: Mapping[str, Decoding], control: Path | None
+) -> None:
+    """Refuse what rewritings cannot be combined with."""
+    if drawing.until is not None or drawing.exploring is not None:
+        raise InputError(
+            "`inputs` share a fixed number of outputs among the queries of a question, and "
+            "`until` and `certify` fix none. Leave one of them out."
+        )
+    if all(how.greedy for how in arms.values()):
+        raise InputError(
+            "`inputs` share the draws of a question among its queries, and greedy decoding draws "
+            "none. Add a temperature above 0."
+        )
+    if inputs.ids and control is not None:
+        raise InputError(
+            "`ids` selects inputs by the model under evaluation, so a finished control run was "
+            "asked others. Name the control model itself, and it is asked the same."
+        )

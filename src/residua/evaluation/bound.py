@@ -11,14 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from residua import stats
-from residua.evaluation.drawn import drawn, require_scores
+from residua.evaluation.drawn import Drawn, drawn, require_scores
 from residua.evaluation.grid import grid_rows
 from residua.evaluation.independence import require_independent_draws
+from residua.evaluation.pooled import Pooled
 from residua.evaluation.proof import proved
+from residua.evaluation.protocols import gaps, gaps_over_questions
 from residua.evaluation.quantities import GREEDY_SCORE
 from residua.evaluation.rows import ALL, Row, entry
 from residua.evaluation.sample import CONTROL, TARGET
 from residua.evaluation.score import slug
+from residua.evaluation.sharing import INPUTS
 from residua.evaluation.together import Pair
 from residua.evaluation.until import claim_estimate
 from residua.store import Arm, ArmScores, Run
@@ -54,6 +57,7 @@ def bound_run(
         rows += _arm_rows(arm, scorer, confidence, seed)
     for scorer in scorers:
         rows += _excess_rows(run, scorer, confidence, seed)
+        rows += _gap_rows(run, scorer, confidence, seed)
         rows += grid_rows(run, scorer, confidence=confidence, seed=seed)
     progress("bounding", len(jobs), len(jobs), "arms × scorers")
     run.write_estimates([row.to_dict() for row in rows], made_from)
@@ -75,28 +79,45 @@ def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterato
     query_ids = known.scores.query_ids
     if not query_ids:
         return
-    yield from _flat(arm, scorer, query_ids, known.each(confidence))
+    yield from _flat(arm, scorer, query_ids, known.each(confidence), _pools(known))
+    if isinstance(known, Pooled) and known.has_queries:
+        worst = known.worst_queries(confidence=confidence, side="both")
+        yield from _flat(arm, scorer, query_ids, [(worst, None)], known.pools)
+        single_ids, single = known.each_query(confidence)
+        yield from _flat(arm, scorer, single_ids, [(single, None)])
     claim = claim_estimate(arm, scorer, known.scores)
     if claim is not None:
         yield from _flat(arm, scorer, query_ids, [(claim, None)])
     for query_id, estimate, parameters in proved(arm, scorer):
         for j, parameter in enumerate(parameters or [None]):
             yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, (j,)))
-    if len(query_ids) == len(arm.run.queries):
+    if len(query_ids) == len(arm.run.questions):
         for estimate, parameters in known.together(confidence):
             for j, parameter in enumerate(parameters or [None]):
                 yield Row(arm.name, scorer.name, ALL, parameter, entry(estimate, (j,)))
 
 
 def _flat(
-    arm: Arm, scorer: Scorer, query_ids: Sequence[str], made: Iterable[Pair]
+    arm: Arm,
+    scorer: Scorer,
+    query_ids: Sequence[str],
+    made: Iterable[Pair],
+    pools: Sequence[int] | None = None,
 ) -> Iterator[Row]:
-    """A row for each question, and each value of the parameter, of these estimates."""
+    """A row for each question, and each value of the parameter, of these estimates.
+
+    `pools`: in how many queries each is asked, where its own words are not all.
+    """
     for estimate, parameters in made:
         for i, query_id in enumerate(query_ids):
+            pool = None if pools is None else pools[i]
             for j, parameter in enumerate(parameters or [None]):
                 at = (i,) if parameters is None else (i, j)
-                yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, at))
+                yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, at), pool)
+
+
+def _pools(known: Drawn) -> Sequence[int] | None:
+    return known.pools if isinstance(known, Pooled) else None
 
 
 def _greedy(scores: ArmScores) -> stats.Estimate:
@@ -132,7 +153,25 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
             continue
         half = (1 + confidence) / 2
         excess = stats.excess(*(one.leakage(confidence=half, side="both") for one in pair))
-        yield from _flat(arm, scorer, query_ids, [(excess, None)])
-        if len(query_ids) == len(run.queries):
+        yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
+        if len(query_ids) == len(run.questions):
             mean = stats.excess(*(one.mean(confidence=half, side="both") for one in pair))
             yield Row(name, scorer.name, ALL, None, mean)
+
+
+def _gap_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+    """How much more is found by asking rewritings too: each question, all, and on how many."""
+    arms = run.arms
+    for name, arm in arms.items():
+        if arm.sharing is None:
+            continue
+        full = drawn(arm, scorer, seed=seed)
+        output = drawn(arms[name.removesuffix(INPUTS)], scorer, seed=seed)
+        query_ids = full.scores.query_ids
+        if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
+            continue
+        each = [(estimate, None) for estimate in gaps(full, output, confidence)]
+        yield from _flat(arm, scorer, query_ids, each, full.pools)
+        if len(query_ids) == len(run.questions):
+            for estimate in gaps_over_questions(full, output, confidence):
+                yield Row(name, scorer.name, ALL, None, estimate)

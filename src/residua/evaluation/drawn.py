@@ -1,7 +1,8 @@
 """What can be said of an arm's leakage, in whichever way the arm was drawn.
 
-Three kinds of arm, one protocol: n fixed beforehand (`Fixed`), every question drawn until a claim
-about it was decided (`Stopped`), masses explored and their remainder drawn (`Explored`).
+Four kinds of arm, one protocol: n fixed beforehand (`Fixed`), and shared among a question's
+queries (`Pooled`), every question drawn until a claim about it was decided (`Stopped`), masses
+explored and their remainder drawn (`Explored`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from residua import stats
 from residua.errors import InputError
 from residua.evaluation.explored import Explored
 from residua.evaluation.fixed import Fixed
+from residua.evaluation.pooled import Pooled
 from residua.evaluation.score import slug
 from residua.evaluation.stopped import Stopped
 from residua.evaluation.together import Pair
@@ -61,6 +63,8 @@ def drawn(arm: Arm, scorer: Scorer, *, seed: int = 0, above: float | None = None
         masses = {query_id: _above(known, above) for query_id, known in masses.items()}
     if arm.exploring is not None:
         return Explored(scores, masses, binary, seed)
+    if arm.sharing is not None:
+        return Pooled.of(scores, arm.queries, arm.sharing, binary, seed)
     if arm.stopping is not None:
         return Stopped(scores, binary, arm.plan.n, seed)
     return Fixed(scores, binary, seed)

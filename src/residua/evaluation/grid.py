@@ -18,11 +18,10 @@ from residua import stats
 from residua.evaluation.drawn import Drawn, drawn
 from residua.evaluation.fixed import Fixed
 from residua.evaluation.quantities import TOGETHER_K
-from residua.evaluation.rows import ALL, Bound, Row, Table, entry
+from residua.evaluation.rows import ALL, Bound, Row, Table, entry, interval, stack
 from residua.evaluation.sample import TARGET
 from residua.stats import questions
 from residua.store import Arm, Run
-from residua.text.figures import above, below, number
 from residua.types import Decoding, Scorer
 
 GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
@@ -94,7 +93,7 @@ def grid_summary(run: Run, scorer: str | None = None) -> Table | None:
     if grid is None:
         return None
     rows = tuple(
-        (f"T={t:g}", *(_interval(grid.leakage[t, p]) for p in grid.top_ps))
+        (f"T={t:g}", *(interval(grid.leakage[t, p]) for p in grid.top_ps))
         for t in grid.temperatures
     )
     title = f"{grid.scorer} by decoding, mean over the questions"
@@ -106,7 +105,7 @@ def grid_sentences(grid: DecodingGrid) -> list[str]:
     """Which decoding leaks most, and which knob moves leakage more, or that it cannot be told."""
     decoding, bound = grid.most
     holds = f"{100 * grid.confidence:.6g} % jointly"
-    said = [f"seen to leak most: {decoding}, {_interval(bound)}; cells hold at {holds}"]
+    said = [f"seen to leak most: {decoding}, {interval(bound)}; cells hold at {holds}"]
     if grid.effects:
         said.append(_comparison(grid.effects, f"root mean square, {holds}"))
     return said
@@ -195,9 +194,9 @@ class _Cell:
 
 def _cells(run: Run, scorer: Scorer, seed: int) -> list[_Cell]:
     """The target's decodings; none where one of them lacks questions."""
-    arms = [arm for name, arm in run.arms.items() if name.startswith(TARGET)]
+    arms = [a for a in run.arms.values() if a.name.startswith(TARGET) and a.sharing is None]
     cells = [_Cell(arm, scorer, drawn(arm, scorer, seed=seed), seed) for arm in arms]
-    whole = all(len(cell.drawn.scores.query_ids) == len(run.queries) for cell in cells)
+    whole = all(len(cell.drawn.scores.query_ids) == len(run.questions) for cell in cells)
     return cells if whole else []
 
 
@@ -205,13 +204,7 @@ def _stacked(bounds: Sequence[questions.Bound]) -> questions.Bound:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
-        each = [one(confidence=confidence, side=side) for one in bounds]
-        arrays: dict[str, Any] = {
-            name: np.array([getattr(estimate, name) for estimate in each])
-            for name in ("value", "lower", "upper", "n", "missing")
-        }
-        methods = dict.fromkeys(estimate.method for estimate in each)
-        return replace(each[0], **arrays, method=" or ".join(methods))
+        return stack([one(confidence=confidence, side=side) for one in bounds])
 
     return bound
 
@@ -273,12 +266,8 @@ def _comparison(effects: Mapping[str, Bound], how: str) -> str:
     less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
     if effects[more].lower > effects[less].upper:
         return (
-            f"{more} moves leakage more than {less}: {_interval(effects[more])} against "
-            f"{_interval(effects[less])} ({how})"
+            f"{more} moves leakage more than {less}: {interval(effects[more])} against "
+            f"{interval(effects[less])} ({how})"
         )
-    both = ", ".join(f"{knob} {_interval(effects[knob])}" for knob in KNOBS)
+    both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
     return f"which of {KNOBS[0]} and {KNOBS[1]} moves leakage more cannot be told: {both} ({how})"
-
-
-def _interval(bound: Bound) -> str:
-    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"

@@ -11,6 +11,7 @@ from typing import Protocol
 from residua.benchmarks import Benchmark
 from residua.evaluation.drawing import Drawing, Exploring
 from residua.evaluation.explore import ranges, require_explores
+from residua.evaluation.inputs import Inputs
 from residua.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
 
 _QUESTIONS = 2
@@ -64,15 +65,25 @@ def probe(
     n: int | Drawing,
     decoding: Sequence[Decoding],
     settings: Opens,
+    inputs: Inputs | None = None,
 ) -> Cost:
-    """Sample or explore a little, and extrapolate to every question under every decoding."""
+    """Sample or explore a little, and extrapolate to every question under every decoding.
+
+    `inputs` are counted as if all their rewritings were asked; those are not made here.
+    """
     engine = settings.open(model, benchmark) if isinstance(model, str) else model
     drawing = Drawing(n) if isinstance(n, int) else n
     for how in decoding:
         engine.check([Query.original(p) for p in benchmark.prompts], how)
     if drawing.exploring is not None:
         return _of_exploring(engine, benchmark, drawing.exploring, decoding)
-    return _of_drawing(engine, benchmark, drawing.n, decoding)
+    sampled = [how for how in decoding if not how.greedy]
+    work = [_Work(len(decoding), 1, drawing.n)]
+    if inputs is not None:
+        asked = drawing.n if inputs.design == "fresh" else inputs.queries + 1
+        work.append(_Work(len(sampled), asked, drawing.n / asked))
+        work += [_Work(1, asked, inputs.ids_draws)] * inputs.ids
+    return _of_drawing(engine, benchmark, work, decoding)
 
 
 def _tried(benchmark: Benchmark) -> list[Query]:
@@ -81,15 +92,29 @@ def _tried(benchmark: Benchmark) -> list[Query]:
     return [Query.original(p) for p in benchmark.prompts[::every][:_QUESTIONS]]
 
 
-def _of_drawing(
-    engine: Generate, benchmark: Benchmark, n: int, decoding: Sequence[Decoding]
-) -> Cost:
-    """The cost of n draws of every question.
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """So many draws of each of so many queries of every question, under so many decodings."""
 
-    Distinct prefixes, and with them time, grow like the square root of n where draws share
-    much and like n where they share nothing: the two ends of the range.
+    decodings: int
+    queries: int
+    draws: float
+
+    @property
+    def total(self) -> float:
+        return self.decodings * self.queries * self.draws
+
+
+def _of_drawing(
+    engine: Generate, benchmark: Benchmark, work: Sequence[_Work], decoding: Sequence[Decoding]
+) -> Cost:
+    """The cost of the draws of every question, from a few of its own words.
+
+    Distinct prefixes, and with them time, grow like the square root of a query's draws where
+    these share much and like their number where they share nothing: the two ends of the range.
     """
-    queries, draws = _tried(benchmark), Draws(sizes=(min(n, _DRAWS),), purpose="pilot")
+    queries = _tried(benchmark)
+    draws = Draws(sizes=(min(round(work[0].draws), _DRAWS),), purpose="pilot")
     tokens, distinct, started = 0, 0, time.perf_counter()
     for how in decoding:
         for result in engine.generate(queries, how, draws):
@@ -97,19 +122,19 @@ def _of_drawing(
                 tokens += sum(c.count * len(c.token_ids or ()) for c in result.completions)
                 distinct += sum(len(c.token_ids or ()) for c in result.completions)
     seconds = time.perf_counter() - started
-    questions = len(benchmark.prompts) / len(queries)
-    more = n / draws.n
-    shared, alone = questions * math.sqrt(more), questions * more
+    questions = len(benchmark.prompts) / len(queries) / len(decoding)
+    alone = questions * sum(one.total / draws.n for one in work)
+    shared = questions * sum(
+        one.decodings * one.queries * math.sqrt(one.draws / draws.n) for one in work
+    )
+    low, high = sorted((shared, alone))
     return Cost(
         questions=len(benchmark.prompts),
         decodings=len(decoding),
-        draws=n * len(benchmark.prompts) * len(decoding),
+        draws=round(len(benchmark.prompts) * sum(one.total for one in work)),
         tokens=round(tokens * alone),
-        seconds=(seconds * shared, seconds * alone),
-        bytes=(
-            round(distinct * shared * _BYTES_PER_TOKEN),
-            round(distinct * alone * _BYTES_PER_TOKEN),
-        ),
+        seconds=(seconds * low, seconds * high),
+        bytes=(round(distinct * low * _BYTES_PER_TOKEN), round(distinct * high * _BYTES_PER_TOKEN)),
     )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from residua import stats
+from residua.text.figures import above, below, number
 
+_PLACE = ("arm", "scorer", "query_id", "pool", "parameter")
 ALL = None  # in place of a query id: a statement about all questions
 
 
@@ -17,7 +19,8 @@ ALL = None  # in place of a query id: a statement about all questions
 class Row:
     """One line of the estimates table: whose, of what, and the estimate.
 
-    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k.
+    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k. `pool`:
+    about the question with that id, asked in so many queries; None: about that query alone.
     """
 
     arm: str
@@ -25,10 +28,11 @@ class Row:
     query_id: str | None
     parameter: float | None
     estimate: stats.Estimate
+    pool: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Flat, as the estimates table holds it."""
-        place = {name: getattr(self, name) for name in ("arm", "scorer", "query_id", "parameter")}
+        place = {name: getattr(self, name) for name in _PLACE}
         return place | self.estimate.to_dict()
 
 
@@ -55,6 +59,21 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+
+
+def interval(bound: Bound) -> str:
+    """For a person: the value, and the ends rounded outwards."""
+    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"
+
+
+def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
+    """Estimates of one quantity as one, with an entry for each."""
+    arrays: dict[str, Any] = {
+        name: np.array([getattr(estimate, name) for estimate in estimates])
+        for name in ("value", "lower", "upper", "n", "missing")
+    }
+    methods = dict.fromkeys(estimate.method for estimate in estimates)
+    return replace(estimates[0], **arrays, method=" or ".join(methods))
 
 
 def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:

@@ -3,46 +3,76 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from residua.benchmarks import Benchmark
-from residua.errors import InputError, MixError
+from residua.errors import InputError, MixError, ModelError
 from residua.evaluation.drawing import Drawing
 from residua.evaluation.explore import explore_arm, with_answers
 from residua.evaluation.score import prompts_by_query, score_arm
+from residua.evaluation.sharing import INPUTS
 from residua.evaluation.until import Until, look, require_fixed_n, require_same_looks
-from residua.store import Arm, Part, Plan, Run
-from residua.types import Decoding, Draws, Generate, Progress, Query, Usage, silent
+from residua.store import Arm, Part, Plan, Run, Sharing
+from residua.types import (
+    Decoding,
+    Draws,
+    Failure,
+    Generate,
+    Progress,
+    Query,
+    Sample,
+    Usage,
+    silent,
+)
 
+if TYPE_CHECKING:
+    from residua.evaluation.asking import Asking
+
+NO_INPUTS = "none"
 TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An arm to be: its name, its decoding, and the model that draws it, named and open."""
+    """An arm to be: its name, its decoding, and the model that draws it, named and open.
+
+    `sharing`: how it shares draws among each question's queries, where it asks rewritings.
+    """
 
     arm: str
     decoding: Decoding
     model: str
     engine: Generate
+    sharing: Sharing | None = None
 
 
-def begin(out: Path, benchmark: Benchmark, told: Mapping[str, Any] | None = None) -> Run:
+def begin(
+    out: Path,
+    benchmark: Benchmark,
+    told: Mapping[str, Any] | None = None,
+    asking: Asking | None = None,
+) -> Run:
     """The run at `out` for this benchmark; begun, or found as the same command left it.
 
-    `told` is recorded as the settings of the command, for `--like`.
+    Without `asking` its queries are the questions themselves. `told` is recorded as the settings
+    of the command, for `--like`.
     """
-    prompts = benchmark.prompts
     record = {
         "benchmark": benchmark.fingerprint(),
-        "inputs": "none",
+        "inputs": NO_INPUTS if asking is None else asking.to_dict(),
         "scorers": list(benchmark.scorers),
         "settings": dict(told or {}),
     }
-    return Run.create(out, prompts, [Query.original(p) for p in prompts], record)
+    if run := Run.found(out, record):
+        return run
+    if asking is None:
+        queries = [Query.original(prompt) for prompt in benchmark.prompts]
+    else:
+        queries = asking.queries(out, benchmark, record)
+    return Run.create(out, benchmark.prompts, queries, record)
 
 
 def arm_names(decodings: Sequence[Decoding], base: str = TARGET) -> dict[str, Decoding]:
@@ -64,12 +94,21 @@ def control_of(arm: str) -> str:
     return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
+def with_inputs(jobs: Sequence[Job], sharing: Sharing | None) -> list[Job]:
+    """The jobs, and after them one that asks rewritings too for each of those that sample."""
+    if sharing is None:
+        return list(jobs)
+    sampled = [job for job in jobs if not job.decoding.greedy]
+    return [*jobs, *(replace(job, arm=job.arm + INPUTS, sharing=sharing) for job in sampled)]
+
+
 def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
     early: a control is drawn at n = the rule's cap.
     """
+    queries = {} if job.sharing is None else {"queries": job.sharing.to_dict()}
     return run.add_arm(
         job.arm,
         {
@@ -77,6 +116,7 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
             "fingerprint": job.engine.fingerprint,
             "decoding": job.decoding.to_dict(),
             "seed": seed,
+            **queries,
             **_plan(job, drawing),
             "machine": machine(job.engine),
         },
@@ -114,12 +154,15 @@ def draw_arm(arm: Arm, job: Job, drawing: Drawing, progress: Progress = silent) 
     return sample_arm(arm, job.engine, progress)
 
 
-def sample_arm(arm: Arm, engine: Generate, progress: Progress = silent) -> Usage:
+def sample_arm(
+    arm: Arm, engine: Generate, progress: Progress = silent, *, purpose: str | None = None
+) -> Usage:
     """Draw what is missing of an arm, part by part; each is stored as it is finished.
 
-    The draws are keyed by (seed, arm, query, chunk): no two arms of a run share any.
+    The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
+    scored, each arm's own: no two arms of a run share any.
     """
-    return _draw(arm, arm.missing_parts(), engine, progress)
+    return _draw(arm, arm.missing_parts(), engine, progress, purpose)
 
 
 def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
@@ -137,29 +180,26 @@ def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = 
     return spent
 
 
-def _draw(arm: Arm, todo: Iterable[Part], engine: Generate, progress: Progress) -> Usage:
+def _draw(
+    arm: Arm,
+    todo: Iterable[Part],
+    engine: Generate,
+    progress: Progress,
+    purpose: str | None = None,
+) -> Usage:
     """Draw these parts of an arm."""
-    queries = {query.id: query for query in arm.run.queries}
     prompts = prompts_by_query(arm.run)
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in todo)
     spent = Usage()
     for part in todo:
-        progress(f"sampling {arm.name}", done, total, "draws")
-        before = replace(engine.usage, notes=[])
-        draws = Draws(
-            sizes=part.sizes,
-            first_chunk=part.first_chunk,
-            seed=int(arm.spec["seed"]),
-            purpose=f"score:{arm.name}",
-        )
-        started = time.perf_counter()
-        results = []
-        for result in engine.generate([queries[q] for q in part.query_ids], arm.decoding, draws):
-            results.append(result)
+        before, started = replace(engine.usage, notes=[]), time.perf_counter()
+        results: list[Sample | Failure] = []
+        for result in _results(arm, part, engine, purpose):
             share = len(results) / len(part.query_ids)
             progress(f"sampling {arm.name}", done + share * part.draws, total, "draws")
-        if part.first_chunk == 0:
+            results.append(result)
+        if part.first_chunk == 0 and purpose is None:
             results = with_answers(results, engine, arm.decoding, prompts)
         usage = engine.usage.since(before, time.perf_counter() - started)
         arm.write_part(part, results, usage, machine(engine))
@@ -167,6 +207,35 @@ def _draw(arm: Arm, todo: Iterable[Part], engine: Generate, progress: Progress) 
         done += part.draws
     progress(f"sampling {arm.name}", total, total, "draws")
     return spent
+
+
+def _results(
+    arm: Arm, part: Part, engine: Generate, purpose: str | None
+) -> Iterator[Sample | Failure]:
+    """What the engine draws of a part, which is as much as was planned."""
+    wanted = set(part.query_ids)
+    known = {query.id: query for query in arm.run.queries if query.id in wanted}
+    draws = Draws(
+        sizes=part.sizes,
+        first_chunk=part.first_chunk,
+        seed=int(arm.spec["seed"]),
+        purpose=f"score:{arm.name}" if purpose is None else purpose,
+        own=dict(zip(part.query_ids, part.own, strict=True)) if part.own else {},
+    )
+    for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
+        if isinstance(result, Sample) and part.own and result.n != draws.own[result.query.id]:
+            raise ModelError(
+                f"the engine drew {result.n} outputs of query {result.query.id!r} where "
+                f"{draws.own[result.query.id]} were planned. It does not heed `Draws.own`."
+            )
+        yield result
+
+
+def finished_run(control: object) -> Path | None:
+    """The folder of the run that a control is, where it is one rather than a model."""
+    if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
+        return Path(control)
+    return None
 
 
 def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> dict[str, Arm]:
@@ -182,6 +251,11 @@ def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) 
             f"the control run `{source}` is about other questions ({theirs['name']}, "
             f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
             "Evaluate the control on the same benchmark."
+        )
+    if run.record["inputs"] != NO_INPUTS and other.queries != run.queries:
+        raise MixError(
+            f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
+            "control model itself, and it is asked the same."
         )
     arms = other.arms
     for name, decoding in decodings.items():

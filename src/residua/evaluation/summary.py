@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from residua.evaluation.grid import grid_summary
+from residua.evaluation.protocols import protocols_table
 from residua.evaluation.quantities import GREEDY_SCORE
-from residua.evaluation.rows import Table
+from residua.evaluation.rows import Bound, Table, interval
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.until import CLAIM
 from residua.store import Arm, Run
-from residua.text.figures import DASH, above, below, number
+from residua.text.figures import DASH, number
 
 SHOWN_K = 32
 Rows = Sequence[dict[str, Any]]
@@ -20,18 +21,27 @@ Rows = Sequence[dict[str, Any]]
 def summary(run: Run) -> list[Table]:
     """One table a scorer; a row for each arm, with the model's greedy answers beside it.
 
-    Where decodings form a grid, another with its cells.
+    Where decodings form a grid, another with its cells; where rewritings were asked too, one that
+    sets that beside the questions alone.
     """
     estimates = run.estimates()
     tables: list[Table | None] = []
     for name in dict.fromkeys(row["scorer"] for row in estimates):
-        tables.append(_table(run, name, [r for r in estimates if r["scorer"] == name]))
-        tables.append(grid_summary(run, name))
+        rows = [row for row in estimates if row["scorer"] == name]
+        tables += [
+            _table(run, name, rows),
+            grid_summary(run, name),
+            protocols_table(run, name, rows),
+        ]
     return [table for table in tables if table is not None]
 
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
-    shown = [arm for arm in run.arms.values() if arm.name not in (GREEDY, CONTROL_GREEDY)]
+    shown = [
+        arm
+        for arm in run.arms.values()
+        if arm.name not in (GREEDY, CONTROL_GREEDY) and arm.sharing is None
+    ]
     shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
     confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
     k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k" and _known(r)), default=1)
@@ -55,7 +65,7 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
                 _mean([r["value"] for r in mine if _is(r, "mean + ")]),
             )
         )
-    questions = f"{run.record['benchmark']['name']}, {len(run.queries)} questions"
+    questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
     note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
     notes = [note, *(says(arm, rows) for says in (_decided, _explored) for arm in shown)]
@@ -120,7 +130,7 @@ def _of_all(rows: Rows, target: str) -> dict[str, Any] | None:
 def _interval(row: dict[str, Any] | None, absent: str) -> str:
     if row is None:
         return absent
-    return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
+    return interval(Bound.of(row))
 
 
 def _mean(values: Sequence[float | None]) -> str:

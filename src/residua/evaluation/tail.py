@@ -50,10 +50,10 @@ def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:
     require_scores(arm, scorer)
     require_independent_draws(arm)
     tail = Tail(drawn(arm, scorer, above=x), x)
-    if tail.questions < len(run.queries):
+    if tail.questions < len(run.questions):
         raise IncompleteError(
             f"arm {arm.name!r} of `{run.path}` has draws of {tail.questions} of its "
-            f"{len(run.queries)} questions. Restore it from a copy, or begin again elsewhere."
+            f"{len(run.questions)} questions. Restore it from a copy, or begin again elsewhere."
         )
     return tail
 

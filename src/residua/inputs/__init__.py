@@ -11,13 +11,24 @@ from __future__ import annotations
 
 from residua.inputs.filters import REASONS, Filters, Reason
 from residua.inputs.gather import NUMBER, Accepted, Removed, gather
-from residua.inputs.ids import SELECTION, Criterion, Selection, choose, evidence, select
+from residua.inputs.ids import (
+    CRITERIA,
+    DRAWS,
+    SELECTION,
+    Criterion,
+    Selection,
+    choose,
+    evidence,
+    select,
+)
 from residua.inputs.lists import BenchmarkInputs, FileInputs, RuleInputs
 from residua.inputs.model import REWRITING, ModelInputs
 from residua.inputs.source import InputSource
 from residua.inputs.spec import INPUTS, parse_inputs
 
 __all__ = [
+    "CRITERIA",
+    "DRAWS",
     "INPUTS",
     "NUMBER",
     "REASONS",

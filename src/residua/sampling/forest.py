@@ -7,7 +7,8 @@ independent uniforms, as it would alone, so the leaves have exactly the law of n
 ancestral samples (the chain rule, draw by draw), for one forward per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
-queries in the forest change them.
+queries in the forest change them. So queries whose prompts are the same tokens share one tree,
+each with draws of its own; where the model breaks, they fail together.
 
 Scheduling: queries advance in the order of admission, all rows of a query together. A query
 waits while its children would not fit beside the prefixes already held; the oldest never waits.
@@ -17,7 +18,8 @@ So at most `rows` prefixes are held, plus the widest single query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -113,6 +115,7 @@ class _Rows:
     Per row: its query, the handle of the prefix without the last token of `path` and whether
     that handle is only lent, the generated token ids, their digest, and sums over them. Per draw
     group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on prefix `row[i]`.
+    A query stands for all that share its tree: their chunks are numbered one query after another.
     """
 
     query: Ints
@@ -201,18 +204,22 @@ class Forest:
         self._model, self._decoding, self._draws = model, decoding, draws
         self._rows, self._margin = rows, margin
         self._ending = Ending.of(model, decoding, ended)
+        self._chunks = len(draws.sizes)  # of the widest tree
+        self._sharing: dict[int, list[int]] = {}
         self._keys: dict[int, NDArray[np.uint64]] = {}
         self._leaves: dict[int, list[Leaf]] = {}
         self._broken: dict[int, tuple[int, ...]] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
         """Yield one Tree for each root, as they finish."""
-        waiting = list(range(len(roots)))[::-1]
+        self._sharing = _sharing(roots)
+        waiting = list(self._sharing)[::-1]
+        self._chunks = len(self._draws.sizes) * max(map(len, self._sharing.values()), default=1)
         live: list[_Rows] = []
         while waiting or live:
             while waiting and sum(map(len, live)) < self._rows:
                 number = waiting.pop()
-                live.append(self._admit(number, roots[number]))
+                live.append(self._admit(number, [roots[i] for i in self._sharing[number]]))
             frontier = _Rows.join(live)
             frontier = frontier.take(np.argsort(frontier.query, kind="stable"))
             chosen = self._choose(frontier)
@@ -222,18 +229,28 @@ class Forest:
             live = [rows for rows in live if len(rows)]
             open_queries = {int(q) for rows in live for q in np.unique(rows.query)}
             for number in sorted(set(self._leaves) - open_queries):
-                leaves = tuple(sorted(self._leaves.pop(number), key=lambda leaf: leaf.token_ids))
-                broken_at = self._broken.pop(number, None)
-                yield Tree(number, () if broken_at is not None else leaves, broken_at)
+                yield from self._trees(number)
 
-    def _admit(self, number: int, root: Root) -> _Rows:
+    def _trees(self, number: int) -> Iterator[Tree]:
+        """A finished tree, as each query that shares it sees it."""
+        leaves = sorted(self._leaves.pop(number), key=lambda leaf: leaf.token_ids)
+        broken_at = self._broken.pop(number, None)
+        width = len(self._draws.sizes)
+        for i, query in enumerate(self._sharing[number]):
+            own = [replace(x, counts=x.counts[i * width : (i + 1) * width]) for x in leaves]
+            drawn = tuple(leaf for leaf in own if any(leaf.counts))
+            yield Tree(query, () if broken_at is not None else drawn, broken_at)
+
+    def _admit(self, number: int, roots: Sequence[Root]) -> _Rows:
         """Read a prompt and make its first split; or take up the draws on its stems."""
-        draws = self._draws
+        draws, root = self._draws, roots[0]
         chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
-        keys = [philox.stream_key(draws.seed, draws.purpose, root.query_id, c) for c in chunks]
-        self._keys[number] = np.array(keys, dtype=np.uint64)
-        self._leaves[number] = []
-        stems = root.starts or ((Stem.prompt(), draws.sizes),)
+        name = partial(philox.stream_key, draws.seed, draws.purpose)
+        keys = np.zeros((self._chunks, 2), dtype=np.uint64)
+        keys[: len(roots) * len(chunks)] = [name(r.query_id, c) for r in roots for c in chunks]
+        self._keys[number], self._leaves[number] = keys, []
+        sizes = tuple(size for each in roots for size in draws.of(each.query_id))
+        stems = root.starts or ((Stem.prompt(), sizes),)
         rows = _planted(number, stems)
         self.usage.draws += int(rows.count.sum())
         if root.starts:
@@ -286,7 +303,7 @@ class Forest:
         # one child per (row, token), one group of draws per (row, token, chunk)
         child_code = draw_row * self._model.vocab_size + picks.tokens
         codes, example, child = np.unique(child_code, return_index=True, return_inverse=True)
-        width = len(self._draws.sizes)
+        width = self._chunks
         group_code = child * width + np.repeat(rows.chunk, rows.count)
         groups, count = np.unique(group_code, return_counts=True)
         parent_row, token = np.divmod(codes, self._model.vocab_size)
@@ -316,8 +333,7 @@ class Forest:
         """File the rows that end here as leaves; tell which they are."""
         reasons = [self._ending.reason(path) for path in rows.path]
         ended = np.array([reason is not None for reason in reasons], dtype=bool)
-        width = len(self._draws.sizes)
-        counts = np.zeros((len(rows), width), dtype=np.int64)
+        counts = np.zeros((len(rows), self._chunks), dtype=np.int64)
         counts[rows.row, rows.chunk] = rows.count
         for i, reason in enumerate(reasons):
             if reason is None:
@@ -341,6 +357,16 @@ class Forest:
         broken = np.isin(rows.query, list(self._broken))
         self._model.release(np.unique(rows.parent[broken]))
         return rows.take(np.flatnonzero(~broken))
+
+
+def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
+    """Which roots grow one tree, by the number of the first of them."""
+    first: dict[tuple[int, ...], int] = {}
+    sharing: dict[int, list[int]] = {}
+    for number, root in enumerate(roots):
+        tree = number if root.starts else first.setdefault(root.token_ids, number)
+        sharing.setdefault(tree, []).append(number)
+    return sharing
 
 
 def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> _Rows:

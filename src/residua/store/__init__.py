@@ -2,11 +2,19 @@
 
 from pathlib import Path
 
-from residua.store.files import write_json, write_text
+from residua.store.arm import Arm
+from residua.store.files import sha256, write_json, write_text
+from residua.store.inputs import (
+    SELECTION,
+    read_accepted,
+    read_values,
+    write_accepted,
+    write_selections,
+)
 from residua.store.looks import Look, Looks
 from residua.store.masses import Masses, QueryMasses
-from residua.store.plan import Part, Plan
-from residua.store.run import Arm, Run
+from residua.store.plan import Part, Plan, Sharing
+from residua.store.run import Run
 from residua.store.scores import ArmScores
 from residua.store.tables import DamagedError
 
@@ -17,6 +25,7 @@ def load(path: str | Path) -> Run:
 
 
 __all__ = [
+    "SELECTION",
     "Arm",
     "ArmScores",
     "DamagedError",
@@ -27,7 +36,13 @@ __all__ = [
     "Plan",
     "QueryMasses",
     "Run",
+    "Sharing",
     "load",
+    "read_accepted",
+    "read_values",
+    "sha256",
+    "write_accepted",
     "write_json",
+    "write_selections",
     "write_text",
 ]

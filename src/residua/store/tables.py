@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ ESTIMATES = pa.schema(
         ("arm", pa.string()),
         ("scorer", pa.string()),
         ("query_id", pa.string()),
+        ("pool", pa.int32()),
         ("parameter", pa.float64()),
         ("estimand", pa.string()),
         ("target", pa.string()),
@@ -151,6 +152,13 @@ def completions_table(samples: Sequence[Sample]) -> pa.Table:
         for c in s.completions
     ]
     return pa.Table.from_pylist(rows, schema=COMPLETIONS)
+
+
+def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
+    """The inverse of `completions_table`: (query id, completion) of each row."""
+    for row in table.to_pylist():
+        query_id = row.pop("query_id")
+        yield query_id, Completion(**{k: _frozen(v) for k, v in row.items()})
 
 
 def masses_table(found: Sequence[Exploration]) -> pa.Table:

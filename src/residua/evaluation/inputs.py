@@ -1,0 +1,119 @@
+"""Which texts are asked of a model beside each question, as a command says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, get_args
+
+from residua.errors import InputError
+from residua.inputs import (
+    CRITERIA,
+    DRAWS,
+    NUMBER,
+    Criterion,
+    FileInputs,
+    Filters,
+    InputSource,
+    parse_inputs,
+)
+from residua.stats import Design
+from residua.store import sha256
+from residua.types import Chat, Decoding, Request
+
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Rewritings of every question, and how its outputs are shared among all its queries.
+
+    `source` is one that `parse_inputs` reads, of which `queries` rewritings a question are tried.
+    With `ids`, those stay that the model under evaluation answers as surely as the question, by
+    `criterion` over `ids_draws` answers each (Cheng et al. 2025, Algorithm 2). With `embedder`, a
+    sentence-embedding model, those that mean the same.
+
+    `design`: `allocated`, the query of each output drawn at random; `fixed`, equally many outputs
+    a query; `fresh`, one output to each of n rewritings, which only a chat model can give
+    independently of one another: then `queries` plays no part, the question itself is left out,
+    and statements are about the input distribution.
+
+    Raises InputError for what cannot be, before a model is loaded.
+    """
+
+    source: str
+    queries: int = NUMBER
+    ids: bool = False
+    ids_draws: int = DRAWS
+    criterion: Criterion = "mean_prob"
+    design: Design = "allocated"
+    embedder: str | None = None
+    similarity: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("queries", self.queries), ("ids_draws", self.ids_draws)):
+            if number < 1:
+                raise InputError(
+                    f"`{name}` must be at least 1, got {number}. For the original questions "
+                    "alone, use the inputs `none`."
+                )
+        for name, given, known in (
+            ("criterion", self.criterion, CRITERIA),
+            ("design", self.design, get_args(Design)),
+        ):
+            if given not in known:
+                raise InputError(f"`{name}` must be one of {', '.join(known)}, got {given!r}.")
+        if self.similarity is not None and self.embedder is None:
+            raise InputError(
+                f"a similarity of {self.similarity:g} needs an embedder, got none. Name one, or "
+                "leave the similarity out."
+            )
+        source = self.open()
+        if isinstance(source, FileInputs) and not source.path.is_file():
+            raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
+        if self.design == "fresh" and source.finite:
+            raise InputError(
+                f"design 'fresh' asks new rewritings for every output, and the inputs "
+                f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
+            )
+
+    def open(self, loading: Mapping[str, Any] | None = None) -> InputSource:
+        """The source; a chat model is loaded, as `loading` says, when it is first asked."""
+        source = parse_inputs(self.source, open_chat=lambda name: _Later(name, loading or {}))
+        if source is None:
+            raise InputError(f"inputs {NONE!r} ask the questions alone. Pass no `inputs` for that.")
+        return source
+
+    def filters(self, loading: Mapping[str, Any]) -> Filters:
+        """What is asked of a rewriting; loads the embedder, where there is one."""
+        if self.embedder is None:
+            return Filters()
+        from residua.engines.embedding import SentenceEmbedder  # torch loads when it is needed
+
+        device = loading.get("device")
+        embedder = SentenceEmbedder.open(self.embedder, None if device == "auto" else device)
+        return Filters(embed=embedder, similarity=self.similarity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As run.json holds it; a file is known by what is in it, wherever it lies."""
+        source, known = self.open(), asdict(self)
+        if isinstance(source, FileInputs):
+            known |= {"source": f"file:{source.path.name}", "sha256": sha256(source.path)}
+        return known
+
+
+@dataclass(slots=True)
+class _Later:
+    """A chat model that is loaded when it is first asked."""
+
+    name: str
+    loading: Mapping[str, Any]
+    _chat: Chat | None = field(default=None, init=False)
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        """See `Chat.chat`."""
+        if self._chat is None:
+            from residua.engines.chat import open_chat
+
+            self._chat = open_chat(self.name, **self.loading)
+        return self._chat.chat(requests, decoding, seed)

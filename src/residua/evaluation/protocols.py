@@ -1,0 +1,148 @@
+"""Three ways of asking, side by side: greedy, the output distribution, and full.
+
+Greedy takes one answer to each question, output its whole output distribution, full the output
+distributions of its rewritings too (Cheng et al. 2025, Figure 3). What full finds beyond output is
+bounded, so that it cannot be chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from residua import stats
+from residua.evaluation.drawn import Drawn
+from residua.evaluation.pooled import WORST_QUERY, Pooled
+from residua.evaluation.quantities import GREEDY_SCORE
+from residua.evaluation.rows import ALL, Bound, Table, interval
+from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
+from residua.evaluation.sharing import INPUTS
+from residua.inputs import REASONS
+from residua.stats import questions
+from residua.store import Arm, Run, read_accepted
+from residua.text.figures import DASH, number
+
+GAP = "gap in"  # how the estimand of what rewritings add begins
+_OPPOSITE: dict[stats.Side, stats.Side] = {"upper": "lower", "lower": "upper", "both": "both"}
+_LISTED = 5
+
+Rows = Sequence[dict[str, Any]]
+
+
+def gap(
+    full: questions.Bound, output: questions.Bound, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """Bound the leakage of `full` minus that of `output`, alpha shared between the two."""
+    half = (1 + confidence) / 2
+    more, base = full(confidence=half, side=side), output(confidence=half, side=_OPPOSITE[side])
+    found = stats.excess(replace(more, estimand=base.estimand), base)
+    target = found.target.replace("beyond the control", "beyond the question's own words")
+    return replace(found, estimand=f"{GAP} {more.estimand}", target=target)
+
+
+def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
+    """How much more each question leaks in all its queries, and in its worst query."""
+    yield gap(full.leakage, output.leakage, confidence=confidence, side="both")
+    if full.has_queries:
+        yield gap(full.worst_queries, output.leakage, confidence=confidence, side="lower")
+
+
+def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
+    """The gap of the means, and at how many questions there certainly is one of either kind."""
+    yield gap(full.mean, output.mean, confidence=confidence, side="both")
+    for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
+        yield stats.leaking_questions(
+            partial(gap, bound, output.leakage),
+            len(full.scores.query_ids),
+            0.0,
+            confidence=confidence,
+            side="lower",
+        )
+
+
+def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
+    """A row for each arm that asks rewritings, beside the arms that do not; None without one."""
+    arms = [arm for arm in run.arms.values() if arm.sharing is not None]
+    if not arms:
+        return None
+    arms.sort(key=lambda arm: arm.name.startswith(CONTROL))
+    columns = ("arm", "greedy", "output", "full", "worst question", "worst query")
+    n = max(arm.plan.n for arm in arms)
+    return Table(
+        f"{scorer} by protocol, {len(run.questions)} questions, n = {n:,} outputs each",
+        columns,
+        tuple(_line(arm, rows) for arm in arms),
+        "\n".join([*filter(None, (_found(arm, rows) for arm in arms)), *asked(run)]),
+    )
+
+
+def asked(run: Run) -> list[str]:
+    """What was asked, what was not and why, and which questions have no rewriting; in words."""
+    inputs, accepted = run.record["inputs"], read_accepted(run.path, run.record) or ()
+    tried = sum(len(one.queries) + len(one.rejected) for one in accepted)
+    left = len(run.queries) - len(run.questions)
+    removed: dict[str, int] = {
+        reason: sum(one.removed.get(reason, 0) for one in accepted) for reason in REASONS
+    }
+    if inputs["ids"]:
+        removed["less sure than the question"] = sum(len(one.queries) for one in accepted) - left
+    said = ", ".join(f"{reason}: {count}" for reason, count in removed.items() if count)
+    words = [
+        f"full asks {left:,} of {tried:,} rewritings from {inputs['source']!r}, design "
+        f"{inputs['design']!r}" + (f"; removed: {said}" if said else "")
+    ]
+    rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
+    alone = [query.id for query in run.questions if query.id not in rewritten]
+    if alone:
+        named = ", ".join(map(repr, alone[:_LISTED])) + (", …" if len(alone) > _LISTED else "")
+        words.append(f"no rewriting is left of {len(alone)} questions, asked as they are: {named}")
+    return words
+
+
+def _line(arm: Arm, rows: Rows) -> tuple[str, ...]:
+    """One arm under the three protocols."""
+    output = arm.name.removesuffix(INPUTS)
+    beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+    greedy = [r["value"] for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
+    known = bool(greedy) and all(value is not None for value in greedy)
+    return (
+        output,
+        number(sum(greedy) / len(greedy)) if known else DASH,
+        _cell(rows, output, "the mean over"),
+        _cell(rows, arm.name, "the mean over"),
+        _cell(rows, arm.name, "the worst of these questions"),
+        _cell(rows, arm.name, "queries under this decoding"),
+    )
+
+
+def _cell(rows: Rows, arm: str, target: str) -> str:
+    """The leakage of all questions that is described so."""
+    found = (
+        row
+        for row in rows
+        if row["arm"] == arm
+        and row["query_id"] is ALL
+        and row["parameter"] is None
+        and target in row["target"]
+        and row["estimand"].startswith(("leak probability", "mean leakage"))
+    )
+    row = next(found, None)
+    return DASH if row is None else interval(Bound.of(row))
+
+
+def _found(arm: Arm, rows: Rows) -> str:
+    """What asking rewritings found beyond the questions' own words; empty where that is open."""
+    mine = [row for row in rows if row["arm"] == arm.name and row["query_id"] is ALL]
+    mean = next((row for row in mine if row["estimand"].startswith(GAP)), None)
+    counts = [row for row in mine if row["estimand"].startswith(f"questions with {GAP}")]
+    if mean is None:
+        return ""
+    said = [
+        f"{'worst query' if WORST_QUERY in row['estimand'] else 'full'} above output at "
+        f"{row['lower']:.0f} or more of {len(arm.run.questions)} questions"
+        for row in counts
+    ]
+    average = f"{interval(Bound.of(mean))} more than output on average"
+    return "; ".join([f"{arm.name}: {average}", *said, f"{mean['confidence']:.0%} each"])

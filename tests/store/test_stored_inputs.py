@@ -1,0 +1,70 @@
+"""What a source gave is stored whole, and read again by the same command only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.errors import MixError
+from residua.inputs import Accepted, Removed, Selection
+from residua.store import (
+    DamagedError,
+    read_accepted,
+    read_values,
+    write_accepted,
+    write_selections,
+)
+from residua.types import Query
+
+RECORD: dict[str, Any] = {
+    "benchmark": {"name": "mine", "prompts": 2, "sha256": "abc", "origin": "here"},
+    "inputs": {"source": "rules", "queries": 20},
+}
+ACCEPTED = (
+    Accepted(
+        prompt_id="p0",
+        queries=("Tell me?", "Say?"),
+        rejected=(Removed(text="It is Ann.", reason="the answer"),),
+    ),
+    Accepted(prompt_id="p1", queries=()),
+)
+
+
+def test_what_was_accepted_and_removed_comes_back(tmp_path: Path) -> None:
+    assert read_accepted(tmp_path, RECORD) is None
+    write_accepted(tmp_path, RECORD, ACCEPTED)
+    assert read_accepted(tmp_path, RECORD) == ACCEPTED
+    moved = {**RECORD, "benchmark": {**RECORD["benchmark"], "origin": "elsewhere"}}
+    assert read_accepted(tmp_path, moved) == ACCEPTED
+    assert (tmp_path / "selection").stat().st_mode & 0o777 == 0o700
+
+
+def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
+    write_accepted(tmp_path, RECORD, ACCEPTED)
+    with pytest.raises(MixError, match="queries: it has 20, this one says 3"):
+        read_accepted(tmp_path, {**RECORD, "inputs": {"source": "rules", "queries": 3}})
+    with pytest.raises(MixError, match="sha256"):
+        read_accepted(tmp_path, {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "d"}})
+
+
+@pytest.mark.parametrize("damage", ["{", '{"prompts": [{"id": "p0"}]}', "[]", '{"inputs": {}}'])
+def test_a_damaged_record_is_told(damage: str, tmp_path: Path) -> None:
+    write_accepted(tmp_path, RECORD, ACCEPTED)
+    (tmp_path / "selection" / "inputs.json").write_text(damage)
+    with pytest.raises(DamagedError, match=r"no record of inputs\. Restore it"):
+        read_accepted(tmp_path, RECORD)
+
+
+def test_the_values_of_every_query_come_back(tmp_path: Path) -> None:
+    assert read_values(tmp_path) == {}
+    own = Query(id="p0", prompt_id="p0", text="?")
+    values = {"p0": -1.25, "p0~00": -2.0}
+    found = Selection(prompt_id="p0", kept=(own,), values=values, criterion="mean_prob", draws=8)
+    write_selections(tmp_path, [found])
+    assert read_values(tmp_path) == values
+    stored = json.loads((tmp_path / "selection" / "ids.json").read_text())
+    assert stored["p0"]["kept"] == ["p0"]
+    assert (stored["p0"]["criterion"], stored["p0"]["draws"]) == ("mean_prob", 8)
