@@ -9,14 +9,17 @@ MUTANTS of such rows.
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
@@ -24,6 +27,24 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "residua"
 WORKERS = min(2, os.cpu_count() or 1)
 TIMEOUT = 120  # seconds for one mutant; a mutant that hangs is caught
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow")
+ASSERTED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of what was imported before
+FORK = "--fork"
+HEAVY = (
+    "accelerate",
+    "jinja2",
+    "mpmath",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "rapidfuzz",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "rouge_score.rouge_scorer",
+    "scipy.special",
+    "scipy.stats",
+    "tokenizers",
+)
 
 Mutant = tuple[str, str, str, str]
 """(file within the package, old fragment, new fragment, test file or node within tests/)"""
@@ -36,16 +57,77 @@ def mutants(wanted: list[str]) -> list[Mutant]:
     return [row for row in rows if not wanted or any(name in row[0] for name in wanted)]
 
 
+@dataclass
+class Worker:
+    """A process with the heavy libraries imported, which forks for each test of one copy."""
+
+    source: Path
+
+    def __post_init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, FORK],
+            cwd=TESTS.parent,
+            env=environment(self.source),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, tests: str) -> str:
+        """What the tests say of the copy; asked again in a process of its own if the fork died."""
+        assert self.process.stdin
+        assert self.process.stdout
+        print(tests, file=self.process.stdin, flush=True)
+        said = self.process.stdout.readline().strip()
+        return said if said in ("passed", "failed") else run(tests, self.source)
+
+
+def serve() -> None:
+    """Answer each line, the tests to run, with what they say; a fork runs them."""
+    import pytest
+    import torch
+    import transformers
+
+    for name in HEAVY:
+        importlib.import_module(name)
+    torch.set_num_threads(1)
+    _ = (transformers.LlamaForCausalLM, transformers.Trainer, transformers.PreTrainedTokenizerFast)
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        if number != 0:
+            os.dup2(nowhere, number)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(TIMEOUT)
+            status = 3
+            try:
+                status = int(pytest.main([*ASSERTED, *OPTIONS, str(TESTS / line.strip())]))
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        hung = code == -signal.SIGALRM
+        print("passed" if code == 0 else "failed" if code == 1 or hung else "lost", file=answers)
+
+
+def environment(source: Path) -> dict[str, str]:
+    """A source tree on PYTHONPATH comes before an editable install's."""
+    settings = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    return os.environ | settings
+
+
 def run(tests: str, source: Path) -> str:
     """What the tests say of the package at `source`: "passed", "failed", or why neither."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    command += ["-m", "not slow", str(TESTS / tests)]
-    # A source tree on PYTHONPATH comes before an editable install's.
-    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["OMP_NUM_THREADS"] = "1"
+    command = [sys.executable, "-m", "pytest", *OPTIONS, str(TESTS / tests)]
     try:
         done = subprocess.run(
-            command, cwd=TESTS.parent, env=environment, capture_output=True, timeout=TIMEOUT
+            command,
+            cwd=TESTS.parent,
+            env=environment(source),
+            capture_output=True,
+            timeout=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return "failed"  # by hanging
@@ -58,56 +140,70 @@ def run(tests: str, source: Path) -> str:
 def imported_from(source: Path) -> bool:
     """True if tests would import the copy, not the original."""
     code = "import residua; print(residua.__file__)"
-    environment = os.environ | {"PYTHONPATH": str(source)}
     out = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=environment(source),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return Path(out.stdout.strip()).is_relative_to(source)
 
 
-def judge(row: Mutant, copies: Queue[Path]) -> tuple[str, str]:
+def judge(row: Mutant, workers: Queue[Worker]) -> tuple[str, str]:
     """The verdict on one mutant, judged in a copy of the package, and a line about it."""
     file, old, new, tests = row
-    source = copies.get()
-    path = source / "residua" / file
+    worker = workers.get()
+    path = worker.source / "residua" / file
     text = path.read_text()
     start = time.perf_counter()
     if text.count(old) != 1:
         verdict = f"NOT FOUND ONCE ({text.count(old)} times)"
     else:
         path.write_text(text.replace(old, new))
-        said = run(tests, source)
+        said = worker.run(tests)
         path.write_text(text)
         verdict = {"passed": "SURVIVED", "failed": "caught"}.get(said, said.upper())
-    copies.put(source)
+    workers.put(worker)
     seconds = time.perf_counter() - start
     return verdict, f"{verdict:10} {seconds:5.1f} s  {file}: {old!r} -> {new!r}"
 
 
+def check(tests: str, workers: Queue[Worker]) -> str:
+    """What the tests say of the package as it is."""
+    worker = workers.get()
+    said = worker.run(tests)
+    workers.put(worker)
+    return said
+
+
 def main() -> int:
     rows, wrong = mutants(sys.argv[1:]), 0
-    copies: Queue[Path] = Queue()
-    with tempfile.TemporaryDirectory() as folder:
+    workers: Queue[Worker] = Queue()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
         for number in range(WORKERS):
             source = Path(folder).resolve() / str(number)
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(PACKAGE, source / "residua", ignore=ignored)
-            copies.put(source)
+            workers.put(Worker(source))
         if not imported_from(source):
             print("the copy of the package is not what Python imports; nothing was tested")
             return 1
-        with ThreadPoolExecutor(WORKERS) as pool:
-            nodes = sorted({tests for *_, tests in rows})
-            said = dict(zip(nodes, pool.map(lambda node: run(node, source), nodes), strict=True))
-            if unfit := {node: word for node, word in said.items() if word != "passed"}:
-                print(f"these must pass on the package as it is: {unfit}")
-                return 1
-            for verdict, line in pool.map(lambda row: judge(row, copies), rows):
-                wrong += verdict != "caught"
-                print(line, flush=True)
+        nodes = sorted({tests for *_, tests in rows})
+        said = pool.map(lambda node: check(node, workers), nodes)
+        verdicts = dict(zip(nodes, said, strict=True))
+        if unfit := {node: word for node, word in verdicts.items() if word != "passed"}:
+            print(f"these must pass on the package as it is: {unfit}")
+            return 1
+        for verdict, line in pool.map(lambda row: judge(row, workers), rows):
+            wrong += verdict != "caught"
+            print(line, flush=True)
     print(f"{len(rows)} mutants, {wrong} not caught")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == [FORK]:
+        serve()
+    else:
+        sys.exit(main())

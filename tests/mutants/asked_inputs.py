@@ -87,7 +87,8 @@ MUTANTS = [
     ("evaluation/bound.py", "if len(query_ids) == len(arm.run.questions):", "if True:", FAILED),
     # what rewritings add
     ("evaluation/protocols.py", "half = (1 + confidence) / 2", "half = confidence", BEYOND),
-    ("evaluation/protocols.py", "            side=\"lower\",\n", "            side=\"both\",\n", BEYOND),
+    ("evaluation/protocols.py", "number, confidence=confidence, side=\"lower\"", "1 + 0 * number, confidence=confidence, side=\"lower\"", BEYOND),
+    ("evaluation/protocols.py", "lower=float((lower > 0).sum())", "lower=float((value > 0).sum())", BEYOND),
     ("evaluation/protocols.py", "yield gap(full.worst_queries, output", "yield gap(full.leakage, output", BEYOND),
     ("evaluation/protocols.py", "partial(gap, bound, output.leakage)", "partial(gap, output.leakage, bound)", BEYOND),
     ("evaluation/protocols.py", 'removed["less sure than the question"] =', "_ =", KEPT),

@@ -15,7 +15,7 @@ MUTANTS = [
     ("evaluation/tail.py", "        arm.masses.table(part)\n", "        pass\n", TAIL),
     ("evaluation/tail.py", "for query_id, reason in arm.failures.items():", "for query_id, reason in {}.items():", TAIL),
     ("evaluation/tail.py", "    if arm.unlooked():", "    if False:", TAIL),
-    ("evaluation/tail.py", "if tail.questions < len(run.queries):", "if False:", TAIL),
+    ("evaluation/tail.py", "if tail.questions < len(run.questions):", "if False:", TAIL),
     ("evaluation/tail.py", "    if absent:\n", "    if False:\n", TAIL),
     ("evaluation/tail.py", "if arms[name].decoding.greedy:", "if False:", TAIL),
     # alpha and the verdict

@@ -74,7 +74,7 @@ MUTANTS = [
         "self.length[slots] = self.length[parents]",
         ANY_ORDER,
     ),
-    ("engines/prefix_cache.py", "length[slots] - 1)", "length[slots])", ANY_ORDER),
+    ("engines/prefix_cache.py", "length[slots] - 1)", "length[slots])", BEGINNING),
     (
         "engines/prefix_cache.py",
         "(paths == _NOTHING)[:, None]",

@@ -37,8 +37,8 @@ MUTANTS = [
     ("evaluation/grid.py", "upper=(total + missing) / asked", "upper=total / asked", GRID + "test_a_greedy_answer_without_a_score_may_leak"),
     ("evaluation/grid.py", "if effects[more].lower > effects[less].upper:", "if True:", GRID + "test_what_cannot_be_told_is_said"),
     ("evaluation/grid.py", "if effects[more].lower > effects[less].upper:", "if False:", READ),
-    ("evaluation/grid.py", "_interval(grid.leakage[t, p]) for p in grid.top_ps", "_interval(grid.leakage[t, p]) for p in grid.top_ps[::-1]", READ),
-    ("evaluation/summary.py", "tables.append(grid_summary(run, name))", "pass", GRID + "test_one_knob_alone_is_not_compared"),
+    ("evaluation/grid.py", "interval(grid.leakage[t, p]) for p in grid.top_ps", "interval(grid.leakage[t, p]) for p in grid.top_ps[::-1]", READ),
+    ("evaluation/summary.py", "            grid_summary(run, name),\n", "", GRID + "test_one_knob_alone_is_not_compared"),
     # what is read
     ("report/measured.py", "if row[\"target\"] not in (JOINTLY, MOST)]", "]", STATEMENTS),
     ("report/measured.py", "is_count=True", "is_count=False", STATEMENTS),

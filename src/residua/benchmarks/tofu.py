@@ -1,6 +1,7 @@
 """`tofu:SPLIT`: questions about two hundred fictitious authors (Maini et al., 2024).
 
-`tofu-mini` is forget01 with a short retain set, for machines without a GPU. From the hub (`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
+`tofu-mini` is forget01 with a short retain set, for machines without a GPU. From the hub
+(`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
 """
 
 from __future__ import annotations
