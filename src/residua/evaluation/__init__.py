@@ -181,8 +181,8 @@ def sample(
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
-    control first and name its run. `told` is recorded as the settings of the command, for
-    `--like`.
+    control first and name its run. Only the draws that select `inputs`, where they are asked
+    for, come before that. `told` is recorded as the settings of the command, for `--like`.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     settings = settings or ModelSettings()

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from residua import stats
 from residua.evaluation.drawn import Drawn
 from residua.evaluation.pooled import WORST_QUERY, Pooled
@@ -22,7 +24,7 @@ from residua.evaluation.sharing import INPUTS
 from residua.inputs import REASONS
 from residua.stats import questions
 from residua.store import Arm, Run, read_accepted
-from residua.text.figures import DASH, number
+from residua.text.figures import DASH, below, number
 
 GAP = "gap in"  # how the estimand of what rewritings add begins
 _OPPOSITE: dict[stats.Side, stats.Side] = {"upper": "lower", "lower": "upper", "both": "both"}
@@ -50,15 +52,34 @@ def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estim
 
 
 def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
-    """The gap of the means, and at how many questions there certainly is one of either kind."""
+    """The gap of the means; the largest gap, and at how many questions there is one, of each kind.
+
+    Each of the latter pairs holds jointly, with a lower end only. Draws of different questions
+    share no randomness, nor do the allocations, as both are keyed by question.
+    """
     yield gap(full.mean, output.mean, confidence=confidence, side="both")
+    number = len(full.scores.query_ids)
     for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
-        yield stats.leaking_questions(
-            partial(gap, bound, output.leakage),
-            len(full.scores.query_ids),
-            0.0,
-            confidence=confidence,
-            side="lower",
+        each = stats.every_question(
+            partial(gap, bound, output.leakage), number, confidence=confidence, side="lower"
+        )
+        lower, value = np.asarray(each.lower), np.asarray(each.value)
+        of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
+        yield replace(
+            of_all,
+            estimand=f"{each.estimand}, largest of {number}",
+            target="the question of these with the largest gap, under this decoding",
+            value=float(np.fmax.reduce(value)),
+            lower=float(lower.max()),
+            upper=1.0,
+        )
+        yield replace(
+            of_all,
+            estimand=f"questions with {each.estimand} above 0",
+            target=f"the number among these {number} questions, under this decoding",
+            value=float((value > 0).sum()),
+            lower=float((lower > 0).sum()),
+            upper=float(number),
         )
 
 
@@ -135,14 +156,15 @@ def _cell(rows: Rows, arm: str, target: str) -> str:
 def _found(arm: Arm, rows: Rows) -> str:
     """What asking rewritings found beyond the questions' own words; empty where that is open."""
     mine = [row for row in rows if row["arm"] == arm.name and row["query_id"] is ALL]
-    mean = next((row for row in mine if row["estimand"].startswith(GAP)), None)
+    found = [row for row in mine if row["estimand"].startswith(GAP)]
     counts = [row for row in mine if row["estimand"].startswith(f"questions with {GAP}")]
-    if mean is None:
+    if not found:
         return ""
-    said = [
-        f"{'worst query' if WORST_QUERY in row['estimand'] else 'full'} above output at "
-        f"{row['lower']:.0f} or more of {len(arm.run.questions)} questions"
-        for row in counts
-    ]
-    average = f"{interval(Bound.of(mean))} more than output on average"
-    return "; ".join([f"{arm.name}: {average}", *said, f"{mean['confidence']:.0%} each"])
+    mean, *gaps = found
+    said = [f"{arm.name}: {interval(Bound.of(mean))} more than output on average"]
+    for largest, count in zip(gaps, counts, strict=True):
+        what = "worst query" if WORST_QUERY in count["estimand"] else "full"
+        where = f"at {count['lower']:.0f} or more of {len(arm.run.questions)} questions"
+        by = f", by {below(largest['lower'])} or more at one" if count["lower"] else ""
+        said.append(f"{what} above output {where}{by}")
+    return "; ".join([*said, f"{mean['confidence']:.0%} each"])
