@@ -31,7 +31,7 @@ def main(demo: Path) -> None:
     view = read_view({label: Run.open(demo / "runs" / folders[label]) for label in LABELS})
     scorer = next(s for s in view.scorers if s.name == SCORER)
     greedy = figures.greedy_figures(view, scorer)[LABELS.index("NPO")]
-    repeated = figures.repeated_figure(view, scorer)
+    repeated = figures.repeated_figures(view, scorer)[0]
     key = "".join(
         f'<g class="m{i}" transform="translate({WIDTH + 74 + offset} 34)">'
         f'<path class="line" d="M0 0H24"/><text x="30" y="4">{label}</text></g>'

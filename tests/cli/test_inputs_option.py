@@ -45,11 +45,14 @@ def test_the_same_command_and_like_do_nothing_more(
     assert set(Run.open(plain).arms) == {"greedy", "target"}
 
 
-def test_a_file_is_found_from_anywhere(model: Path, questions: Path, tmp_path: Path) -> None:
+def test_a_file_is_found_from_anywhere(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "asked.csv"
     file.write_text(FILE)
     out = tmp_path / "r"
-    done("sample", model, "--benchmark", questions, "--out", out, "--inputs", f"file:{file}",
+    done("sample", model, "--benchmark", questions, "--out", out, "--inputs", "file:asked.csv",
          "--design", "fixed", "--limit", 1, *SMALL)  # fmt: skip
     run = Run.open(out)
     assert [q.text for q in run.queries][1:] == ["red by who", "tell me who wrote red"]

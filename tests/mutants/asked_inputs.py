@@ -66,7 +66,6 @@ MUTANTS = [
     ("evaluation/sample.py", "and part.own and result.n != draws.own[result.query.id]:", "and False:", HEEDLESS),
     ("evaluation/sample.py", "            **queries,\n", "", STORY),
     ("store/inputs.py", "    require_same(run, stored, questions(record))\n", "", STORED),
-    ("store/inputs.py", "    require_same(run, stored, questions(record))\n", "", STOPPED),
     ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if False else (*_FIRST_FILES, SELECTION)", STOPPED),
     ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if True else (*_FIRST_FILES, SELECTION)", KILLED),
     ("store/run.py", 'if query.source == "original")', ")", STORY),
@@ -94,7 +93,6 @@ MUTANTS = [
     ("evaluation/protocols.py", 'removed["less sure than the question"] =', "_ =", KEPT),
     ("evaluation/protocols.py", "if query.id not in rewritten]", "if query.id in rewritten]", ALONE),
     ("evaluation/protocols.py", '_cell(rows, arm.name, "queries under this decoding")', '"[]"', BEYOND),
-    ("evaluation/correlation.py", 'and row["pool"] is None', "", SURER),
     ("evaluation/correlation.py", "read_values(arm.run.path) or sureness(arm)", "sureness(arm)", SURER),
     ("evaluation/correlation.py", "if len(pairs) < LEAST or", "if", SURER),
     # whatever else reads a run
