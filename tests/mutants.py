@@ -43,6 +43,8 @@ HEAVY = (
     "rouge_score.rouge_scorer",
     "scipy.special",
     "scipy.stats",
+    "sklearn.decomposition",
+    "sklearn.mixture",
     "tokenizers",
 )
 
