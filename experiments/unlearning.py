@@ -163,8 +163,15 @@ SIZES = {
         },
     ),
 }
+_MINI = SIZES["tofu-mini"]
 SIZES["tofu"] = replace(
-    SIZES["tofu-mini"],
+    _MINI,
+    methods={  # a large model takes the papers' settings, not those found for a small one
+        name: replace(
+            method, settings={k: v for k, v in method.settings.items() if k == "sampling"}
+        )
+        for name, method in _MINI.methods.items()
+    },
     benchmark="tofu:forget05",
     learn=TrainingSettings(epochs=5, learning_rate=2e-5),
     forget=TrainingSettings(epochs=5),
@@ -228,7 +235,7 @@ class Study:
         return {**self.size.methods, **self.size.ablations}
 
     def rate(self, name: str) -> float:
-        """The learning rate of a method: the largest that keeps the utility; found once."""
+        """The largest learning rate at which a method keeps the utility, else the smallest."""
         if not self.size.rates:
             return self.size.forget.learning_rate
         name = self.methods[name].like or name

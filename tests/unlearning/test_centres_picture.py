@@ -68,4 +68,6 @@ def test_a_panel_keeps_distances_and_stays_within_its_frame() -> None:
 
 def test_equal_points_have_a_picture_too() -> None:
     same = Centres(("a", "b", "c", "d"), (0,), (0,) * 4, ((0.0, 0.0),) * 4)
-    ET.fromstring(centres_picture({"q": same}))
+    picture = centres_picture({"q": same})
+    assert ET.fromstring(picture).tag == f"{SVG}svg"
+    assert "nan" not in picture
