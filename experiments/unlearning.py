@@ -141,6 +141,7 @@ SIZES = {
             "IDK": Method("idk"),
             "NPO": Method("npo"),
             "NPO + entropy": Method("npo+entropy"),
+            "NPO then entropy": Method("entropy+gd:forget=0", after="NPO"),
             "SimNPO": Method("simnpo"),
             "RMU": Method("rmu"),
             "CEL": Method("cel"),

@@ -31,7 +31,7 @@ ENGINES = "conformance/test_engines.py::test_queries_may_get_draws_of_their_own"
 
 MUTANTS = [
     # draws of one's own
-    ("types.py", "return (self.own[query_id],) if self.own else self.sizes", "return self.sizes", ENGINES),
+    ("types/draws.py", "return (self.own[query_id],) if self.own else self.sizes", "return self.sizes", ENGINES),
     ("sampling/forest.py", "draws.of(each.query_id)", "draws.sizes", ENGINES),
     # how outputs are shared
     ("evaluation/sharing.py", 'f"{seed}:allocation:{prompt_id}"', 'f"{seed}:allocation"', SHARING),

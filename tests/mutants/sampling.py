@@ -123,5 +123,5 @@ MUTANTS = [
     ("sampling/forced.py", "if step.logprob > -math.inf:", "if True:", FORCED),
     ("sampling/forced.py", "[] if law.broken[row] else sorted(self._after[key])", "sorted(self._after[key])", FORCED),
     ("sampling/forced.py", "confidence=stem.p_max_sum / len(stem.path)", "confidence=stem.p_max_sum", FORCED),
-    ("types.py", "self.temperature == 0 or self.top_k == 1", "self.temperature == 0", ARMS),
+    ("types/decoding.py", "self.temperature == 0 or self.top_k == 1", "self.temperature == 0", ARMS),
 ]  # fmt: skip

@@ -1,0 +1,47 @@
+"""The nouns every layer shares: prompts, queries, decodings, completions, and the seams.
+
+Layer 0: the standard library only. Frozen values; protocols for whatever does the work.
+"""
+
+from __future__ import annotations
+
+from residua.types.decoding import AdaptiveMode, Decoding
+from residua.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
+from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
+from residua.types.models import Chat, Classify, Embed, Message, Models, Request
+from residua.types.prompts import Prompt, Query, Role, Source
+from residua.types.readings import Reading, Reads
+from residua.types.seams import Explores, Generate, Progress, Scorer, silent
+
+__all__ = [
+    "AdaptiveMode",
+    "Chat",
+    "Classify",
+    "Completion",
+    "Decoding",
+    "Draws",
+    "Effort",
+    "Embed",
+    "Event",
+    "Exploration",
+    "ExploreMode",
+    "Explores",
+    "Failure",
+    "FinishReason",
+    "Generate",
+    "Message",
+    "Models",
+    "Progress",
+    "Prompt",
+    "Query",
+    "Ranges",
+    "Reading",
+    "Reads",
+    "Request",
+    "Role",
+    "Sample",
+    "Scorer",
+    "Source",
+    "Usage",
+    "silent",
+]

@@ -1,0 +1,61 @@
+"""What is asked: the items of a benchmark, and the texts put to a model for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from residua.errors import InputError
+
+Role = Literal["forget", "retain", "holdout"]
+Source = Literal["original", "benchmark", "file", "rules", "model"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One item of a benchmark: a question and what a leak of it would say.
+
+    `id` is unique within its benchmark and stable between runs. `answer` is None where the
+    benchmark has none; a scorer that needs one refuses the prompt.
+    """
+
+    id: str
+    question: str
+    answer: str | None = None
+    split: str = ""
+    role: Role = "forget"
+    keywords: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    paraphrases: tuple[str, ...] = ()
+    paraphrased_answer: str | None = None
+    perturbed_answers: tuple[str, ...] = ()
+    alternate_answers: tuple[str, ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise InputError("a prompt needs an `id`, got an empty one. Number the rows.")
+        if not self.question.strip():
+            raise InputError(
+                f"prompt {self.id!r} has an empty question. Remove the row or fill it in."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One text put to the model for a prompt: its question, or a rewriting of it.
+
+    `prefix` opens the answer for the model; it is no part of a completion.
+    """
+
+    id: str
+    prompt_id: str
+    text: str
+    source: Source = "original"
+    prefix: str = ""
+
+    @classmethod
+    def original(cls, prompt: Prompt) -> Query:
+        """The prompt's own question, under the prompt's id."""
+        return cls(id=prompt.id, prompt_id=prompt.id, text=prompt.question, prefix=prompt.prefix)

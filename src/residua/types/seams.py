@@ -1,0 +1,89 @@
+"""The seams: what does the work comes in through a protocol, never by import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from residua.types.decoding import Decoding
+from residua.types.draws import Completion, Draws, Failure, Sample, Usage
+from residua.types.exploring import Effort, Exploration, Ranges
+from residua.types.prompts import Prompt, Query
+
+
+class Progress(Protocol):
+    """Told how far a long step is: `done` of `total` units, with a word on what they are."""
+
+    def __call__(self, phase: str, done: float, total: float, unit: str = "") -> None: ...
+
+
+def silent(phase: str, done: float, total: float, unit: str = "") -> None:
+    """The `Progress` that shows nothing."""
+
+
+@runtime_checkable
+class Generate(Protocol):
+    """The seam every engine fills: draw completions of queries under one decoding."""
+
+    usage: Usage
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What was run: weights digest, dtype, template, versions; equal means same law."""
+        ...
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Refuse, before anything costly, what cannot be sampled."""
+        ...
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        """Yield one Sample or Failure for each query, in any order."""
+        ...
+
+
+@runtime_checkable
+class Explores(Protocol):
+    """An engine that knows the probabilities behind its draws."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability may move with the batch shape (delta)."""
+        ...
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        """Yield one Exploration or Failure for each query, in any order.
+
+        `ranges` says which prefixes are settled. InputError where masses cannot be exact.
+        """
+        ...
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """Each text and the end token after it, teacher-forced through the decoding.
+
+        The completion has count 0; None where the decoding cannot produce it.
+        """
+        ...
+
+
+class Scorer(Protocol):
+    """h: completion × prompt → [0, 1]; 1 always means full leak."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in results; settings that change h are part of it."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """The declared range: {0, 1} if true, else [0, 1]; it decides which bound is used."""
+        ...
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """One score a text; None where it could not decide. A string is the true answer."""
+        ...
