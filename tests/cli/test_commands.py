@@ -259,9 +259,11 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     with console.progress_bar() as progress:
         for done_so_far in range(11):
             progress("working", done_so_far, 10, "steps")
+        progress("working", 10, 10, "steps")
     counts = [line.split()[1] for line in said]
     assert counts[0] == "0/10"
     assert counts[-1] == "10/10"
+    assert counts.count("10/10") == 1  # said once, reported twice
     assert 2 < len(counts) < 8
     assert all(" steps/s" in line for line in said[1:])
     assert all(line.endswith(" s left") for line in said[1:-1])

@@ -174,5 +174,5 @@ MUTANTS = [
     ("cli/options.py", "if value in (None, ()):", "if not value:", INPUT),
     ("cli/options.py", "like.get(name, _DEFAULTS.get(name))", "_DEFAULTS.get(name)", COMMANDS),
     ("cli/__init__.py", "        return error.exit_status\n", "        return 1\n", INPUT),
-    ("cli/console.py", "if done == last or (", "if (", COMMANDS),
+    ("cli/console.py", "if done == last or (", "if (", f"{COMMANDS}::test_plain_lines_come_now_and_then"),
 ]  # fmt: skip
