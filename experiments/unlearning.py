@@ -304,7 +304,8 @@ class Study:
         binary = self.size.scorers[1]
         header = [
             "method", "seeds", "greedy", "S_mean", "S_std", "S_ED", "S_mean at most",
-            f"P({binary})", "worst question at most", "leak@32 at most", *utility, "training",
+            "leak@32 at most", f"P({binary})", "worst question at most",
+            f"leak@32({binary}) at most", *utility, "training",
         ]  # fmt: skip
         lines = [header, ["---"] * len(header)]
         for name in (TARGET, *self.methods, CONTROL):
@@ -327,9 +328,10 @@ class Study:
             "S_std": _each(scored, "standard deviation"),
             "S_ED": _each(scored, "mean + 2 standard deviations"),
             "S_mean at most": _all(scored, "mean leakage", "mean over")["upper"],
+            "leak@32": _all(scored, "leak@32", "mean over")["upper"],
             "P": _each(leaks, "leak probability"),
             "worst": _all(leaks, "leak probability", "the worst of")["upper"],
-            "leak@32": _all(leaks, "leak@32", "mean over")["upper"],
+            "leak@32 of P": _all(leaks, "leak@32", "mean over")["upper"],
             **kept,
         }
         if len(kept) > 1:
