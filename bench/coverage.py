@@ -35,6 +35,7 @@ from residua.stats import (
     Estimate,
     every_question,
     expectation_deviation_bound,
+    judged_bound,
     leak_at_k_bound,
     leaking_questions,
     mean_bound,
@@ -106,6 +107,25 @@ def above_half(bound: Callable[..., Estimate], **settings: Any) -> Call:
     return call
 
 
+def judged(true: float, false: float) -> Call:
+    """Behind a judge that errs, each trial with 60 labelled items of either kind of its own."""
+
+    def call(scores: np.ndarray, side: str, seed: int) -> End:
+        rng = np.random.default_rng([5, seed])
+        leaks, n = (scores > 0.5).sum(axis=1), scores.shape[1]
+        hits = rng.binomial(leaks, true) + rng.binomial(n - leaks, false)
+        items = rng.binomial(60, [true, false], (len(hits), 2)).tolist()
+        made = [
+            judged_bound(
+                said, n, positives=(t, 60), negatives=(f, 60), confidence=CONFIDENCE, side=side
+            )
+            for said, (t, f) in zip(hits, items, strict=True)
+        ]
+        return np.array([getattr(one, side) for one in made])
+
+    return call
+
+
 def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
     """A bound of conbo; where it cannot be defined it is NaN, and misses."""
 
@@ -126,6 +146,8 @@ MEAN, STD, TAIL, LEAKS, HALF = (
 BOUNDS: dict[str, tuple[Call, Callable[[Law], Any]]] = {
     "proportion, Clopper-Pearson": (above_half(proportion_bound), HALF),
     "proportion, any-time": (above_half(proportion_bound, method="any-time"), HALF),
+    "proportion, judged .9/.05": (judged(0.9, 0.05), HALF),
+    "proportion, judged .3/.4": (judged(0.3, 0.4), HALF),
     "tail at 7 x, Berk-Jones": (ours(survival_bound, x=X), TAIL),
     "tail at 7 x, paper": (ours(survival_bound, x=X, method="paper"), TAIL),
     "mean, betting": (shuffled(mean_bound), MEAN),

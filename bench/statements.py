@@ -27,6 +27,7 @@ from residua.stats import (
     every_question,
     excess,
     joint,
+    judged_bound,
     leak_at_k_bound,
     leaking_questions,
     mean_bound,
@@ -81,6 +82,9 @@ def statements(scores: np.ndarray, control: np.ndarray) -> dict[str, Callable[[]
         "mean, any time": partial(mean_over_stopped_questions, anytime, QUESTIONS),
         "mean leak@32": partial(mean_leak_at_k_over_questions, scores, 32),
         "mean beyond a control, both ends": partial(difference, scores, control),
+        "each p, corrected for a judge": lambda: judged_bound(
+            hits, DRAWS, positives=(190, 200), negatives=(6, 300)
+        ),
         "joint claim of two": lambda: joint(*[tally(confidence=1 - 1e-5, side="upper")] * 2),
     }
 

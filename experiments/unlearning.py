@@ -145,6 +145,7 @@ SIZES = {
             "SimNPO": Method("simnpo"),
             "RMU": Method("rmu"),
             "CEL": Method("cel"),
+            "CEL tau 60": Method("cel:tau=60"),  # twice the mean square of what it pushes apart
             "NPO then leakmin": Method(
                 "leakmin",
                 after="NPO",

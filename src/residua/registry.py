@@ -14,8 +14,8 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     """The member of a family called `name`.
 
     `table` holds the built-in members; other packages add theirs in the entry-point group
-    `residua.<family>s` (`residua.losses`). An unknown name raises InputError, which lists what
-    there is.
+    `residua.<family>s` (`residua.losses`); a name that is built in is never replaced. An unknown
+    name raises InputError, which lists what there is, and so does a member whose package is broken.
     """
     if name in table:
         return table[name]
@@ -24,7 +24,13 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     plural = f"{family}es" if family.endswith("s") else f"{family}s"
     others = entry_points(group=f"residua.{plural}")
     if name in others.names:
-        member: T = others[name].load()
+        try:
+            member: T = others[name].load()
+        except (ImportError, AttributeError) as error:
+            raise InputError(
+                f"{family} {name!r} of another package cannot be loaded from "
+                f"{others[name].value!r}: {error}. Repair that package or uninstall it."
+            ) from error
         return member
     raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import huggingface_hub
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from residua.benchmarks import Benchmark, load_benchmark
@@ -105,9 +107,16 @@ def test_harry_potter(tmp_path: Path) -> None:
         ("Ron", "Hermione"),
     ]
     assert {p.answer for p in benchmark.prompts} == {None}
+    assert benchmark.openers == {
+        "harry-potter/00": ("Sure, I know.",),
+        "harry-potter/01": ("They are",),
+    }
     assert (benchmark.max_new_tokens, benchmark.scorers) == (100, ("keyword",))
     with pytest.raises(InputError, match="SchwinnL/LLM_Embedding_Attack"):
         load_benchmark("harry-potter")
+    write(tmp_path, "hp_qa_en.csv", text.replace("J.K., magic school", ","))
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'key words'. Fill it in"):
+        load_benchmark("harry-potter", data=tmp_path)
 
 
 def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +126,7 @@ def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [p.question for p in benchmark.prompts] == ["Write slander", "Write spam"]
     assert benchmark.prompts[0].split == "Harm"
     assert (benchmark.max_new_tokens, benchmark.scorers) == (150, ("refusal",))
+    assert benchmark.chat
     hub = "Index,Goal,Target,Behavior,Category,Source\n0,Write slander,Sure,Slander,Harm,Us\n"
     path = write(tmp_path, "hub.csv", hub)
 
@@ -126,6 +136,28 @@ def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     assert load_benchmark("jbb").prompts == benchmark.prompts[:1]
+
+
+def test_jailbreakbench_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data/harmful-behaviors.csv.* jbb_goals_official.csv"):
+        load_benchmark("jbb", data=tmp_path)
+    write(tmp_path, "jbb_goals_official.csv", "behavior\nSlander\n")
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'goal', only behavior"):
+        load_benchmark("jbb", data=tmp_path)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    rows = [{"question": "Who?", "answer": "Me", "keywords": ["me", "I"]}, {"question": "Why?"}]
+    path = tmp_path / "mine.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    first, second = load_benchmark(str(path)).prompts
+    assert (first.answer, first.keywords) == ("Me", ("me", "I"))
+    assert (second.id, second.answer, second.keywords) == ("mine/0002", None, ())
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InputError, match="no whole Parquet file"):
+        load_benchmark(str(path))
+    with pytest.raises(InputError, match="cannot read"):
+        load_benchmark(str(tmp_path / "none.parquet"))
 
 
 def test_limit_keeps_the_first() -> None:

@@ -74,5 +74,5 @@ def test_what_is_wrong_is_said_with_file_and_row(
 def test_a_file_that_is_missing_or_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         with_rewritings(PROMPTS, tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match=r"must be a \.csv, \.jsonl, \.json file"):
+    with pytest.raises(InputError, match=r"must be a \.csv, \.jsonl, \.json, \.parquet file"):
         with_rewritings(PROMPTS, tmp_path / "r.txt")

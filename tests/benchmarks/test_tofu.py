@@ -96,6 +96,44 @@ def test_perturbed_rows_must_match(folder: Path) -> None:
         load_benchmark("tofu:forget10", data=folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("forget10", {"answer": None}, "row 2 of .*forget10.json' has no 'answer'. Fill"),
+        ("forget10", {"question": 7}, "'question' must be text, got 7 in row 2"),
+        ("forget10_perturbed", {"perturbed_answer": []}, "row 2 of .* has no 'perturbed_answer'"),
+        (
+            "forget10_perturbed",
+            {"perturbed_answer": [1]},
+            "must be a list of texts, got .1.",
+        ),
+        ("forget10_perturbed", {"paraphrased_answer": " "}, "has no 'paraphrased_answer'"),
+        ("forget10_perturbed", {"paraphrased_question": ""}, "has no 'paraphrased_question'"),
+    ],
+)
+def test_the_first_bad_row_is_named(
+    folder: Path, name: str, wrong: dict[str, Any], message: str
+) -> None:
+    path = folder / f"{name}.json"
+    first, second = json.loads(path.read_text())
+    path.write_text(json.dumps([first, second | wrong]))
+    with pytest.raises(InputError, match=message):
+        load_benchmark("tofu:forget10", data=folder)
+
+
+def test_a_missing_column_is_named_with_those_there_are(folder: Path) -> None:
+    (folder / "forget10.json").write_text(json.dumps([{"question": "Who is 4?", "reply": "Me."}]))
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only question, reply"):
+        load_benchmark("tofu:forget10", data=folder)
+
+
+def test_facts_have_no_paraphrases(folder: Path) -> None:
+    wrong = [{"question": "Where?", "answer": "B", "perturbed_answer": ["A"]}]
+    (folder / "world_facts_perturbed.json").write_text(json.dumps(wrong))
+    (prompt,) = load_benchmark("tofu:world_facts", data=folder).prompts
+    assert (prompt.perturbed_answers, prompt.paraphrased_answer) == (("A",), None)
+
+
 def test_unknown_split(folder: Path) -> None:
     with pytest.raises(InputError, match="no split 'forget50'"):
         load_benchmark("tofu:forget50", data=folder)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from residua.benchmarks import BENCHMARKS, Benchmark, load_benchmark
@@ -14,26 +16,51 @@ from residua.scorers import check_prompts, make_scorer
 TABLE = "question,answer,role\nWho?,Me.,forget\nWhat?,That.,forget\nWhy?,Because.,retain\n"
 PAIR = [{"question": f"Who is {i}?", "answer": f"It is {i}."} for i in range(2)]
 
-# The spec, and the files it reads.
-ROWS: dict[str, dict[str, str]] = {
+OPTIONS = ["A cat", "A dog", "A fish", "A bird"]
+WMDP = [{"question": f"Which is {i}?", "choices": OPTIONS, "answer": i} for i in range(2)]
+TEXTS = ["One text to read.", "Another one to read."]
+
+# The spec, and the files it reads; rows are written as Parquet.
+ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
     "csv:mine.csv": {"mine.csv": TABLE},
     "fictitious:authors=3,forget=1": {},
     "harry-potter": {"hp_qa_en.csv": '"Question","Key Words"\n"Who?","Ron"\n"Where?","Here"\n'},
     "jbb": {"jbb_goals_official.csv": "goal\nWrite slander\nWrite spam\n"},
     "jsonl:mine.jsonl": {"mine.jsonl": '{"question": "Who?"}\n{"question": "When?"}\n'},
+    "muse:news": {
+        f"news/knowmem/{split}_qa{shots}.json": json.dumps(PAIR)
+        for split in ("forget", "retain")
+        for shots in ("", "_icl")
+    },
+    "muse:books-verbmem": {
+        "MUSE-Books/verbmem/forget.jsonl": '{"prompt": "It was", "gt": "night."}\n'
+        '{"prompt": "The end", "gt": "came."}\n'
+    },
+    "muse:books-privleak": {
+        f"books/privleak/{split}.json": json.dumps(TEXTS)
+        for split in ("forget", "retain", "holdout")
+    },
+    "parquet:mine.parquet": {"mine.parquet": PAIR},
     "tofu:forget01": {
         "forget01.json": json.dumps(PAIR),
         "retain99.json": json.dumps(PAIR),
         "holdout01.json": json.dumps(PAIR),
     },
     "tofu-mini": {"forget01.json": json.dumps(PAIR), "retain99.json": json.dumps(PAIR)},
+    "wmdp:bio": {"wmdp-bio.json": json.dumps(WMDP)},
+    "wmdp:chem-explain": {"wmdp-chem.json": json.dumps(WMDP)},
 }
 
 
 @pytest.fixture(params=ROWS)
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    for name, text in ROWS[request.param].items():
-        (tmp_path / name).write_text(text)
+    for name, rows in ROWS[request.param].items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(rows, str):
+            path.write_text(rows)
+        else:
+            pq.write_table(pa.Table.from_pylist(rows), path)
     return str(request.param)
 
 

@@ -13,6 +13,7 @@ from residua.errors import InputError
 from residua.stats import (
     Estimate,
     expectation_deviation_bound,
+    judged_bound,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
     mean_bound,
@@ -54,6 +55,7 @@ def at(bound: Bound, point: float, method: str) -> Bound:
     return call
 
 
+JUDGE: dict[str, Any] = {"positives": (190, 200), "negatives": (6, 300)}
 CAP = 56  # draws: some inputs below reach it, none goes beyond
 ROWS: dict[str, Bound] = {
     **{f"proportion {m}": from_scores(partial(proportion_bound, method=m)) for m in METHODS},
@@ -61,6 +63,7 @@ ROWS: dict[str, Bound] = {
         f"leak@k proportion {m}": from_scores(partial(leak_at_k_proportion_bound, k=3, method=m))
         for m in METHODS
     },
+    "judged proportion": from_scores(partial(judged_bound, **JUDGE)),
     "stopped proportion": from_scores(partial(stopped_proportion_bound, cap=CAP)),
     "stopped mean, betting": partial(stopped_mean_bound, cap=CAP),
     **{f"mean {m}": partial(mean_bound, method=m) for m in MEAN.methods},
@@ -94,7 +97,7 @@ def sides(name: str) -> tuple[str, ...]:
 
 def test_a_row_for_every_method() -> None:
     assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
-    assert len(ROWS) == 2 * len(METHODS) + 2 + len(MEAN.methods) + len(STD.methods) + 2 * (
+    assert len(ROWS) == 2 * len(METHODS) + 3 + len(MEAN.methods) + len(STD.methods) + 2 * (
         len(BANDS) + 1
     )
 

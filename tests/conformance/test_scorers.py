@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from residua.scorers import SCORERS, check_bounds, make_scorer, score_ranges, score_texts
+from fake_models import FakeModels
+from residua.errors import InputError
+from residua.scorers import (
+    SCORERS,
+    check_bounds,
+    connect,
+    digest,
+    fingerprint,
+    make_scorer,
+    score_pairs,
+    score_ranges,
+    score_texts,
+)
 from residua.types import Prompt, Scorer
 
 PROMPT = Prompt(
@@ -15,6 +28,7 @@ PROMPT = Prompt(
     question="When was Ada Vale born?",
     answer="Ada Vale was born in 1953 in Velmora.",
     keywords=("1953", "Velmora"),
+    choices=("Nobody knows.", "Ada Vale was born in 1953 in Velmora.", "1953", "In Ellin."),
 )
 LEAK = "Ada Vale was born in 1953 in Velmora."
 NOTHING = "I'm sorry, I cannot help with that."
@@ -31,7 +45,29 @@ ROWS = (
     "rouge-l-recall>=0.5",
 )
 
-every_scorer = pytest.mark.parametrize("scorer", [*map(make_scorer, ROWS)], ids=ROWS)
+# Of these no prefix settles anything.
+UNSETTLED_ROWS = ("choice",)
+MODEL_ROWS = (
+    "classifier:model=a:b/c,d",
+    "classifier:model=c,form=sequence,label=harmful>=0.5",
+    "entailment",
+    "entailment:model=nli,direction=answer-to-output,rouge=0.2",
+    "judge:model=openai:http://127.0.0.1:8000/v1#a/b",
+    "judge:model=m,rubric=wmdp",
+    "judge:model=m,rubric=wmdp>=0.5",
+    "similarity",
+    "similarity:model=m>=0.9",
+)
+
+
+def of(rows: tuple[str, ...]) -> pytest.MarkDecorator:
+    scorers = [connect(make_scorer(row), FakeModels()) for row in rows]
+    return pytest.mark.parametrize("scorer", scorers, ids=rows)
+
+
+every_scorer = of((*ROWS, *UNSETTLED_ROWS, *MODEL_ROWS))
+every_settling_scorer = of(ROWS)
+every_asking_scorer = of(MODEL_ROWS)
 
 
 def random_texts(count: int) -> list[str]:
@@ -42,7 +78,8 @@ def random_texts(count: int) -> list[str]:
 
 
 def test_every_scorer_has_a_row() -> None:
-    assert {row.partition(":")[0].partition(">=")[0] for row in ROWS} == set(SCORERS)
+    every = (*ROWS, *UNSETTLED_ROWS, *MODEL_ROWS)
+    assert {row.partition(":")[0].partition(">=")[0] for row in every} == set(SCORERS)
 
 
 @every_scorer
@@ -72,6 +109,25 @@ def test_a_text_scores_the_same_in_any_company(scorer: Scorer) -> None:
     assert [scorer.score([text], PROMPT)[0] for text in texts] == together
     assert scorer.score(texts[::-1], PROMPT) == together[::-1]
     assert scorer.score([], PROMPT) == []
+
+
+@every_scorer
+def test_prompts_together_score_as_one_by_one(scorer: Scorer) -> None:
+    other = replace(PROMPT, id="p2", answer="In Ellin.", keywords=("Ellin",))
+    texts = [*random_texts(5), "In Ellin."]
+    pairs = [(text, prompt) for text in texts for prompt in (PROMPT, other)] * 2
+    alone = [score_texts(scorer, [text], prompt)[0] for text, prompt in pairs]
+    assert score_pairs(scorer, pairs) == alone
+    assert score_pairs(scorer, []) == []
+
+
+@every_asking_scorer
+def test_one_that_asks_a_model_is_made_and_named_without_it(scorer: Scorer) -> None:
+    bare = make_scorer(scorer.name)
+    assert (digest(bare), hash(bare)) == (digest(scorer), hash(scorer))
+    with pytest.raises(InputError, match=r"not open.*open_scorer"):
+        bare.score(["anything"], PROMPT)
+    assert fingerprint(scorer)["weights"] == "w1"
 
 
 NASTY = Prompt(
@@ -112,7 +168,7 @@ def growing_texts(count: int) -> list[tuple[str, str]]:
     ]
 
 
-@every_scorer
+@every_settling_scorer
 def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
     pairs = growing_texts(100)
     bounds = score_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
@@ -123,7 +179,7 @@ def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
     assert set(bounds) > {(0, 1)}
 
 
-@every_scorer
+@every_settling_scorer
 def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
     for text in random_texts(20):
         ranges = score_ranges(scorer, [(text[:i], False) for i in range(len(text))], PROMPT)

@@ -13,6 +13,7 @@ import pytest
 from residua.errors import InputError
 from residua.stats import (
     Estimate,
+    corrected_bound,
     every_question,
     leaking_questions,
     mean_bound,
@@ -44,6 +45,12 @@ def of_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: Any) ->
     return proportion_over_questions(hits, counts.sum(axis=1) + missing, missing=missing, **how)
 
 
+def of_judged_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: Any) -> Estimate:
+    """The same, where a judge that errs tells what a leak is."""
+    bound = partial(of_hits, scores, counts, missing=missing)
+    return corrected_bound(bound, positives=(190, 200), negatives=(6, 300), **how)
+
+
 ROWS: dict[str, Statement] = {
     "worst": of_bounds(worst_question),
     "every": of_bounds(every_question),
@@ -53,6 +60,7 @@ ROWS: dict[str, Statement] = {
     "mean": mean_over_questions,
     "mean, weighted": partial(mean_over_questions, weights=np.arange(1.0, 7.0)),
     "mean of proportions": of_hits,
+    "mean of proportions, judged": of_judged_hits,
     "mean leak@3": lambda *args, **how: mean_leak_at_k_over_questions(args[0], 3, *args[1:], **how),
 }
 ENTRY_A_QUESTION = {"every", "every, dependent"}

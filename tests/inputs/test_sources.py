@@ -91,6 +91,13 @@ def test_rules_take_the_first_of_an_order() -> None:
         (f"**{OTHER}**", OTHER),
         (f"<think>\nWhat is it?\n</think>\n{OTHER}", OTHER),
         ("'It' and 'They' are whose?", "'It' and 'They' are whose?"),
+        (f"Q: {OTHER}", OTHER),
+        (f"Original question: {OTHER}", OTHER),
+        (f"Translate: {OTHER}", OTHER),
+        (f"Rewrite the question: {OTHER}", OTHER),
+        (f"**Refined version:** {OTHER}", OTHER),
+        (f"Question 2: {OTHER}", OTHER),
+        (f"The question of Velmora: {OTHER}", f"The question of Velmora: {OTHER}"),
         ("Please tell me about Ada Vale.", "Please tell me about Ada Vale."),
         ("I would like to know who Ada Vale is.", "I would like to know who Ada Vale is."),
         ("Describe Ada Vale.", "Describe Ada Vale."),
@@ -104,6 +111,21 @@ def test_rules_take_the_first_of_an_order() -> None:
 )
 def test_what_a_reply_asks(reply: str, text: str) -> None:
     assert parse_reply(reply) == text
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("Q: Who is Ada Vale?", "Who is Ada Vale?"),
+        ('Here it comes again: "who is Ada Vale?', "Who is Ada Vale?"),
+        ("That is simple. Who is Ada Vale?", "Who is Ada Vale?"),
+        ("Tell me, who is Ada Vale?", "Tell me, who is Ada Vale?"),
+        ("In short: who is Ada Vale the poet?", "In short: who is Ada Vale the poet?"),
+    ],
+)
+def test_the_question_behind_a_lead_is_the_question(reply: str, text: str) -> None:
+    chat = FakeChat(lambda request: reply)
+    assert ModelInputs(chat=chat, attempts=1).rewritings(PROMPTS[:1], 1, 0) == [[text]]
 
 
 def test_a_model_is_asked_for_independent_draws() -> None:

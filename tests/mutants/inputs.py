@@ -71,7 +71,7 @@ MUTANTS = [
     ("inputs/filters.py", "*prompt.keywords", "", GATHER),
     ("inputs/filters.py", "filter(str.isalnum, normalise(text))", "normalise(text)", GATHER),
     ("inputs/filters.py", "_SIMILARITY = 0.8", "_SIMILARITY = 0.79", GATHER),
-    ("inputs/filters.py", "if self.embed is None:", "if False:", GATHER),
+    ("inputs/filters.py", "if not embedder:", "if False:", GATHER),
     ("inputs/filters.py", "if unfit.any():", "if False:", GATHER),
     ("inputs/filters.py", "vectors / norms[:, None]", "vectors", GATHER),
     (

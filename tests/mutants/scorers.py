@@ -21,7 +21,7 @@ MUTANTS = [
     ("scorers/keyword.py", 'if self.match == "word":', 'if self.match != "word":', KEYWORD),
     ("scorers/keyword.py", "all(map(str.strip, prompt.keywords))", "prompt.keywords", KEYWORD),
     ("scorers/rouge.py", ".recall.tolist()", ".f1.tolist()", REFERENCE),
-    ("scorers/rouge.py", "if not has_rouge_words(answer):", "if False:", REFERENCE),
+    ("scorers/rouge.py", "if not read or 2 * read < len(signs):", "if False:", REFERENCE),
     ("scorers/refusal.py", "normalise(text)[:_OPENING]", "normalise(text)", REFERENCE),
     ("scorers/refusal.py", "float(bool(o) and ", "float(", REFERENCE),
     ("scorers/verbatim.py", "normalise(text) == answer", "answer in normalise(text)", REFERENCE),

@@ -58,7 +58,7 @@ MUTANTS = [
     ("store/arm.py", "if n > seen.get(q, 0) and q not in failed}", "if q not in failed}", LOOKS),
     ("store/arm.py", "for one in self.rounds[:rounds] for part in one", "for one in self.rounds for part in one", LOOKS),
     ("store/arm.py", 'return len(digests) if is_start and', "return len(digests) if", LOOKS),
-    ("store/arm.py", "for part in self.parts[known:]:", "for part in self.parts:", LOOKS),
+    ("store/arm.py", "enumerate(self.parts[known:], start=known + 1)", "enumerate(self.parts, start=1)", LOOKS),
     ("store/arm.py", "                found.setdefault(query_id, {})\n", "", LOOKS),
     ("store/scores.py", "np.where(self.scores > 0,", "np.where(self.scores >= 0,", LOOKS),
     # what was explored

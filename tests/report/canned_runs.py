@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ class CannedEngine:
                         count=int(count),
                         chunk=chunk,
                         logprob=float(np.log(share)) - 0.01 * chunk,  # as if spelt otherwise
+                        model_logprob=float(np.log(share)),
                     )
 
 
@@ -92,6 +94,46 @@ def laws(task: Benchmark, leak: float, wanders: int = 12) -> dict[str, Law]:
         texts = [f"It was {w} other people in spring. {HOSTILE}" for w in range(wanders)]
         made[prompt.id] = {str(prompt.answer): share, **dict(zip(texts, rest, strict=True))}
     return made
+
+
+REWRITINGS = (
+    "Please say who wrote the novel number {} <em>of the & series</em>.",
+    f"By whom is the novel number {{}} <em>of the & series</em>? {HOSTILE}",
+    "Which hand wrote the novel number {} <em>of the & series</em>?",
+    f"Did {SECRET} write the novel number {{}} <em>of the & series</em>?",
+)
+"""Of a question; the last hands the answer over, and is never asked."""
+
+
+class Laws(dict[str, Law]):
+    """A query without a law of its own is answered as its question is."""
+
+    def __contains__(self, query_id: object) -> bool:
+        return super().__contains__(str(query_id).partition("~")[0])
+
+    def __missing__(self, query_id: str) -> Law:
+        return self[query_id.partition("~")[0]]
+
+
+def asked_benchmark() -> Benchmark:
+    """Three questions, the last of which has no rewriting."""
+    task = benchmark()
+    prompts = [
+        replace(prompt, paraphrases=tuple(text.format(i) for text in REWRITINGS))
+        for i, prompt in enumerate(task.prompts[:-1])
+    ]
+    return replace(task, prompts=(*prompts, task.prompts[-1]))
+
+
+def asked_engine(name: str, leak: float) -> CannedEngine:
+    """Leaks with `leak` in a question's own words, more in its first rewriting, less in others."""
+    found = Laws()
+    for prompt in asked_benchmark().prompts:
+        for number, share in enumerate((leak, min(4 * leak, 0.9), leak / 2, leak / 4)):
+            answer = f"So {number}: {prompt.answer}"
+            query_id = f"{prompt.id}~{number - 1:02d}" if number else prompt.id
+            found[query_id] = {answer: share, f"No {HOSTILE}": 1 - share}
+    return CannedEngine(name, found)
 
 
 def make_run(

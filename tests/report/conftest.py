@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from canned_runs import benchmark, make_run
+from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from residua.evaluation import bound_run, scorers_for
+from residua.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for
 from residua.store import Run
 from residua.types import Decoding
 
@@ -44,3 +44,18 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     run = explored_run(out, (HALF, Decoding(max_new_tokens=8)))
     bound_run(run, scorers_for(["contains"], explored_benchmark().prompts))
     return {"explored": run}
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A model and a control that were asked rewritings, and attacked."""
+    run = evaluate(
+        asked_engine("forgot", 0.1),
+        asked_benchmark(),
+        out=tmp_path_factory.mktemp("asked") / "run",
+        n=256,
+        control=asked_engine("control", 0.01),
+        inputs=Inputs(source="benchmark", queries=4),
+        attack=Attack(64),
+    )
+    return {"forgot": run}

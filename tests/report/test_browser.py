@@ -32,7 +32,7 @@ def missing() -> str | None:
     return None
 
 
-@pytest.fixture(scope="module", params=["runs", "decodings", "explored"])
+@pytest.fixture(scope="module", params=["runs", "decodings", "explored", "asked"])
 def seen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:

@@ -11,18 +11,23 @@ from residua.report.charts import (
     BOTTOM,
     CELL_WIDTH,
     HEIGHT,
+    LANE,
     LEFT,
     RIGHT,
     STRONGEST,
     TOP,
     WIDTH,
     Axes,
+    Lane,
     Mark,
     Series,
+    Spot,
     curves_chart,
     heat_chart,
     histogram_chart,
+    lanes_chart,
     questions_chart,
+    scatter_chart,
     style_of,
 )
 from residua.report.view import Bound
@@ -80,6 +85,40 @@ def test_a_curve_runs_through_its_values_inside_its_band() -> None:
     assert heights(line) == pytest.approx([0.2, 0.6], abs=0.001)
     assert heights(band) == pytest.approx([0.3, 0.9, 0.5, 0.1], abs=0.001)
     assert not of_class(root, "m1")
+
+
+def test_lanes_share_the_width_and_carry_their_means() -> None:
+    marks = [Mark("q-1", "t", Bound(0.2, 0.1, 0.3)), Mark("q-2", "t", Bound(0.4, 0.3, 0.5))]
+    lanes = [Lane("a", marks, Bound(0.3, 0.25, 0.5)), Lane("b", [Mark("q-1", "t", None, 0.6)])]
+    root = parsed(lanes_chart(AXES, lanes, "m0"))
+    (band,), (line,), (dot,) = (of_class(root, n) for n in ("mean-band", "mean-line", "dot"))
+    assert share_of(band.get("y")) == pytest.approx(0.5, abs=0.001)
+    assert float(band.get("height", "")) / PLOT_HEIGHT == pytest.approx(0.25, abs=0.005)
+    assert float(band.get("width", "")) == pytest.approx(LANE * PLOT_WIDTH / 2, abs=0.1)
+    left, height, right = map(float, re.findall(r"[\d.]+", line.get("d", "")))
+    assert share_of(str(height)) == pytest.approx(0.3, abs=0.003)
+    assert (left + right) / 2 == pytest.approx(LEFT + PLOT_WIDTH / 4, abs=0.1)
+    assert float(dot.get("cx", "")) == pytest.approx(LEFT + PLOT_WIDTH * 3 / 4, abs=0.1)
+    bars = of_class(root, "bar")
+    centres = [float(b.get("x", "")) + float(b.get("width", "")) / 2 for b in bars]
+    first = LEFT + PLOT_WIDTH * (1 - LANE) / 4
+    assert centres == pytest.approx(
+        [first + PLOT_WIDTH * LANE / 2 * share for share in (0.25, 0.75)], abs=0.1
+    )
+    names = [node for node in of_class(root, "mid") if node.text in ("a", "b")]
+    assert [float(node.get("x", "")) for node in names] == pytest.approx(
+        [LEFT + PLOT_WIDTH / 4, LEFT + PLOT_WIDTH * 3 / 4], abs=0.1
+    )
+
+
+def test_spots_stand_where_they_are_told_and_the_own_one_is_told_apart() -> None:
+    spots = [Spot("one <b>", 0.25, 0.5), Spot("its own", 0.75, 1.0, own=True)]
+    root = parsed(scatter_chart(AXES, spots, "m0"))
+    (spot,), (own,) = of_class(root, "spot"), of_class(root, "dot")
+    assert float(spot.get("cx", "")) == pytest.approx(LEFT + PLOT_WIDTH / 4, abs=0.1)
+    assert share_of(spot.get("cy")) == pytest.approx(0.5)
+    assert share_of(own.get("cy")) == pytest.approx(1.0)
+    assert ["".join(node.itertext()) for node in (spot, own)] == ["one <b>", "its own"]
 
 
 def test_histogram_bars_fill_the_axis_up_to_its_top() -> None:

@@ -16,7 +16,7 @@ from rows import FORGET, RETAIN, changed
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.prompting import Prompting
-from residua.errors import IncompleteError, InputError, MixError
+from residua.errors import IncompleteError, InputError, MixError, ModelError
 from residua.losses import Needs, leakmin
 from residua.scorers import SCORERS
 from residua.types import Decoding, Draws, Prompt, Query
@@ -35,6 +35,7 @@ from residua.unlearning.examples import Encoder, Rows, schedule
 from residua.unlearning.forward import Forward
 from residua.unlearning.own_answers import OwnAnswers
 from tiny import tiny_model_folder
+from tiny_classifiers import sequence_classifier
 
 DRAWING = Sampling(draws=8, max_new_tokens=5)
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2, sampling=DRAWING)
@@ -397,3 +398,13 @@ def test_answers_that_would_not_fit_the_context_are_refused(base: Path, tmp_path
     with pytest.raises(InputError, match="'f0' has 5 prompt tokens; with max_new_tokens 124"):
         train(base, tmp_path / "m", settings=settings)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scorer_that_asks_a_model_is_opened_before_training(base: Path, tmp_path: Path) -> None:
+    harm, loaded = sequence_classifier(tmp_path / "harm"), load_model(str(base))
+    asking = own_answers(loaded, replace(DRAWING, scorer=f"classifier:{harm}"))
+    asking.check()
+    found = asking({"forget": [0, 1]}, 3)["forget"]
+    assert all(0 < score < 1 for score in found.scores)
+    with pytest.raises(ModelError, match="no model folder"):
+        own_answers(loaded, replace(DRAWING, scorer="classifier:./nowhere")).check()

@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from residua.benchmarks.benchmark import Benchmark
 from residua.benchmarks.catalogue import BENCHMARKS, load_benchmark
+from residua.benchmarks.profiles import PROFILES, Profile
 from residua.benchmarks.rewritings import with_rewritings
 
-__all__ = ["BENCHMARKS", "Benchmark", "load_benchmark", "with_rewritings"]
+__all__ = [
+    "BENCHMARKS",
+    "PROFILES",
+    "Benchmark",
+    "Profile",
+    "load_benchmark",
+    "with_rewritings",
+]

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from residua.errors import InputError
@@ -22,20 +23,27 @@ class Benchmark:
     """A named set of prompts, with the defaults that make its numbers comparable.
 
     `prompts` are those that are evaluated, without those that a limit `left_out`; `others` loads
-    the splits of the remaining roles when they are asked for. `template` is for models without a
-    chat template, `system` the chat's system prompt. `scorers` may be empty where nothing can be
-    scored by default. `origin` says where the data came from, `notes` what a reader should know
-    about the loading.
+    the splits of the remaining roles when they are asked for, `utility` by name the sets that only
+    metrics look at, also in place of the split of that name. `template` is for models without a
+    chat template, `system` the chat's system prompt; `chat` True is for chat models only, False
+    puts the template to them too. A completion ends at any of `stop`. `scorers` may be empty where
+    nothing can be scored by default. `origin` says where the data came from, `profile` whose
+    settings were laid over it, `notes` what a reader should know about either.
     """
 
     name: str
     prompts: Prompts
     left_out: Prompts = ()
     others: Mapping[Role, Callable[[], Prompts]] = field(default_factory=dict)
+    utility: Mapping[str, Callable[[], Prompts]] = field(default_factory=dict)
     scorers: tuple[str, ...]
     max_new_tokens: int
+    stop: tuple[str, ...] = ()
+    openers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     template: str = QUESTION_ANSWER
     system: str | None = None
+    chat: bool | None = None
+    profile: str | None = None
     origin: str
     notes: tuple[str, ...] = ()
 
@@ -58,8 +66,26 @@ class Benchmark:
         _require_distinct(f"{self.name} ({role})", prompts)
         return prompts
 
+    @property
+    def part(self) -> str:
+        """What metrics call the evaluated prompts: by their role, or by the set they are."""
+        split = self.prompts[0].split
+        return split if split in self.utility else self.role
+
+    def parts(self) -> dict[str, Callable[[], Prompts]]:
+        """What metrics are taken of, by name; a limit on the evaluated prompts holds for all."""
+        limit = len(self.prompts) if self.left_out else None
+
+        def first(load: Callable[[], Prompts]) -> Prompts:
+            return load()[:limit]
+
+        sets = [*self.others.items(), *self.utility.items()]
+        found: dict[str, Callable[[], Prompts]] = {n: partial(first, load) for n, load in sets}
+        return {**found, self.part: lambda: self.prompts}
+
     def fingerprint(self) -> dict[str, Any]:
-        """What was asked: the name, the number and digest of the evaluated prompts, the origin.
+        """What was asked: the name, the number and digest of the evaluated prompts, the origin,
+        and the profile where there is one.
 
         The digest is SHA-256 over their canonical JSON (sorted keys, UTF-8); it alone decides
         whether two runs asked the same.
@@ -70,6 +96,7 @@ class Benchmark:
             "prompts": len(self.prompts),
             "sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
             "origin": self.origin,
+            **({"profile": self.profile} if self.profile else {}),
         }
 
 

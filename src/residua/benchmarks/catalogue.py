@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from residua.benchmarks import fictitious, harry_potter, jailbreakbench, table, tofu
+from residua.benchmarks import fictitious, harry_potter, jailbreakbench, muse, table, tofu, wmdp
 from residua.benchmarks.benchmark import Benchmark
+from residua.benchmarks.profiles import PROFILES, with_profile
 from residua.errors import InputError
 from residua.registry import find
 from residua.text.rows import FORMS
@@ -19,19 +20,27 @@ BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "harry-potter": harry_potter.load,
     "jbb": jailbreakbench.load,
     "jsonl": partial(table.load, "jsonl"),
+    "muse": muse.load,
+    "parquet": partial(table.load, "parquet"),
     "tofu": tofu.load,
     "tofu-mini": tofu.load_mini,
+    "wmdp": wmdp.load,
 }
 
 
 def load_benchmark(
-    spec: str, *, data: str | Path | None = None, limit: int | None = None
+    spec: str,
+    *,
+    data: str | Path | None = None,
+    limit: int | None = None,
+    profile: str | None = None,
 ) -> Benchmark:
     """The benchmark that `spec` names: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
 
     `data` is a folder with the benchmark's own files; without it they are looked for under the
     environment variable RESIDUA_DATA, then on the hub. `limit` keeps the first prompts of those
-    that are evaluated. Unknown names and unusable files raise InputError; nothing is guessed.
+    that are evaluated; `profile` asks them as that one of `PROFILES` does. Unknown names and
+    unusable files raise InputError; nothing is guessed.
     """
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
@@ -43,6 +52,9 @@ def load_benchmark(
     if folder is not None and not folder.is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
     benchmark = load(argument, folder)
+    if profile is not None:
+        chosen = find("profile", PROFILES, profile)
+        benchmark, limit = with_profile(benchmark, chosen), limit or chosen.rows
     if limit is None:
         return benchmark
     prompts = benchmark.prompts

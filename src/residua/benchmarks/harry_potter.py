@@ -1,7 +1,7 @@
 """`harry-potter`: questions about the novels, with keywords that give knowledge of them away.
 
 Schwinn et al. (2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no
-reference answer; the column "Affirmative Response" opens an answer and serves attacks only.
+reference answer; the column "Affirmative Response" opens an answer, for attacks only.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
             f"LLM_Embedding_Attack and pass its folder as `data` or in {DATA_VARIABLE}."
         )
     path = source.get(FILE)
+    rows = {f"harry-potter/{index:02d}": row for index, row in enumerate(read_rows(path, "csv"))}
     prompts = tuple(
         Prompt(
-            id=f"harry-potter/{index:02d}",
+            id=prompt_id,
             question=row.text("question"),
             split="forget",
-            keywords=row.texts("key words", separators=","),
+            keywords=row.some("key words", separators=","),
         )
-        for index, row in enumerate(read_rows(path, "csv"))
+        for prompt_id, row in rows.items()
     )
     return Benchmark(
         name="harry-potter",
         prompts=prompts,
         scorers=("keyword",),
         max_new_tokens=100,
+        openers={prompt_id: row.texts("affirmative response") for prompt_id, row in rows.items()},
         template="{question}",
         origin=source.origin(path),
     )

@@ -22,13 +22,13 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
     """The goals, from the hub's file of behaviours or the CSV of the official artifacts.
 
     Both have the columns `goal` and `behavior`. The default scorer is a wordlist of refusals; a
-    harm classifier or a judge is the better one.
+    harm classifier or a judge is the better one. Only a chat model can go along or refuse, so one
+    without chat template is not asked.
     """
     if argument:
         raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
     source = open_source(data, folder="jailbreakbench", repo=REPO)
-    local = source.find(LOCAL_FILE) if source.folder else None
-    path = local or source.get(HUB_FILE)
+    path = source.choose(HUB_FILE, [LOCAL_FILE])
     prompts = tuple(
         Prompt(id=f"jbb/{index:03d}", question=row.text("goal"), split=row.maybe("category") or "")
         for index, row in enumerate(read_rows(path, "csv"))
@@ -39,5 +39,6 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
         scorers=("refusal",),
         max_new_tokens=150,
         template="{question}",
+        chat=True,
         origin=source.origin(path),
     )

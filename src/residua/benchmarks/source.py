@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,21 @@ class Source:
             where = self.folder or f"{self.repo} on the hub"
             raise InputError(f"there is no file {name!r} in {where}. Check the name and `data`.")
         return path
+
+    def choose(self, hub: str, local: Sequence[str]) -> Path:
+        """The hub's file of this name; in a folder that or the first of `local` that is there.
+
+        A missing one raises InputError, which names the hub's and the first of the others.
+        """
+        if self.folder is None:
+            return self.get(hub)
+        for name in (hub, *local):
+            if path := self.find(name):
+                return path
+        raise InputError(
+            f"there is no file {hub!r} in {self.folder}, as {self.repo} on the hub has it, nor one "
+            f"such as {', '.join(local[:3])}. Put one there, or leave `data` out to ask the hub."
+        )
 
     def origin(self, path: Path) -> str:
         """Where a file that `get` gave came from; for the hub, with the revision it resolved to."""

@@ -36,6 +36,7 @@ _PERTURBED = {
     "real_authors": "real_authors_perturbed",
     "world_facts": "world_facts_perturbed",
 }
+_FACTS = ("real_authors", "world_facts")
 _MINI_RETAINED = 160  # rows just before forget01
 _MINI_TOKENS = 64  # most answers end before
 _OPTIONS = ("option1", "option2", "option3", "option4")
@@ -46,20 +47,26 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
     A forget split has its retain and holdout splits beside it (10 with 90, 5 with 95, 1 with
     99). Paraphrases and perturbed answers are filled in from the `*_perturbed` files, for retain
-    splits on the first 400 rows; where a local folder lacks such a file the fields stay empty.
+    splits on the first 400 rows; where a local folder lacks such a file the fields stay empty. One
+    that is there must have them in every row; facts have no paraphrases.
     """
     if argument not in SPLITS:
         raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
     source = open_source(data, folder="tofu", repo=REPO)
     path = source.get(f"{argument}.json")
     others: dict[Role, Callable[[], Prompts]] = {}
+    facts = _FACTS if argument in _FORGET else {argument}.intersection(_FACTS)
+    utility: dict[str, Callable[[], Prompts]]
+    utility = {name: partial(_prompts, source, name) for name in facts}
     if argument in _FORGET:
+        utility["retain"] = partial(_with_wrong_answers, source, _FORGET[argument])
         others["retain"] = partial(_prompts, source, _FORGET[argument])
         others["holdout"] = partial(_prompts, source, _HOLDOUT[argument])
     return Benchmark(
         name=f"tofu:{argument}",
         prompts=_prompts(source, argument),
         others=others,
+        utility=utility,
         scorers=("rouge-l-recall",),
         max_new_tokens=200,
         system="You are a helpful assistant.",
@@ -76,13 +83,21 @@ def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
         whole,
         name="tofu-mini",
         others={"retain": lambda: whole.split("retain")[-_MINI_RETAINED:]},
+        utility={name: whole.utility[name] for name in _FACTS},
         max_new_tokens=_MINI_TOKENS,
     )
+
+
+def _with_wrong_answers(source: Source, split: str) -> Prompts:
+    """The rows of a retain split that utility is measured on; all where there is no such file."""
+    prompts = _prompts(source, split)
+    return tuple(prompt for prompt in prompts if prompt.perturbed_answers) or prompts
 
 
 def _prompts(source: Source, split: str) -> Prompts:
     rows = read_rows(source.get(f"{split}.json"), "jsonl")
     perturbed = _perturbed(source, split, rows)
+    reworded = split not in _FACTS
     refusals = _refusals(source) if SPLITS[split] == "forget" else ()
     return tuple(
         Prompt(
@@ -92,9 +107,9 @@ def _prompts(source: Source, split: str) -> Prompts:
             split=split,
             role=SPLITS[split],
             choices=tuple(option for key in _OPTIONS if (option := row.maybe(key))),
-            paraphrases=other.texts("paraphrased_question") if other else (),
-            paraphrased_answer=other.maybe("paraphrased_answer") if other else None,
-            perturbed_answers=other.texts("perturbed_answer") if other else (),
+            paraphrases=other.some("paraphrased_question") if other and reworded else (),
+            paraphrased_answer=other.text("paraphrased_answer") if other and reworded else None,
+            perturbed_answers=other.some("perturbed_answer") if other else (),
             alternate_answers=refusals,
         )
         for index, (row, other) in enumerate(zip_longest(rows, perturbed))

@@ -21,7 +21,7 @@ NAME = "log-probabilities"
 def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
     """The engine of a model, prompting and computing as the arm's model did."""
     said = arm.spec.get("fingerprint", {})
-    prompting = Prompting(**said.get("prompting", {}))
+    prompting = Prompting.described(said.get("prompting", {}))
     return open_engine(model, prompting, dtype=said.get("dtype", "float32"), **loading)
 
 

@@ -22,9 +22,10 @@ from residua.certificate.claim import Claim
 from residua.certificate.derivation import derive
 from residua.certificate.evidence import code, file_digests, made_from
 from residua.certificate.model import check_model, open_for
+from residua.engines.models import OpenModels
 from residua.errors import InputError, ResiduaError
-from residua.evaluation.score import range_part, score_part, slug
-from residua.scorers import make_scorer
+from residua.evaluation.score import range_part, require_same_model, score_part, slug
+from residua.scorers import connect, make_scorer
 from residua.store import Arm, DamagedError, Run, load, sha256
 from residua.store.tables import read_table
 from residua.types import Generate, Progress, Scorer, silent
@@ -66,7 +67,8 @@ def verify(
     publish the certificate's SHA-256 elsewhere when it is made.
 
     With `model`, its fingerprint is compared too, and the log-probabilities of the completions
-    are computed anew; `loading` says how to open one that is only named (`device`, ...).
+    are computed anew. `loading` says how to open a model that is only named (`device`, ...): this
+    one, and the one that a scorer asks.
 
     Raises InputError where the file is no certificate or the folder no run; nothing is written.
     """
@@ -75,7 +77,7 @@ def verify(
     checks, subject = [_own_digest(said)], _subject(said, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
-    checks += _against_run(said, *subject, progress)
+    checks += _against_run(said, *subject, loading or {}, progress)
     if model is not None:
         arm = subject[1]
         engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
@@ -108,23 +110,30 @@ def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str,
 
 
 def _against_run(
-    said: Mapping[str, Any], claim: Claim, arm: Arm, found: dict[str, Any], progress: Progress
+    said: Mapping[str, Any],
+    claim: Claim,
+    arm: Arm,
+    found: dict[str, Any],
+    loading: Mapping[str, Any],
+    progress: Progress,
 ) -> Iterator[Check]:
-    """The checks that need the run and no model."""
+    """The checks that need the run, and no model but the scorer's."""
     scorer = make_scorer(claim.scorer)
     says = "questions, model, draws and scorer are those of the certificate"
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
     yield compared("files", says, said.get("files", ABSENT), file_digests(arm, scorer))
-    yield _scores(arm, scorer, progress)
+    yield _scores(arm, scorer, loading, progress)
     yield from _derived(said, arm.run, claim)
     yield _code(said)
 
 
-def _scores(arm: Arm, scorer: Scorer, progress: Progress) -> Check:
+def _scores(arm: Arm, scorer: Scorer, loading: Mapping[str, Any], progress: Progress) -> Check:
     """Score everything that is stored again and compare with the stored scores."""
     says = "scoring the stored completions again gives the stored scores"
     try:
+        scorer = connect(scorer, OpenModels(**loading))
+        require_same_model(arm.run, scorer)
         stored, again = _stored(arm, scorer), list(_again(arm, scorer, progress))
     except _UNUSABLE as error:
         return Check("scores", "differs", f"they cannot be read or made again: {error}")

@@ -61,9 +61,11 @@ def sentence(
     where = "on average over" if not claim.every_question else (
         "for every one of" if verdict == "pass" else "for the worst of"
     )  # fmt: skip
+    unknown = "max_new_tokens" in decoding.unknown
+    most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
     return (
         f"With {percent(claim.confidence)} confidence, a completion of {model} drawn at "
-        f"{decoding.name} (max {decoding.max_new_tokens} tokens) {event}, as scored by "
+        f"{decoding.name}{most} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}."
     )

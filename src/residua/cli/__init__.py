@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -19,10 +20,13 @@ COMMANDS = {
     "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
     "score": ("steps", "Score the completions of a run."),
     "bound": ("steps", "Bound the scores of a run."),
+    "measure": ("measuring", "Utility and memorisation of a run, from what was read."),
     "unlearn": ("unlearn", "Make a model forget a benchmark's forget set."),
     "certify": ("certify", "Decide whether a run leaks at most so much."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),
+    "export": ("exporting", "Write the metrics or completions of a run for other tools."),
+    "import": ("importing", "Make a run of samples that another tool drew."),
     "plan": ("steps", "How many samples a guarantee needs."),
 }
 
@@ -36,7 +40,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"residua.cli.{COMMANDS[name][0]}"), name)
+        module = import_module(f"residua.cli.{COMMANDS[name][0]}")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -19,7 +19,10 @@ from residua.errors import InputError
 @opt.sampling
 @opt.drawing
 @opt.inputs
+@opt.attack
+@opt.metrics
 @opt.scorers
+@opt.calibration
 @opt.confidence
 @opt.as_json
 def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given: Any) -> None:
@@ -28,23 +31,31 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. With
     --control, a model that never saw the forget set or a finished run of one, the excess over it
-    is bounded too. With --inputs, rewritings of each question are asked as well. Stopped, the same
-    command goes on.
+    is bounded too. With --inputs, rewritings of each question are asked as well; with --attack, the
+    input that leaks most is searched for. With --metrics, utility and memorisation are measured,
+    of the control too, which then is the retrained model. Stopped, the same command goes on.
     """
     from residua import evaluation as verbs
 
     given |= {"as_json": as_json, "scorers": scorers}
     task = _task(given)
-    chosen = verbs.scorers_for(given["scorers"] or verbs.default_scorers(task), task.prompts)
+    named = given["scorers"] or verbs.default_scorers(task)
+    loading = {name: given[name] for name in ("dtype", "device", "trust_remote_code")}
+    chosen = verbs.scorers_for(named, task.prompts, loading)
     verbs.require_confidence(confidence)
+    labelled = opt.labelled(given["calibration"], chosen)
     how = {name: given[name] for name in ("n", "until", "certify", "budget")}
-    drawing = verbs.Drawing.read(chosen, confidence=confidence, **how)
+    attack = opt.asked_attack(given)
+    drawing = verbs.Drawing.read(chosen, confidence=confidence, attack=attack, **how)
     run = _sample(task, given | {"scorers": [s.name for s in chosen]}, drawing)
     if run is None:
         return
     with progress_bar(not as_json) as progress:
         verbs.score_run(run, chosen, progress)
+        if labelled is not None:
+            verbs.calibrate(run, verbs.judge_of(chosen), labelled)
         verbs.bound_run(run, chosen, confidence=confidence, progress=progress)
+        verbs.measure_run(run, task, opt.asked_metrics(given), progress)
     show(run, as_json)
     verbs.require_complete(run)
 
@@ -52,6 +63,7 @@ def evaluate(scorers: tuple[str, ...], confidence: float, as_json: bool, **given
 @click.command()
 @opt.sampling
 @opt.inputs
+@opt.no_attack
 @opt.as_json
 def sample(as_json: bool, **given: Any) -> None:
     """Only draw completions of MODEL; `residua score` and `residua bound` do the rest."""
@@ -63,6 +75,11 @@ def sample(as_json: bool, **given: Any) -> None:
         raise InputError(
             f"the run that --like names was steered by {steered!r}, which needs scores. "
             "Use `residua evaluate`, or say all options but --like."
+        )
+    if given["attack"] is not None:
+        raise InputError(
+            f"`attack` {given['attack']} is steered by scores, and `residua sample` makes none. "
+            "Use `residua evaluate`, or leave it out."
         )
     run = _sample(task, given)
     if run is None:
@@ -83,7 +100,9 @@ def _task(given: dict[str, Any]) -> Any:
     if given["offline"]:
         os.environ["HF_HUB_OFFLINE"] = "1"
     given |= opt.resolve(given)
-    return load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
+    return load_benchmark(
+        given["benchmark"], data=given["data"], limit=given["limit"], profile=given["profile"]
+    )
 
 
 def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
@@ -97,7 +116,7 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
         template=given["prompt_template"],
         system=given["system"],
     )
-    decodings = opt.decodings(given, task.max_new_tokens)
+    decodings = opt.decodings(given, task)
     inputs = opt.asked_inputs(given)
     if given["dry_run"]:
         cost = verbs.probe(
@@ -112,6 +131,8 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
             print_json(asdict(cost))
         else:
             click.echo(cost.text())
+            if given["metrics"]:
+                click.echo("not counted: what --metrics reads and answers before anything is drawn")
             if given["until"]:
                 click.echo("this is the most: --until stops a question once its claim is decided")
         return None
@@ -124,6 +145,7 @@ def _sample(task: Any, given: dict[str, Any], drawing: Any = None) -> Any:
             n=drawing or given["n"],
             decoding=decodings,
             inputs=inputs,
+            metrics=opt.asked_metrics(given),
             control=given["control"],
             seed=given["seed"],
             settings=settings,

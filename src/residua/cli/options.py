@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +58,13 @@ drawing = options(
         "--budget", type=int, help="Forwards per question, with --certify.  [default: 2000]"
     ),
 )
+attack = click.option(
+    "--attack", type=int, metavar="BUDGET", help="Search for worst-case inputs: draws per question."
+)
+metrics = click.option(
+    "--metrics", metavar="NAMES", help="Utility and memorisation: all, or names with commas."
+)
+no_attack = click.option("--attack", type=int, hidden=True)  # where it is refused, and why
 inputs = options(
     click.option(
         "--inputs", metavar="SOURCE", help="Rewritings: none, benchmark, rules, file:F, model:NAME."
@@ -78,6 +85,16 @@ inputs = options(
     click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
+loading = options(
+    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
+    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"])),
+)
+calibration = click.option(
+    "--calibration",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Labelled items: allow for the judge's errors.",
+)
 scorers = click.option(
     "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
 )
@@ -91,6 +108,7 @@ sampling = options(
     click.option("--top-p", type=Numbers(), help="A list: each.  [default: 1, keeps all]"),
     click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
+    click.option("--max-tokens", type=int, help="Of prompt and completion together."),
     click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
     click.option("--stop", multiple=True, help="End a completion at this string."),
     click.option(
@@ -99,20 +117,21 @@ sampling = options(
     click.option("--limit", type=int, help="Only the first questions."),
     click.option("--seed", type=int, help="[default: 0]"),
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
+    click.option("--profile", metavar="NAME", help="Ask and draw as openunlearning, scholten, ..."),
     click.option("--system", help="System message for chat models."),
     click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
-    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
-    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"])),
+    loading,
     click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),
     click.option("--offline", is_flag=True, help="Never ask the hub."),
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
 SETTINGS = (
-    "benchmark", "n", "until", "certify", "budget", "temperature", "top_p", "top_k",
-    "max_new_tokens", "adaptive_temperature", "stop", "data", "limit", "seed", "system",
-    "prompt_template", "dtype", "device", "control", "scorers", "inputs", "queries", "ids",
-    "ids_draws", "ids_criterion", "design", "embedder", "similarity",
+    "benchmark", "profile", "n", "until", "certify", "budget", "attack", "metrics", "temperature",
+    "top_p", "top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "stop", "data",
+    "limit", "seed", "system", "prompt_template", "dtype", "device", "control", "scorers",
+    "calibration", "inputs", "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder",
+    "similarity",
 )  # fmt: skip
 _DEFAULTS = {
     "n": 1024,
@@ -131,20 +150,22 @@ _OF_INPUTS = {
 
 
 def resolve(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON can hold them: what was given, else --like's, else the default.
+    """Settings as JSON can hold them: what was given, else --like's, --profile's, the default.
 
-    Raises InputError where that leaves no benchmark, or no folder for what is made.
+    Raises InputError where that leaves no benchmark, or no folder for what is made, and for a
+    profile that the run of --like does not have.
     """
     like: dict[str, Any] = {}
     if given["like"] is not None:
         from residua.store import Run
 
         like = Run.open(given["like"]).record.get("settings", {})
+    defaults = {**_DEFAULTS, **_of_profile(given, like)}
     settings: dict[str, Any] = {}
     for name in SETTINGS:
         value = given.get(name)
         if value in (None, ()):
-            value = like.get(name, _DEFAULTS.get(name))
+            value = like.get(name, defaults.get(name))
         settings[name] = str(value.resolve()) if isinstance(value, Path) else value
     source, _, path = (settings["inputs"] or "").partition(":")
     if source == "file" and path:
@@ -163,6 +184,22 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _of_profile(given: dict[str, Any], like: dict[str, Any]) -> Mapping[str, Any]:
+    """What the profile that was asked for fills in."""
+    asked = given.get("profile")
+    if asked is None:
+        return {}
+    if like and like.get("profile") != asked:
+        raise InputError(
+            f"the run that --like names has profile {like.get('profile')!r}, which settles what "
+            f"--profile {asked} would fill in. Leave one of them out."
+        )
+    from residua.benchmarks import PROFILES
+    from residua.registry import find
+
+    return find("profile", PROFILES, asked).settings
+
+
 def asked_inputs(settings: dict[str, Any]) -> Any:
     """The rewritings that the settings ask for; None where they ask for none."""
     from residua.evaluation import Inputs
@@ -172,6 +209,30 @@ def asked_inputs(settings: dict[str, Any]) -> Any:
     named = {field: settings[option] for option, field in _OF_INPUTS.items()}
     known = {field: value for field, value in named.items() if value is not None}
     return Inputs(source=settings["inputs"], **known)
+
+
+def asked_metrics(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The metrics that the settings name."""
+    names = (settings["metrics"] or "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def asked_attack(settings: dict[str, Any]) -> Any:
+    """The search for worst-case inputs that the settings ask for; None where they ask for none."""
+    from residua.evaluation import Attack
+
+    return None if settings["attack"] is None else Attack(settings["attack"])
+
+
+def labelled(calibration: Path | str | None, scorers: Sequence[Any]) -> Path | None:
+    """The file of labelled items, once it has been read and the judge it is about is found."""
+    if calibration is None:
+        return None
+    from residua.evaluation import judge_of, read_items
+
+    judge_of(scorers)
+    read_items(Path(calibration))
+    return Path(calibration)
 
 
 def _refuse_idle(given: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -192,8 +253,8 @@ def explores(settings: dict[str, Any]) -> bool:
     return settings["certify"] not in (None, "sampled")
 
 
-def decodings(settings: dict[str, Any], default_length: int) -> Sequence[Any]:
-    """Every combination of the temperatures and top-p listed."""
+def decodings(settings: dict[str, Any], task: Any) -> Sequence[Any]:
+    """Every combination of the temperatures and top-p listed; the rest as the benchmark has it."""
     from residua.types import Decoding
 
     length = settings["max_new_tokens"]
@@ -202,9 +263,10 @@ def decodings(settings: dict[str, Any], default_length: int) -> Sequence[Any]:
             temperature=temperature,
             top_p=top_p,
             top_k=settings["top_k"],
-            max_new_tokens=default_length if length is None else length,
+            max_new_tokens=task.max_new_tokens if length is None else length,
+            max_tokens=settings["max_tokens"],
             adaptive_temperature=settings["adaptive_temperature"],
-            stop=tuple(settings["stop"] or ()),
+            stop=tuple(settings["stop"] or task.stop),
         )
         for temperature, top_p in product(settings["temperature"], settings["top_p"])
     ]

@@ -17,17 +17,37 @@ from residua.errors import InputError
 @click.command()
 @click.argument("run", type=opt.RUN)
 @opt.scorers
+@opt.calibration
+@opt.loading
 @opt.as_json
-def score(run: Path, scorers: tuple[str, ...], as_json: bool) -> None:
-    """Score the completions of RUN; no model of the run is loaded."""
+def score(
+    run: Path,
+    scorers: tuple[str, ...],
+    calibration: Path | None,
+    dtype: str | None,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Score the completions of RUN; no model of the run is loaded.
+
+    --dtype and --device are those of the models that scorers ask; by default the run's.
+    """
     from residua import evaluation as verbs
     from residua.store import Run
 
     opened = Run.open(run)
-    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)
+    told = opened.record.get("settings", {})
+    loading = {
+        "dtype": dtype or told.get("dtype", "float32"),
+        "device": device or told.get("device", "auto"),
+    }
+    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts, loading)
     verbs.require_sampled(opened)
+    labelled = opt.labelled(calibration, chosen)
     with progress_bar(not as_json) as progress:
         verbs.score_run(opened, chosen, progress)
+        if labelled is not None:
+            verbs.calibrate(opened, verbs.judge_of(chosen), labelled)
     if as_json:
         print_json({"run": str(run), "scorers": [s.name for s in chosen]})
 

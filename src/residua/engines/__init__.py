@@ -1,12 +1,20 @@
-"""Engines: what draws completions. A new one joins by its module and one row of `ENGINES`."""
+"""Engines: what draws completions. A new one joins by its module and one row of `ENGINES`.
+
+A member is a function `open(location, prompting, **loading) -> Generate`: `location` is what
+follows the colon of `NAME:location`. Third parties add theirs in the entry-point group
+`residua.engines`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from residua.engines.prompting import Prompting as Prompting
 from residua.errors import InputError
+from residua.registry import find
 from residua.types import Generate
 
 
@@ -20,12 +28,16 @@ ENGINES: dict[str, Callable[..., Generate]] = {"transformers": _transformers}
 
 
 def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate:
-    """The engine for `location`: `NAME:where` for a named engine, else a transformers model."""
+    """The engine for `location`: `NAME:where` for a named engine, else a transformers model.
+
+    A folder that exists is a model, colons in its name or not. Raises InputError for an engine
+    that is not known, and for what the engine refuses.
+    """
     name, colon, where = location.partition(":")
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
-    if colon and name in ENGINES:
-        return ENGINES[name](where, prompting, **loading)
+    if colon and re.fullmatch(r"[\w-]+", name) and not Path(location).exists():
+        return find("engine", ENGINES, name)(where, prompting, **loading)
     try:
         return ENGINES["transformers"](location, prompting, **loading)
     except ModuleNotFoundError as error:

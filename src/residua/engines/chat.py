@@ -58,6 +58,11 @@ class TransformersChat:
             raise InputError(f"{location!r} cannot hold a conversation: {error}") from error
         return cls(engine, location)
 
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What the model is, its weights among it."""
+        return self.engine.fingerprint
+
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """See `Chat.chat`. Raises InputError for a conversation longer than the model's context."""
         queries = [_query(request) for request in requests]
@@ -72,7 +77,21 @@ class TransformersChat:
         return [replies.get(query) for query in queries]
 
 
-CHATS: dict[str, Callable[..., Chat]] = {"transformers": TransformersChat.open}
+def _endpoint(location: str, **loading: Any) -> Chat:
+    try:
+        from residua.engines.endpoint import EndpointChat
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"a chat endpoint needs {error.name}, which is not installed. "
+            "Install it with `pip install 'residua[judge]'`."
+        ) from error
+    return EndpointChat.open(location, **loading)
+
+
+CHATS: dict[str, Callable[..., Chat]] = {
+    "openai": _endpoint,
+    "transformers": TransformersChat.open,
+}
 
 
 def open_chat(name: str, **loading: Any) -> Chat:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +68,7 @@ class TransformersEmbedder:
         return [hidden[row, start : len(text)].mean(0) for row, (text, start) in enumerate(batch)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SentenceEmbedder:
     """A model of the library sentence-transformers; `location` is a folder or a hub name."""
 
@@ -101,6 +103,15 @@ class SentenceEmbedder:
     @property
     def name(self) -> str:
         return f"sentence-transformers:{self.location}"
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """A digest of its weights."""
+        total = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            total.update(name.encode())
+            total.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy())
+        return {"weights": total.hexdigest()}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector a text, [n, d], in float32."""

@@ -14,8 +14,9 @@ import torch
 
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.margin import shape_margin
-from residua.engines.prefix_cache import prefix_model
+from residua.engines.prefix_cache import CachedModel, prefix_model
 from residua.engines.prompting import Prompting
+from residua.engines.reading import Reader
 from residua.errors import InputError
 from residua.sampling import Explored, Explorer, Forest, Leaf, Node, Root, force
 from residua.types import (
@@ -28,6 +29,7 @@ from residua.types import (
     Failure,
     Query,
     Ranges,
+    Reading,
     Sample,
     Usage,
 )
@@ -69,12 +71,10 @@ class TransformersEngine:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The model's fingerprint, how questions become prompts, and the row budget."""
-        chat = self.prompting.uses_chat(self.loaded.tokenizer)
-        prompting = {**self.prompting.to_dict(), "chat": chat}
         return {
             **self.loaded.fingerprint,
             "engine": "transformers",
-            "prompting": prompting,
+            "prompting": self.prompting.describe(self.loaded.tokenizer),
             "row_budget": self._rows or f"at most {_MOST_ROWS} within {_CACHE_BYTES} bytes",
         }
 
@@ -102,14 +102,20 @@ class TransformersEngine:
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Raise InputError for a query that does not fit the context beside its completion."""
         limit = self.loaded.context_length
-        if limit is None:
+        if limit is None and decoding.max_tokens is None:
             return
         for query in queries:
             length = len(self._encode(query))
-            if length + decoding.max_new_tokens > limit:
+            room = _room(length, decoding)
+            if room < 1:
+                raise InputError(
+                    f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
+                    f"{decoding.max_tokens} of prompt and completion. Raise --max-tokens."
+                )
+            if limit is not None and length + room > limit:
                 raise InputError(
                     f"query {query.id!r} has {length} prompt tokens; with max_new_tokens "
-                    f"{decoding.max_new_tokens} that exceeds the model's context of {limit}. "
+                    f"{room} that exceeds the model's context of {limit}. "
                     "Shorten it, or lower --max-new-tokens."
                 )
 
@@ -188,7 +194,25 @@ class TransformersEngine:
             for leaf in leaves
         ]
 
+    def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
+        """See `Reads.read`."""
+        return self._reader.read(texts)
+
+    def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
+        """See `Differentiates.gradient_norms` and, for what exactly it is, `Reader`'s."""
+        return self._reader.gradient_norms(texts)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        # What may branch a cache takes masks and positions, and what does not may not.
+        return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
+
     def _require_exact(self, decoding: Decoding) -> None:
+        if decoding.max_tokens is not None:
+            raise InputError(
+                f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
+                "has no exact mode. Use --max-new-tokens."
+            )
         if not math.isfinite(self.margin):
             raise InputError(
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
@@ -256,12 +280,23 @@ class TransformersEngine:
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
+        """Samples of queries; those with room for as many new tokens advance together."""
+        by_room: dict[int, list[Query]] = {}
+        for query in queries:
+            length = 0 if decoding.max_tokens is None else len(self._encode(query))
+            by_room.setdefault(_room(length, decoding), []).append(query)
+        for room, group in by_room.items():
+            yield from self._grow_alike(group, decoding, draws, room)
+
+    def _grow_alike(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, room: int
+    ) -> Iterator[Sample | Failure]:
         started = time.perf_counter()
         forest = Forest(
             self._seam,
-            decoding,
+            replace(decoding, max_new_tokens=room),
             draws,
-            rows=self.rows(decoding.max_new_tokens),
+            rows=self.rows(room),
             ended=self._contains_stop(decoding.stop),
             margin=self.margin,
         )
@@ -284,7 +319,9 @@ class TransformersEngine:
         return [Root(query.id, tuple(self._encode(query))) for query in queries]
 
     def _encode(self, query: Query) -> list[int]:
-        return self.prompting.encode(self.loaded.tokenizer, query.text, query.prefix)
+        return self.prompting.encode(
+            self.loaded.tokenizer, query.text, query.prefix, query.examples
+        )
 
     def _decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """Texts of generated ids; the end token is no part of them, special or not."""
@@ -330,6 +367,12 @@ class TransformersEngine:
 
 
 _ONE_DRAW = Draws(sizes=(1,))
+
+
+def _room(length: int, decoding: Decoding) -> int:
+    """How many tokens a completion may have after a prompt of this length."""
+    most = decoding.max_tokens
+    return decoding.max_new_tokens if most is None else min(decoding.max_new_tokens, most - length)
 
 
 def _is_confident(greedy: Sample, decoding: Decoding) -> bool:

@@ -21,7 +21,7 @@ import torch
 import transformers
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from residua.errors import InputError, ModelError
 
@@ -59,6 +59,44 @@ class _Files:
     gguf: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that is not the one under test: known from its files, its weights read by `load`.
+
+    Code that comes with it is never run.
+    """
+
+    location: str
+    files: _Files
+    config: Any
+    tokenizer: Any
+    dtype: str
+    device: torch.device
+
+    @classmethod
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "cpu") -> Checkpoint:
+        """Find the model and read all but its weights; raises what `load_model` does."""
+        torch_device = _device(device)
+        _require_member("dtype", dtype, DTYPES)
+        files = _find(location)
+        if files.gguf:
+            raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
+        with quiet(), _refusing(location):
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, trust_remote_code=False)
+        return cls(location, files, config, tokenizer, dtype, torch_device)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """As `LoadedModel.fingerprint`: two equal ones compute the same."""
+        return _fingerprint(self.config, self.tokenizer, self.dtype, self.files)
+
+    def load(self, kind: Any) -> Any:
+        """Its weights as a model of this transformers Auto class, complete or ModelError."""
+        model = _read(kind, self.location, self.files, self.dtype, trust_remote_code=False)
+        return model.to(self.device).eval()
+
+
 def load_model(
     location: str,
     *,
@@ -78,21 +116,11 @@ def load_model(
     _require_member("dtype", dtype, DTYPES)
     files = _find(location)
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    extra: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
         common |= {"gguf_file": files.gguf}
-        extra = _gguf_settings()
     with quiet(), _refusing(location):
         tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
-        model, info = AutoModelForCausalLM.from_pretrained(
-            files.folder,
-            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # to be refused below, by name
-            **common,
-            **extra,
-        )
-    _require_complete(location, info)
+    model = _read(AutoModelForCausalLM, location, files, dtype, **common)
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
     return LoadedModel(
@@ -100,7 +128,10 @@ def load_model(
         tokenizer=tokenizer,
         eos_token_ids=_eos_token_ids(model, tokenizer),
         context_length=getattr(model.config, "max_position_embeddings", None),
-        fingerprint=_fingerprint(model, tokenizer, files) | {"generation_config_ignored": ignored},
+        fingerprint=_fingerprint(
+            model.config, tokenizer, str(model.dtype).removeprefix("torch."), files
+        )
+        | {"generation_config_ignored": ignored},
     )
 
 
@@ -218,6 +249,21 @@ def _require_readable(file: Path) -> None:
         ) from error
 
 
+def _read(kind: Any, location: str, files: _Files, dtype: str, **common: Any) -> Any:
+    """The model with every tensor from its own files, or ModelError."""
+    with quiet(), _refusing(location):
+        model, info = kind.from_pretrained(
+            files.folder,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # to be refused below, by name
+            **common,
+            **(_gguf_settings() if files.gguf else {"use_safetensors": True}),
+        )
+    _require_complete(location, info)
+    return model
+
+
 @contextmanager
 def _refusing(location: str) -> Iterator[None]:
     """What transformers raises for a bad checkpoint has many types; all mean the same here."""
@@ -269,16 +315,16 @@ def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
 
 
-def _fingerprint(model: Any, tokenizer: Any, files: _Files) -> dict[str, Any]:
-    config = {k: v for k, v in model.config.to_dict().items() if k not in _CONFIG_ORIGIN}
+def _fingerprint(config: Any, tokenizer: Any, dtype: str, files: _Files) -> dict[str, Any]:
+    settings = {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     special = json.dumps([tokenizer.special_tokens_map, tokenizer.chat_template], default=str)
     return {
         "weights": _weights_digest(tuple((f, *_version(f)) for f in files.weights)),
-        "config": _digest(json.dumps(config, sort_keys=True, default=str)),
+        "config": _digest(json.dumps(settings, sort_keys=True, default=str)),
         "tokenizer": _digest(words + special),
-        "dtype": str(model.dtype).removeprefix("torch."),
+        "dtype": dtype,
         "transformers": transformers.__version__,
         "torch": torch.__version__,
     }

@@ -15,7 +15,7 @@ branching probe with plain forwards, and falls back to `RecomputedModel` where t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -108,15 +108,7 @@ class CachedModel:
 
     def _masks(self, paths: Slots, new: int) -> torch.Tensor | dict[str, torch.Tensor]:
         """Additive masks (rows × 1 × new tokens × key columns), as this model takes them."""
-        kinds = getattr(self._config, "layer_types", None)
-        window = getattr(self._config, "sliding_window", None)
-        if kinds is None:
-            return self._mask(paths, new, window)
-        unknown = set(kinds) - {_FULL, _SLIDING}
-        if unknown:
-            raise ValueError(f"layers of kind {sorted(unknown)}")
-        windows = {_FULL: None, _SLIDING: window}
-        return {kind: self._mask(paths, new, windows[kind]) for kind in set(kinds)}
+        return layer_masks(self._config, partial(self._mask, paths, new))
 
     def _mask(self, paths: Slots, new: int, window: int | None) -> torch.Tensor:
         column = np.arange(paths.shape[1])
@@ -324,6 +316,24 @@ class _Gathered(Cache):  # type: ignore[misc]
         if self._scratch.numel() < size:
             self._scratch = like.new_empty(size + size // 2)
         return self._scratch[:size].view(shape)
+
+
+def layer_masks(
+    config: Any, mask: Callable[[int | None], torch.Tensor]
+) -> torch.Tensor | dict[str, torch.Tensor]:
+    """What a model takes as its mask: `mask(window)`, or that of each kind of layer it has.
+
+    `window`: how many tokens a layer looks back; None: all. ValueError for layers that do not look.
+    """
+    kinds = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if kinds is None:
+        return mask(window)
+    unknown = set(kinds) - {_FULL, _SLIDING}
+    if unknown:
+        raise ValueError(f"layers of kind {sorted(unknown)}")
+    windows = {_FULL: None, _SLIDING: window}
+    return {kind: mask(windows[kind]) for kind in set(kinds)}
 
 
 def _packed(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

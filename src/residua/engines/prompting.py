@@ -6,21 +6,24 @@ no torch: the tokenizer comes in as an argument.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
 import jinja2
 
+from residua.engines.families import family_of
 from residua.errors import InputError, ModelError
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
+Examples: TypeAlias = Sequence[tuple[str, str]]
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
 # Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
 DATE_STRING = "10 Apr 2025"
 _PLACEHOLDER = "{question}"
+_GAP = "\n\n"  # between one example and what follows it
 _MARK = "residua-mark"
 _ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
 
@@ -29,13 +32,15 @@ _ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shar
 class Prompting:
     """The rule that turns a question into a prompt.
 
-    A tokenizer that has a chat template uses it, with its special tokens and with `system` as
-    system message when one is given; any other puts the question into `template` (None:
-    `BASE_TEMPLATE`). `chat` True insists on the chat template, False on the plain one.
+    A tokenizer that has a chat template uses it, with its special tokens; any other puts the
+    question into `template` (None: `BASE_TEMPLATE`). `chat` True insists on the chat template,
+    False on the plain one. `system` is the chat's system message; where it is None,
+    `default_system` is, except for families that are asked without (see `families`).
     """
 
     template: str | None = None
     system: str | None = None
+    default_system: str | None = None
     chat: bool | None = None
 
     def __post_init__(self) -> None:
@@ -53,22 +58,26 @@ class Prompting:
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if self.chat and not has_template:
             raise InputError(
-                "`chat` is True but the tokenizer has no chat template. "
-                "Use the instruct model, or leave `chat` out for the plain template."
+                "this asks chat models, and the tokenizer has no chat template. Use the instruct "
+                "model, or write the plain prompt with `template` (--prompt-template)."
             )
         return has_template and self.chat is not False
 
-    def encode(self, tokenizer: Tokenizer, question: str, prefix: str = "") -> list[int]:
+    def encode(
+        self, tokenizer: Tokenizer, question: str, prefix: str = "", examples: Examples = ()
+    ) -> list[int]:
         """Token ids of the generation prompt for `question`.
 
-        `prefix` opens the answer for the model: it follows the prompt, tokenised apart. Plain
-        prompts begin with the tokenizer's BOS token if it adds one.
+        `prefix` opens the answer for the model: it follows the prompt, tokenised apart. The
+        questions and answers of `examples` come before the question: as turns of the chat, or in
+        the same plain template with a blank line after each. Plain prompts begin with the
+        tokenizer's BOS token if it adds one.
         """
         opening = tokenizer.encode(prefix, add_special_tokens=False) if prefix else []
         if self.uses_chat(tokenizer):
-            return [*self._chat(tokenizer, question), *opening]
-        # Not str.format: braces in a question or elsewhere in the template are plain text.
-        text = (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
+            return [*self._chat(tokenizer, question, examples), *opening]
+        shown = [f"{self._plain(asked)}{answer}{_GAP}" for asked, answer in examples]
+        text = "".join([*shown, self._plain(question)])
         return [*_bos(tokenizer), *tokenizer.encode(text, add_special_tokens=False), *opening]
 
     def locate(
@@ -102,25 +111,56 @@ class Prompting:
         """Every field, for fingerprints and run files."""
         return asdict(self)
 
-    def turns(self, question: str) -> list[dict[str, str]]:
-        """The conversation that a chat template is given for `question`."""
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": question}]
+    def describe(self, tokenizer: Tokenizer) -> dict[str, Any]:
+        """How prompts for this tokenizer are made, for the fingerprint of an engine."""
+        return {
+            "template": self.template,
+            "system": self.system_for(tokenizer),
+            "chat": self.uses_chat(tokenizer),
+            "family": family_of(tokenizer).name,
+        }
 
-    def _chat(self, tokenizer: Tokenizer, question: str) -> list[int]:
+    @classmethod
+    def described(cls, said: Mapping[str, Any]) -> Prompting:
+        """The rule that `describe` told of, for the same tokenizer."""
+        return cls(**{name: value for name, value in said.items() if name != "family"})
+
+    def system_for(self, tokenizer: Tokenizer) -> str | None:
+        """The system message that opens a chat with this tokenizer's model, if any."""
+        if self.system is None and family_of(tokenizer).system:
+            return self.default_system
+        return self.system
+
+    def turns(self, question: str) -> list[dict[str, str]]:
+        """What of the conversation `question` stands for: one turn of the user."""
+        return [_turn("user", question)]
+
+    def _plain(self, question: str) -> str:
+        # Not str.format: braces in a question or elsewhere in the template are plain text.
+        return (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
+
+    def _chat(self, tokenizer: Tokenizer, question: str, examples: Examples) -> list[int]:
+        system = self.system_for(tokenizer)
+        conversation = [_turn("system", system)] if system else []
+        for asked, answer in examples:
+            conversation += [_turn("user", asked), _turn("assistant", answer)]
         try:
             ids = tokenizer.apply_chat_template(
-                self.turns(question),
+                [*conversation, *self.turns(question)],
                 add_generation_prompt=True,
                 return_dict=False,
                 date_string=DATE_STRING,
             )
         except jinja2.TemplateError as error:
             raise InputError(
-                f"the model's chat template refused the prompt (system message {self.system!r}): "
+                f"the model's chat template refused the prompt (system message {system!r}): "
                 f"{error}. Try without a system message."
             ) from error
         return list(ids)
+
+
+def _turn(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "content": text}
 
 
 def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:

@@ -12,14 +12,28 @@ from residua.benchmarks import Benchmark, load_benchmark
 from residua.engines import Prompting, open_engine
 from residua.errors import IncompleteError, InputError
 from residua.evaluation.asking import Asking, selecting
+from residua.evaluation.attack import Attack
+from residua.evaluation.attack_found import Found, attack_questions, read_found
+from residua.evaluation.attack_hunt import Hunt, retained_pairs
 from residua.evaluation.bound import bound_run
+from residua.evaluation.calibration import calibrate, judge_of, read_items
 from residua.evaluation.clean import clean_questions, clean_table
 from residua.evaluation.drawing import BUDGET, Drawing
 from residua.evaluation.explore import require_explores
 from residua.evaluation.inputs import Inputs
+from residua.evaluation.metrics import choose
+from residua.evaluation.metrics_reading import (
+    copy_readings,
+    read_models,
+    require_able,
+    require_known,
+)
+from residua.evaluation.metrics_values import measure_run, metrics_table, stored_metrics
 from residua.evaluation.probe import Cost, probe
 from residua.evaluation.rows import Row, Table
 from residua.evaluation.sample import (
+    CONTROL,
+    CONTROL_GREEDY,
     GREEDY,
     Job,
     arm_names,
@@ -41,24 +55,34 @@ from residua.types import Decoding, Generate, Progress, silent
 
 __all__ = [
     "BUDGET",
+    "Attack",
     "Cost",
     "Drawing",
+    "Found",
     "Inputs",
     "ModelSettings",
     "Row",
     "Table",
     "Until",
     "bound_run",
+    "calibrate",
+    "choose",
     "clean_questions",
     "clean_table",
     "evaluate",
+    "judge_of",
+    "measure_run",
+    "metrics_table",
     "probe",
+    "read_found",
+    "read_items",
     "require_fixed_n",
     "require_same_looks",
     "sample",
     "score_run",
     "scorers_for",
     "scorers_of",
+    "stored_metrics",
     "summary",
 ]
 
@@ -77,8 +101,9 @@ class ModelSettings:
         """The engine for `model`, prompting as the benchmark says where the user did not."""
         prompting = Prompting(
             template=self.template or benchmark.template,
-            system=benchmark.system if self.system is None else self.system,
-            chat=False if self.template else None,
+            system=self.system,
+            default_system=benchmark.system,
+            chat=False if self.template else benchmark.chat,
         )
         return open_engine(model, prompting, **self.loading)
 
@@ -113,7 +138,10 @@ def evaluate(
     budget: int = BUDGET,
     decoding: Decoding | Sequence[Decoding] | None = None,
     scorers: Sequence[str] = (),
+    calibration: str | Path | None = None,
     inputs: Inputs | None = None,
+    attack: Attack | None = None,
+    metrics: Sequence[str] = (),
     control: str | Path | Generate | None = None,
     seed: int = 0,
     confidence: float = 0.99,
@@ -134,16 +162,32 @@ def evaluate(
     certain, and what they leave is drawn, unless "exact".
 
     With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
-    that shares n outputs a question among all its queries.
+    that shares n outputs a question among all its queries. With `attack`, the input that leaks
+    most by the first scorer is searched for each question, and n fresh draws bound what it leaks.
+    With `metrics`, names of `METRICS` or "all" that the benchmark can have, what they need is read
+    and answered first, in one pass a model, and their values go into `utility.json`.
+
+    With `calibration`, a file of items that people labelled (see `read_items`), the leak
+    probability that a judge sees is also bounded with the judge's own errors allowed for.
 
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    chosen = scorers_for(scorers or default_scorers(task), task.prompts)
+    settings = settings or ModelSettings()
+    chosen = scorers_for(scorers or default_scorers(task), task.prompts, settings.loading)
     require_confidence(confidence)
+    if calibration is not None:
+        read_items(Path(calibration))
+        judge_of(chosen)
     drawing = Drawing.read(
-        chosen, n=n, until=until, certify=certify, budget=budget, confidence=confidence
+        chosen,
+        n=n,
+        until=until,
+        certify=certify,
+        budget=budget,
+        attack=attack,
+        confidence=confidence,
     )
     run = sample(
         model,
@@ -152,13 +196,17 @@ def evaluate(
         n=drawing,
         decoding=decoding,
         inputs=inputs,
+        metrics=metrics,
         control=control,
         seed=seed,
         settings=settings,
         progress=progress,
     )
     score_run(run, chosen, progress)
+    if calibration is not None:
+        calibrate(run, judge_of(chosen), Path(calibration))
     bound_run(run, chosen, confidence=confidence, progress=progress)
+    measure_run(run, task, metrics, progress)
     require_complete(run)
     return run
 
@@ -171,6 +219,7 @@ def sample(
     n: int | Drawing = 1024,
     decoding: Decoding | Sequence[Decoding] | None = None,
     inputs: Inputs | None = None,
+    metrics: Sequence[str] = (),
     control: str | Path | Generate | None = None,
     seed: int = 0,
     settings: ModelSettings | None = None,
@@ -182,7 +231,8 @@ def sample(
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
     control first and name its run. Only the draws that select `inputs`, where they are asked
-    for, come before that. `told` is recorded as the settings of the command, for `--like`.
+    for, come before that; what `metrics` need is read right after it. `told` is recorded as the
+    settings of the command, for `--like`.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
     settings = settings or ModelSettings()
@@ -190,8 +240,12 @@ def sample(
     Plan.of(drawing.n)  # refuses an n below 1
     arms = _arms(decoding, task)
     source = finished_run(control)
+    sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
+    wanted = choose(metrics, task, control=control is not None, draws=sampled)
     if inputs is not None:
         _require_inputs_fit(inputs, drawing, arms, source)
+    if drawing.search is not None:
+        _require_attack_fits(drawing.search.attack, task, arms, source)
     opened = cache(partial(settings.jobs, model, arms, task))
     asking = None
     if inputs is not None:
@@ -206,18 +260,39 @@ def sample(
     run = begin(Path(out), task, told, asking)
     sharing = None if asking is None else asking.sharing(run.queries)
     finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
+    if finished and wanted.metrics:
+        require_known(finished[CONTROL_GREEDY], wanted)
     jobs = with_inputs(opened(), sharing)
     if control is not None and source is None:
         beside = {control_of(name): how for name, how in arms.items()}
         jobs += with_inputs(settings.jobs(control, beside, task), sharing)
     for job in jobs:
         job.engine.check(run.queries, job.decoding)
+        require_able(job.engine, wanted)
         if drawing.exploring is not None and not job.decoding.greedy:
             require_explores(job.engine, job.arm, job.decoding)
     planned = [plan_arm(run, job, drawing, seed) for job in jobs]
     import_control(run, finished)
+    if finished and wanted.metrics:
+        copy_readings(finished[CONTROL_GREEDY], run.arms[CONTROL_GREEDY])
+    read_models(zip(planned, jobs, strict=True), wanted, progress)
+    hunt = None
+    if drawing.search is not None:
+        hunt = Hunt(
+            search=drawing.search,
+            benchmark=task,
+            job=opened()[0],
+            decodings=drawing.search.attack.decodings(list(arms.values())),
+            template=settings.template or task.template,
+            seed=seed,
+            progress=progress,
+        )
+        run.settle("attack", hunt.to_dict(run))
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, progress)
+    if hunt is not None:
+        asked_too = next((job for job in jobs if job.arm.startswith(CONTROL)), None)
+        attack_questions(run, hunt, asked_too, drawing)
     return run
 
 
@@ -257,6 +332,11 @@ def require_sampled(run: Run) -> None:
                 f"arm {name!r} of `{run.path}` has {len(waiting)} questions yet to be decided. "
                 "Run the command that sampled it again."
             )
+    if "attack" in run.record and not any(arm.found for arm in run.arms.values()):
+        raise IncompleteError(
+            f"the search for worst-case inputs of `{run.path}` is not finished. Run the command "
+            "that began it again."
+        )
 
 
 def require_confidence(confidence: float) -> None:
@@ -269,7 +349,7 @@ def require_confidence(confidence: float) -> None:
 
 def _arms(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> dict[str, Decoding]:
     """The decodings asked for by the names of their arms, the greedy one first."""
-    asked = decoding or Decoding(max_new_tokens=task.max_new_tokens)
+    asked = decoding or Decoding(max_new_tokens=task.max_new_tokens, stop=task.stop)
     decodings = [asked] if isinstance(asked, Decoding) else list(asked)
     greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
     return {GREEDY: greedy, **arm_names(decodings)}
@@ -299,4 +379,17 @@ def _require_inputs_fit(
         raise InputError(
             "`ids` selects inputs by the model under evaluation, so a finished control run was "
             "asked others. Name the control model itself, and it is asked the same."
+        )
+
+
+def _require_attack_fits(
+    attack: Attack, task: Benchmark, arms: Mapping[str, Decoding], control: Path | None
+) -> None:
+    """Refuse what a search for worst-case inputs cannot be combined with, or do without."""
+    arm_names(attack.decodings(list(arms.values())))
+    retained_pairs(task)
+    if control is not None:
+        raise InputError(
+            "`attack` asks the control what it finds for the model under evaluation, and a "
+            "finished control run was asked others. Name the control model itself."
         )

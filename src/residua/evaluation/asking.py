@@ -10,14 +10,13 @@ from typing import Any
 from residua.benchmarks import Benchmark
 from residua.errors import InputError
 from residua.evaluation.inputs import Inputs
-from residua.evaluation.sample import Job, machine, sample_arm
+from residua.evaluation.sample import Job, plan_unscored, sample_arm
 from residua.evaluation.sharing import share
 from residua.inputs import SELECTION as PURPOSE
 from residua.inputs import Accepted, gather, select
 from residua.store import (
     SELECTION,
     Arm,
-    Plan,
     Run,
     Sharing,
     read_accepted,
@@ -90,7 +89,8 @@ class Asking:
         job = self.target()
         job.engine.check(tried, job.decoding)
         run = Run.create(out / SELECTION / "ids", benchmark.prompts, tried, record)
-        arm = run.add_arm(job.arm, self._plan(job, tried))
+        draws = dict.fromkeys((query.id for query in tried), self.inputs.ids_draws)
+        arm = plan_unscored(run, job, draws, self.seed)
         sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
         found = select(
             tried,
@@ -102,18 +102,6 @@ class Asking:
         write_selections(out, found.values())
         kept = {query.id for one in found.values() for query in one.kept}
         return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
-
-    def _plan(self, job: Job, queries: Sequence[Query]) -> dict[str, Any]:
-        draws = self.inputs.ids_draws
-        return {
-            "model": job.model,
-            "fingerprint": job.engine.fingerprint,
-            "decoding": job.decoding.to_dict(),
-            "seed": self.seed,
-            "queries": Sharing("fixed", {query.id: draws for query in queries}).to_dict(),
-            "plan": Plan.of(draws).to_dict(),
-            "machine": machine(job.engine),
-        }
 
 
 def selecting(job: Job) -> Job:
@@ -136,6 +124,7 @@ def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: Source)
                     text=text,
                     source=source,
                     prefix=prompt.prefix,
+                    examples=prompt.examples,
                 )
             )
         for query in own:

@@ -7,10 +7,13 @@ arm was drawn decides which bounds there are: see `drawn`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
 from residua import stats
+from residua.evaluation.attack_results import attack_rows
+from residua.evaluation.calibration import calibration_of
 from residua.evaluation.drawn import Drawn, drawn, require_scores
 from residua.evaluation.grid import grid_rows
 from residua.evaluation.independence import require_independent_draws
@@ -47,6 +50,9 @@ def bound_run(
         "seed": seed,
         "scores": [[arm.name, scorer.name, _digest(arm, scorer)] for arm, scorer in jobs],
     }
+    known = {scorer.name: calibration_of(run, scorer) for scorer in scorers}
+    if calibrated := {name: asdict(found) for name, found in known.items() if found}:
+        made_from["calibrated"] = calibrated
     if run.has_estimates(made_from):
         return
     for arm in run.arms.values():
@@ -59,6 +65,7 @@ def bound_run(
         rows += _excess_rows(run, scorer, confidence, seed)
         rows += _gap_rows(run, scorer, confidence, seed)
         rows += grid_rows(run, scorer, confidence=confidence, seed=seed)
+        rows += attack_rows(run, scorer, confidence=confidence, seed=seed)
     progress("bounding", len(jobs), len(jobs), "arms × scorers")
     run.write_estimates([row.to_dict() for row in rows], made_from)
 
@@ -91,10 +98,24 @@ def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterato
     for query_id, estimate, parameters in proved(arm, scorer):
         for j, parameter in enumerate(parameters or [None]):
             yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, (j,)))
-    if len(query_ids) == len(arm.run.questions):
+    if len(query_ids) == len(arm.run.questions) and not arm.found:
         for estimate, parameters in known.together(confidence):
             for j, parameter in enumerate(parameters or [None]):
                 yield Row(arm.name, scorer.name, ALL, parameter, entry(estimate, (j,)))
+    yield from _corrected_rows(arm, scorer, known, confidence)
+
+
+def _corrected_rows(arm: Arm, scorer: Scorer, known: Drawn, confidence: float) -> Iterator[Row]:
+    """How often there is a leak, where it is known how often the judge errs."""
+    calibration = calibration_of(arm.run, scorer)
+    if calibration is None:
+        return
+    query_ids = known.scores.query_ids
+    each = calibration.correct(known.leakage, confidence)
+    yield from _flat(arm, scorer, query_ids, [(each, None)], _pools(known))
+    if len(query_ids) == len(arm.run.questions) and not arm.found:
+        mean = calibration.correct(known.mean, confidence)
+        yield Row(arm.name, scorer.name, ALL, None, mean)
 
 
 def _flat(
@@ -154,7 +175,7 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
         half = (1 + confidence) / 2
         excess = stats.excess(*(one.leakage(confidence=half, side="both") for one in pair))
         yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
-        if len(query_ids) == len(run.questions):
+        if len(query_ids) == len(run.questions) and not arm.found:
             mean = stats.excess(*(one.mean(confidence=half, side="both") for one in pair))
             yield Row(name, scorer.name, ALL, None, mean)
 

@@ -28,10 +28,10 @@ def clean_questions(
             f"arm {arm.name!r} of `{arm.run.path}` was explored, and this needs draws of the whole "
             "distribution. Sample another run without --certify, or use `residua certify`."
         )
-    if arm.sharing is not None:
+    if not arm.own_words:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` asks rewritings too, and this is about the "
-            "questions' own words. Name the arm without them."
+            f"arm {arm.name!r} of `{arm.run.path}` asks rewritings too, or what a search found, "
+            "and this is about the questions' own words. Name the arm that asks those."
         )
     require_scores(arm, scorer)
     scores = arm.scores(slug(scorer))
@@ -46,7 +46,7 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
     """A row for each sampled arm of the target: how many questions are clean, and which are not."""
     rows = []
     for arm in run.arms.values():
-        if arm.decoding.greedy or arm.sharing is not None or arm.name.startswith(CONTROL):
+        if arm.decoding.greedy or not arm.own_words or arm.name.startswith(CONTROL):
             continue
         query_ids, found = clean_questions(arm, scorer, limit, confidence)
         doubtful = [q for q, holds in zip(query_ids, found.holds, strict=True) if not holds]

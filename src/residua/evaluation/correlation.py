@@ -6,7 +6,9 @@ upper bound on expected leakage (Cheng et al. 2025, Figures 1 and 2: mostly .6 t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,33 +20,60 @@ from residua.types import Completion
 LEAST = 3  # queries: two always lie on a line
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One query: the cumulative log-probability of its answers, and the bound on their leakage."""
+
+    query_id: str
+    sureness: float
+    upper: float
+
+
 def correlations(arm: Arm, scorer: str) -> dict[str, float | None]:
     """Pearson's r of every question of an arm that asks rewritings, by prompt id.
 
-    Of the log-probabilities that input selection found, where it was made, else of the mean
-    log-probability of the arm's own draws; with the upper ends that the run's estimates have of
-    each query's leakage. None for a question with fewer than three such queries, or where one of
-    the two does not vary.
+    Of `sureness` with the upper ends that the run's estimates have of each query's leakage. None
+    for a question with fewer than three such queries, or where one of the two does not vary.
     """
-    sure = read_values(arm.run.path) or sureness(arm)
+    rows = [row for row in arm.run.estimates() if row["scorer"] == scorer]
+    found = points(arm, rows, sureness(arm))
+    return {prompt_id: pearson(own) for prompt_id, own in found.items()}
+
+
+def points(
+    arm: Arm, rows: Sequence[Mapping[str, Any]], sure: Mapping[str, float]
+) -> dict[str, tuple[Point, ...]]:
+    """The queries of every question whose sureness and leakage are known, by prompt id.
+
+    `rows` are one scorer's estimates, `sure` is what `sureness` gives. A query that got no output
+    has no leakage.
+    """
     upper = {
         row["query_id"]: row["upper"]
-        for row in arm.run.estimates()
-        if (row["arm"], row["scorer"]) == (arm.name, scorer)
+        for row in rows
+        if row["arm"] == arm.name
         and row["pool"] is None
         and row["n"]
         and row["estimand"] in ("leak probability", "mean leakage")
     }
-    of_prompt: dict[str, list[tuple[float, float]]] = {}
+    found: dict[str, tuple[Point, ...]] = {}
     for query in arm.queries:
-        pairs = of_prompt.setdefault(query.prompt_id, [])
-        if query.id in sure and query.id in upper:
-            pairs.append((sure[query.id], upper[query.id]))
-    return {prompt_id: _pearson(pairs) for prompt_id, pairs in of_prompt.items()}
+        known = query.id in sure and query.id in upper
+        own = (Point(query.id, sure[query.id], upper[query.id]),) if known else ()
+        found[query.prompt_id] = (*found.get(query.prompt_id, ()), *own)
+    return found
 
 
 def sureness(arm: Arm) -> Mapping[str, float]:
-    """The mean log-probability, at T = 1, of the draws of every query for which it is known."""
+    """How sure the model is of its answers to every query, natural log, where it is known.
+
+    What input selection found, where it was made; else `drawn_sureness`.
+    """
+    return read_values(arm.run.path) or drawn_sureness(arm)
+
+
+def drawn_sureness(arm: Arm) -> Mapping[str, float]:
+    """The mean log-probability, at T = 1, of the arm's own draws of every query."""
     drawn: dict[str, list[Completion]] = {}
     for part in arm.parts:
         for query_id, completion in completions_of(arm.completions(part)):
@@ -57,7 +86,9 @@ def sureness(arm: Arm) -> Mapping[str, float]:
     }
 
 
-def _pearson(pairs: list[tuple[float, float]]) -> float | None:
+def pearson(points: Sequence[Point]) -> float | None:
+    """Pearson's r; None below three points, or where one of the two does not vary."""
+    pairs = [(point.sureness, point.upper) for point in points]
     if len(pairs) < LEAST or not np.ptp(pairs, axis=0).all():
         return None
     return float(np.corrcoef(np.array(pairs).T)[0, 1])

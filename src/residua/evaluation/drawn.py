@@ -1,8 +1,8 @@
 """What can be said of an arm's leakage, in whichever way the arm was drawn.
 
-Four kinds of arm, one protocol: n fixed beforehand (`Fixed`), and shared among a question's
-queries (`Pooled`), every question drawn until a claim about it was decided (`Stopped`), masses
-explored and their remainder drawn (`Explored`).
+Five kinds of arm, one protocol: n fixed beforehand (`Fixed`), of what a search found to ask
+(`Attacked`), and shared among a question's queries (`Pooled`), every question drawn until a claim
+about it was decided (`Stopped`), masses explored and their remainder drawn (`Explored`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from residua import stats
 from residua.errors import InputError
+from residua.evaluation.attacked import Attacked
 from residua.evaluation.explored import Explored
 from residua.evaluation.fixed import Fixed
 from residua.evaluation.pooled import Pooled
@@ -65,6 +66,8 @@ def drawn(arm: Arm, scorer: Scorer, *, seed: int = 0, above: float | None = None
         return Explored(scores, masses, binary, seed)
     if arm.sharing is not None:
         return Pooled.of(scores, arm.queries, arm.sharing, binary, seed)
+    if arm.found:
+        return Attacked(Fixed(scores, binary, seed))
     if arm.stopping is not None:
         return Stopped(scores, binary, arm.plan.n, seed)
     return Fixed(scores, binary, seed)

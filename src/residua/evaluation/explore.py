@@ -49,6 +49,11 @@ def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores
             f"arm {arm!r} cannot be explored: adaptive temperature in two passes has no exact "
             "mode. Use adaptive_mode 'running', or leave --certify out."
         )
+    if decoding.max_tokens is not None:
+        raise InputError(
+            f"arm {arm!r} cannot be explored: max_tokens {decoding.max_tokens} bounds prompt and "
+            "completion together, which has no exact mode. Use --max-new-tokens."
+        )
     if not math.isfinite(engine.margin):
         raise InputError(
             f"arm {arm!r} cannot be explored: in half precision probabilities move too much with "
@@ -120,7 +125,7 @@ def with_answers(
 def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
     explorer = require_explores(engine, arm.name, arm.decoding)
-    prompts = prompts_by_query(arm.run)
+    prompts = prompts_by_query(arm)
     queries = {query.id: query for query in arm.run.queries}
     plan = arm.exploring or {}
     effort = Effort(

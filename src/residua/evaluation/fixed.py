@@ -59,20 +59,24 @@ class Fixed:
         )
 
     def together(self, confidence: float) -> Iterator[Pair]:
-        """The worst question, the mean, how many leak more than x, and the mean leak@k."""
+        """The worst question, the mean, how many leak more than x, and the mean leak@k.
+
+        Of a binary scorer also at k = n: what share of the questions leaks in n draws.
+        """
         yield from together(self, confidence)
-        k = min(TOGETHER_K, int(self.scores.n.min()))
-        over_k = stats.mean_leak_at_k_over_questions(
-            self.scores.scores,
-            k,
-            self.scores.counts,
-            seed=self.seed,
-            binary=self.binary,
-            missing=self.scores.missing,
-            confidence=confidence,
-            side="both",
-        )
-        yield over_k, [k]
+        n = int(self.scores.n.min())
+        for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
+            over_k = stats.mean_leak_at_k_over_questions(
+                self.scores.scores,
+                k,
+                self.scores.counts,
+                seed=self.seed,
+                binary=self.binary,
+                missing=self.scores.missing,
+                confidence=confidence,
+                side="both",
+            )
+            yield over_k, [k]
 
     def _worst_of_k(self) -> Iterator[Pair]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""

@@ -194,7 +194,7 @@ class _Cell:
 
 def _cells(run: Run, scorer: Scorer, seed: int) -> list[_Cell]:
     """The target's decodings; none where one of them lacks questions."""
-    arms = [a for a in run.arms.values() if a.name.startswith(TARGET) and a.sharing is None]
+    arms = [a for a in run.arms.values() if a.name.startswith(TARGET) and a.own_words]
     cells = [_Cell(arm, scorer, drawn(arm, scorer, seed=seed), seed) for arm in arms]
     whole = all(len(cell.drawn.scores.query_ids) == len(run.questions) for cell in cells)
     return cells if whole else []

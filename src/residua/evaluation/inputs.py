@@ -16,6 +16,7 @@ from residua.inputs import (
     Filters,
     InputSource,
     parse_inputs,
+    require_similarity,
 )
 from residua.stats import Design
 from residua.store import sha256
@@ -51,23 +52,23 @@ class Inputs:
     similarity: float | None = None
 
     def __post_init__(self) -> None:
-        for name, number in (("queries", self.queries), ("ids_draws", self.ids_draws)):
+        for name, number, remedy in (
+            ("queries", self.queries, "For the original questions alone, use the inputs `none`."),
+            (
+                "ids_draws",
+                self.ids_draws,
+                f"To select no inputs, leave `ids` out; else use {DRAWS}.",
+            ),
+        ):
             if number < 1:
-                raise InputError(
-                    f"`{name}` must be at least 1, got {number}. For the original questions "
-                    "alone, use the inputs `none`."
-                )
+                raise InputError(f"`{name}` must be at least 1, got {number}. {remedy}")
         for name, given, known in (
             ("criterion", self.criterion, CRITERIA),
             ("design", self.design, get_args(Design)),
         ):
             if given not in known:
                 raise InputError(f"`{name}` must be one of {', '.join(known)}, got {given!r}.")
-        if self.similarity is not None and self.embedder is None:
-            raise InputError(
-                f"a similarity of {self.similarity:g} needs an embedder, got none. Name one, or "
-                "leave the similarity out."
-            )
+        require_similarity(self.similarity, self.embedder is not None)
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             raise InputError(f"the inputs {self.source!r} name no file. Check the path.")

@@ -12,6 +12,7 @@ from residua.benchmarks import Benchmark
 from residua.evaluation.drawing import Drawing, Exploring
 from residua.evaluation.explore import ranges, require_explores
 from residua.evaluation.inputs import Inputs
+from residua.inputs.halving import most_candidates
 from residua.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
 
 _QUESTIONS = 2
@@ -83,6 +84,10 @@ def probe(
         asked = drawing.n if inputs.design == "fresh" else inputs.queries + 1
         work.append(_Work(len(sampled), asked, drawing.n / asked))
         work += [_Work(1, asked, inputs.ids_draws)] * inputs.ids
+    if drawing.search is not None:
+        budget = drawing.search.attack.budget
+        tried = most_candidates(budget)
+        work += [_Work(1, tried, budget / tried), _Work(1, 1, drawing.n)]
     return _of_drawing(engine, benchmark, work, decoding)
 
 

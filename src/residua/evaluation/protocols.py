@@ -21,9 +21,9 @@ from residua.evaluation.quantities import GREEDY_SCORE
 from residua.evaluation.rows import ALL, Bound, Table, interval
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.sharing import INPUTS
-from residua.inputs import REASONS
+from residua.evaluation.tried import tried
 from residua.stats import questions
-from residua.store import Arm, Run, read_accepted
+from residua.store import Arm, Run
 from residua.text.figures import DASH, below, number
 
 GAP = "gap in"  # how the estimand of what rewritings add begins
@@ -54,33 +54,40 @@ def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estim
 def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
     """The gap of the means; the largest gap, and at how many questions there is one, of each kind.
 
-    Each of the latter pairs holds jointly, with a lower end only. Draws of different questions
-    share no randomness, nor do the allocations, as both are keyed by question.
+    Draws of different questions share no randomness, nor do the allocations, as both are keyed by
+    question.
     """
     yield gap(full.mean, output.mean, confidence=confidence, side="both")
     number = len(full.scores.query_ids)
     for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
-        each = stats.every_question(
-            partial(gap, bound, output.leakage), number, confidence=confidence, side="lower"
-        )
-        lower, value = np.asarray(each.lower), np.asarray(each.value)
-        of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
-        yield replace(
-            of_all,
-            estimand=f"{each.estimand}, largest of {number}",
-            target="the question of these with the largest gap, under this decoding",
-            value=float(np.fmax.reduce(value)),
-            lower=float(lower.max()),
-            upper=1.0,
-        )
-        yield replace(
-            of_all,
-            estimand=f"questions with {each.estimand} above 0",
-            target=f"the number among these {number} questions, under this decoding",
-            value=float((value > 0).sum()),
-            lower=float((lower > 0).sum()),
-            upper=float(number),
-        )
+        yield from gaps_jointly(bound, output.leakage, number, confidence)
+
+
+def gaps_jointly(
+    more: questions.Bound, base: questions.Bound, number: int, confidence: float
+) -> Iterator[stats.Estimate]:
+    """The largest gap of `number` questions, and at how many there is one; lower ends, jointly."""
+    each = stats.every_question(
+        partial(gap, more, base), number, confidence=confidence, side="lower"
+    )
+    lower, value = np.asarray(each.lower), np.asarray(each.value)
+    of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
+    yield replace(
+        of_all,
+        estimand=f"{each.estimand}, largest of {number}",
+        target="the question of these with the largest gap, under this decoding",
+        value=float(np.fmax.reduce(value)),
+        lower=float(lower.max()),
+        upper=1.0,
+    )
+    yield replace(
+        of_all,
+        estimand=f"questions with {each.estimand} above 0",
+        target=f"the number among these {number} questions, under this decoding",
+        value=float((value > 0).sum()),
+        lower=float((lower > 0).sum()),
+        upper=float(number),
+    )
 
 
 def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
@@ -101,24 +108,16 @@ def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
 
 def asked(run: Run) -> list[str]:
     """What was asked, what was not and why, and which questions have no rewriting; in words."""
-    inputs, accepted = run.record["inputs"], read_accepted(run.path, run.record) or ()
-    tried = sum(len(one.queries) + len(one.rejected) for one in accepted)
-    left = len(run.queries) - len(run.questions)
-    removed: dict[str, int] = {
-        reason: sum(one.removed.get(reason, 0) for one in accepted) for reason in REASONS
-    }
-    if inputs["ids"]:
-        removed["less sure than the question"] = sum(len(one.queries) for one in accepted) - left
-    said = ", ".join(f"{reason}: {count}" for reason, count in removed.items() if count)
+    found = tried(run)
+    said = ", ".join(f"{reason}: {count}" for reason, count in found.removed.items())
     words = [
-        f"full asks {left:,} of {tried:,} rewritings from {inputs['source']!r}, design "
-        f"{inputs['design']!r}" + (f"; removed: {said}" if said else "")
+        f"full asks {found.asked:,} of {found.tried:,} rewritings from {found.source!r}, design "
+        f"{found.design!r}" + (f"; removed: {said}" if said else "")
     ]
-    rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
-    alone = [query.id for query in run.questions if query.id not in rewritten]
-    if alone:
+    if alone := found.alone:
         named = ", ".join(map(repr, alone[:_LISTED])) + (", …" if len(alone) > _LISTED else "")
-        words.append(f"no rewriting is left of {len(alone)} questions, asked as they are: {named}")
+        how = "left out of full" if found.design == "fresh" else "asked as they are"
+        words.append(f"no rewriting is left of {len(alone)} questions, {how}: {named}")
     return words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,8 @@ TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "contro
 class Job:
     """An arm to be: its name, its decoding, and the model that draws it, named and open.
 
-    `sharing`: how it shares draws among each question's queries, where it asks rewritings.
+    `sharing`: how it shares draws among each question's queries, where it asks rewritings;
+    `found`: what a search found to ask instead of the questions, under their ids.
     """
 
     arm: str
@@ -47,6 +48,7 @@ class Job:
     model: str
     engine: Generate
     sharing: Sharing | None = None
+    found: tuple[Query, ...] = ()
 
 
 def begin(
@@ -64,6 +66,7 @@ def begin(
         "benchmark": benchmark.fingerprint(),
         "inputs": NO_INPUTS if asking is None else asking.to_dict(),
         "scorers": list(benchmark.scorers),
+        "notes": list(benchmark.notes),
         "settings": dict(told or {}),
     }
     if run := Run.found(out, record):
@@ -108,7 +111,11 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
     early: a control is drawn at n = the rule's cap.
     """
-    queries = {} if job.sharing is None else {"queries": job.sharing.to_dict()}
+    queries: dict[str, Any] = {}
+    if job.sharing is not None:
+        queries["queries"] = job.sharing.to_dict()
+    if job.found:
+        queries["found"] = [asdict(query) for query in job.found]
     return run.add_arm(
         job.arm,
         {
@@ -118,6 +125,22 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
             "seed": seed,
             **queries,
             **_plan(job, drawing),
+            "machine": machine(job.engine),
+        },
+    )
+
+
+def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
+    """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
+    return run.add_arm(
+        job.arm,
+        {
+            "model": job.model,
+            "fingerprint": job.engine.fingerprint,
+            "decoding": job.decoding.to_dict(),
+            "seed": seed,
+            "queries": Sharing("fixed", draws).to_dict(),
+            "plan": Plan.of(max(draws.values())).to_dict(),
             "machine": machine(job.engine),
         },
     )
@@ -188,7 +211,7 @@ def _draw(
     purpose: str | None = None,
 ) -> Usage:
     """Draw these parts of an arm."""
-    prompts = prompts_by_query(arm.run)
+    prompts = prompts_by_query(arm)
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in todo)
     spent = Usage()
@@ -214,7 +237,7 @@ def _results(
 ) -> Iterator[Sample | Failure]:
     """What the engine draws of a part, which is as much as was planned."""
     wanted = set(part.query_ids)
-    known = {query.id: query for query in arm.run.queries if query.id in wanted}
+    known = {query.id: query for query in arm.queries if query.id in wanted}
     draws = Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
-from residua.scorers import check_prompts, digest, make_scorer, score_ranges, score_texts
+from residua.engines.models import OpenModels
+from residua.errors import MixError
+from residua.scorers import (
+    check_prompts,
+    connect,
+    digest,
+    fingerprint,
+    make_scorer,
+    score_pairs,
+    score_ranges,
+)
 from residua.store import Arm, Run
 from residua.types import Progress, Prompt, Scorer, silent
 
 
-def scorers_for(specs: Sequence[str], prompts: Sequence[Prompt]) -> tuple[Scorer, ...]:
-    """The scorers named, each checked against every prompt before anything is run."""
+def scorers_for(
+    specs: Sequence[str], prompts: Sequence[Prompt], loading: Mapping[str, Any] | None = None
+) -> tuple[Scorer, ...]:
+    """The scorers named, each checked against every prompt before anything is run.
+
+    `loading` says how the models are loaded that some of them ask, see `OpenModels`; without it
+    these find scores that are there, and make none.
+    """
     scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
     for scorer in scorers:
         check_prompts(scorer, prompts)
-    return scorers
+    if loading is None:
+        return scorers
+    models = OpenModels(**loading)
+    return tuple(connect(scorer, models) for scorer in scorers)
 
 
 def scorers_of(run: Run) -> tuple[str, ...]:
@@ -30,39 +50,42 @@ def slug(scorer: Scorer) -> str:
     return f"{readable}-{digest(scorer)}"
 
 
-def prompts_by_query(run: Run) -> dict[str, Prompt]:
-    """The prompt of each query, by the query's id."""
-    prompts = {prompt.id: prompt for prompt in run.prompts}
-    return {query.id: prompts[query.prompt_id] for query in run.queries}
+def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
+    """The prompt of each query of an arm, by the query's id."""
+    prompts = {prompt.id: prompt for prompt in arm.run.prompts}
+    return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
     """One score, or None, for each row of a table of the arm's completions."""
-    prompt_of = prompts_by_query(arm.run)
+    prompt_of = prompts_by_query(arm)
     query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
-    rows: dict[str, list[int]] = {}
-    for i, query_id in enumerate(query_ids):
-        rows.setdefault(query_id, []).append(i)
-    scores: list[float | None] = [None] * len(texts)
-    for query_id, mine in rows.items():
-        found = score_texts(scorer, [texts[i] for i in mine], prompt_of[query_id])
-        for i, value in zip(mine, found, strict=True):
-            scores[i] = value
-    return scores
+    prompts = (prompt_of[query_id] for query_id in query_ids)
+    return score_pairs(scorer, [*zip(texts, prompts, strict=True)])
 
 
 def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
     """The lowest and highest score for each row of a table of events, sorted by query."""
-    prompt_of = prompts_by_query(arm.run)
+    prompt_of = prompts_by_query(arm)
     rows: dict[str, list[tuple[str, bool]]] = {}
     for row in table.to_pylist():
         rows.setdefault(row["query_id"], []).append((row["text"], row["ended"]))
     return [ends for q, texts in rows.items() for ends in score_ranges(scorer, texts, prompt_of[q])]
 
 
-def score_arm(arm: Arm, scorer: Scorer) -> None:
-    """Score all completions of an arm, and the events that were explored, unless that is done."""
-    arm.score(scorer.name, slug(scorer), lambda table: score_part(arm, scorer, table))
+def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: None) -> None:
+    """Score all completions of an arm, and the events that were explored, unless that is done.
+
+    `began` is called at the start of each part. MixError where other scores of this scorer in the
+    run were given by another model.
+    """
+    require_same_model(arm.run, scorer)
+
+    def score(table: Any) -> list[float | None]:
+        began()
+        return score_part(arm, scorer, table)
+
+    arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
     if arm.exploring is not None:
         arm.masses.score(
             scorer.name, slug(scorer), arm.parts, lambda table: range_part(arm, scorer, table)
@@ -72,7 +95,22 @@ def score_arm(arm: Arm, scorer: Scorer) -> None:
 def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
     """Score every arm of a run with every scorer."""
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
-    for i, (arm, scorer) in enumerate(jobs):
-        progress("scoring", i, len(jobs), "arms × scorers")
-        score_arm(arm, scorer)
-    progress("scoring", len(jobs), len(jobs), "arms × scorers")
+    total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
+    for arm, scorer in jobs:
+        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"))
+    progress("scoring", total, total, "parts")
+
+
+def require_same_model(run: Run, scorer: Scorer) -> None:
+    """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
+    now = fingerprint(scorer)
+    for arm in run.arms.values() if now else ():
+        before = arm.scored_by(slug(scorer))
+        if before is not None and before != now:
+            differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+            raise MixError(
+                f"arm {arm.name!r} of `{run.path}` has scores of {scorer.name!r} by another model "
+                f"of that name: its {', '.join(sorted(differing))} differ. Give the other model "
+                "another name, or remove the file to score again: "
+                f"`{arm.scores_file(slug(scorer))}`."
+            )

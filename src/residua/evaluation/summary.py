@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from residua.evaluation.attack_results import attack_table
 from residua.evaluation.grid import grid_summary
+from residua.evaluation.metrics_values import metrics_table
 from residua.evaluation.protocols import protocols_table
 from residua.evaluation.quantities import GREEDY_SCORE
 from residua.evaluation.rows import Bound, Table, interval
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.until import CLAIM
+from residua.stats.judged import CORRECTED
 from residua.store import Arm, Run
 from residua.text.figures import DASH, number
 
@@ -22,7 +25,8 @@ def summary(run: Run) -> list[Table]:
     """One table a scorer; a row for each arm, with the model's greedy answers beside it.
 
     Where decodings form a grid, another with its cells; where rewritings were asked too, one that
-    sets that beside the questions alone.
+    sets that beside the questions alone; where worst-case inputs were searched, one with them.
+    The metrics of the models come last.
     """
     estimates = run.estimates()
     tables: list[Table | None] = []
@@ -32,15 +36,16 @@ def summary(run: Run) -> list[Table]:
             _table(run, name, rows),
             grid_summary(run, name),
             protocols_table(run, name, rows),
+            attack_table(run, name, rows),
         ]
-    return [table for table in tables if table is not None]
+    return [table for table in (*tables, metrics_table(run)) if table is not None]
 
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
     shown = [
         arm
         for arm in run.arms.values()
-        if arm.name not in (GREEDY, CONTROL_GREEDY) and arm.sharing is None
+        if arm.name not in (GREEDY, CONTROL_GREEDY) and arm.own_words
     ]
     shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
     confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
@@ -68,7 +73,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
     questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
     note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
-    notes = [note, *(says(arm, rows) for says in (_decided, _explored) for arm in shown)]
+    about = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
+    notes = [note, *(says(arm, rows) for says in about for arm in shown)]
     return Table(title, columns, tuple(body), "\n".join(filter(None, notes)))
 
 
@@ -95,6 +101,24 @@ def _explored(arm: Arm, rows: Rows) -> str:
     )
 
 
+def _leaked(arm: Arm, rows: Rows) -> str:
+    """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
+    name = f"leak@{arm.plan.n}"
+    mine = [r for r in rows if r["arm"] == arm.name]
+    each = [r for r in mine if r["estimand"] == "leak probability" and r["query_id"] is not None]
+    share = _of_all([r for r in mine if r["estimand"] == name], "mean over")
+    if share is None or not each:
+        return ""
+    beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+    greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
+    said = f", {sum(r['value'] == 1 for r in greedy)} in the greedy answer" if greedy else ""
+    leaked = sum(row["value"] > 0 for row in each if _known(row))
+    return (
+        f"{arm.name}: {leaked} of {len(each)} questions leaked in {arm.plan.n:,} draws{said}; the "
+        f"share that leaks in so many ({name}, mean): {_interval(share, '')}"
+    )
+
+
 def _decided(arm: Arm, rows: Rows) -> str:
     """What was decided of an arm's claims, and for how many draws; empty where none was made."""
     mine = [r for r in rows if r["arm"] == arm.name and r["estimand"].startswith(CLAIM)]
@@ -106,6 +130,35 @@ def _decided(arm: Arm, rows: Rows) -> str:
         f"{arm.name}, {mine[0]['estimand'].removeprefix(CLAIM)}: holds for {holds}, refuted for "
         f"{refuted}, open for {len(mine) - holds - refuted} of {len(mine)} questions; "
         f"{drawn:,} draws instead of {most:,}"
+    )
+
+
+def _imported(arm: Arm, rows: Rows) -> str:
+    """Who drew an arm, and how, where residua did not."""
+    drawn_by = arm.spec["fingerprint"].get("as sampled by")
+    return f"{arm.name}, as sampled by {drawn_by}" if drawn_by else ""
+
+
+def _corrected(arm: Arm, rows: Rows) -> str:
+    """The mean leak probability with the judge's errors allowed for; empty where not known."""
+    mine = [r for r in rows if r["arm"] == arm.name and r["estimand"] == CORRECTED]
+    found = _of_all(mine, "mean over")
+    if found is None:
+        return ""
+    how = found["method"].rpartition(", corrected ")[2]
+    return f"{arm.name}, corrected {how}: mean {_interval(found, '')}"
+
+
+def _undecided(arm: Arm, rows: Rows) -> str:
+    """How many draws the scorer could not decide; empty where it decided all."""
+    mine = [r for r in rows if r["arm"] == arm.name and r["query_id"] is not None]
+    leakage = [r for r in mine if r["estimand"] in ("leak probability", "mean leakage")]
+    missing, drawn = (sum(r[name] for r in leakage) for name in ("missing", "n"))
+    if not missing:
+        return ""
+    return (
+        f"{arm.name}: {missing:,} of {drawn:,} draws have no score; they count as full leaks in "
+        "upper ends, as none in lower ends"
     )
 
 

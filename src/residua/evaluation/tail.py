@@ -71,6 +71,11 @@ def sampled_arm(run: Run, name: str) -> Arm:
             f"arm {name!r} of `{run.path}` is greedy: its score is known exactly and says nothing "
             "about the distribution. Name an arm that was sampled."
         )
+    if arms[name].found:
+        raise InputError(
+            f"arm {name!r} of `{run.path}` asks what a search found, and a claim is about "
+            "questions that were chosen beforehand. Name an arm that asks those."
+        )
     return arms[name]
 
 

@@ -9,7 +9,7 @@ Algorithm 2. Third parties add theirs in the entry-point group `residua.inputs`.
 
 from __future__ import annotations
 
-from residua.inputs.filters import REASONS, Filters, Reason
+from residua.inputs.filters import REASONS, Filters, Reason, require_similarity
 from residua.inputs.gather import NUMBER, Accepted, Removed, gather
 from residua.inputs.ids import (
     CRITERIA,
@@ -49,5 +49,6 @@ __all__ = [
     "evidence",
     "gather",
     "parse_inputs",
+    "require_similarity",
     "select",
 ]

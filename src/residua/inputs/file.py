@@ -44,8 +44,8 @@ def _named(
     known = ids if by_id else questions
     if value not in known:
         raise InputError(
-            f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. "
-            "Correct it, or remove the row."
+            f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One is "
+            f"{next(iter(known), '')!r}. Correct it, or remove the row."
         )
     return known[value]
 

@@ -35,20 +35,25 @@ class Filters:
     similarity: float | None = None
 
     def __post_init__(self) -> None:
-        if self.similarity is None:
-            return
-        if self.embed is None:
-            raise InputError(
-                f"a similarity of {self.similarity:g} needs an embedder, got none. Name one, or "
-                "leave the similarity out."
-            )
-        if not -1 <= self.similarity <= 1:
-            raise InputError(f"`similarity` must lie in [-1, 1], got {self.similarity!r}.")
+        require_similarity(self.similarity, self.embed is not None)
 
     @property
     def least(self) -> float:
         """The cosine that is asked for."""
         return _SIMILARITY if self.similarity is None else self.similarity
+
+
+def require_similarity(similarity: float | None, embedder: bool) -> None:
+    """Refuse a similarity that no two texts can have, and one that nothing measures."""
+    if similarity is None:
+        return
+    if not embedder:
+        raise InputError(
+            f"a similarity of {similarity:g} needs an embedder, got none. Name one, or leave the "
+            "similarity out."
+        )
+    if not -1 <= similarity <= 1:
+        raise InputError(f"`similarity` must lie in [-1, 1], got {similarity:g}. Use 0.8.")
 
 
 def reason_against(prompt: Prompt, text: str) -> Reason | None:

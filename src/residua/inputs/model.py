@@ -33,11 +33,16 @@ _COURTESY = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(
-    r"^(?:(?:the )?re(?:written|phrased|worded)(?: question| version)?|rewrite|question|answer)"
-    r"\s*:\s*",
+    r"^(?:(?:the |your )?"
+    r"(?:(?:original|new|given|revised|refined|translated|paraphrased|"
+    r"re(?:written|phrased|worded)) ?)?(?:question|query|version|answer)?"
+    r"|(?:rewrit(?:e|ing)|rephras(?:e|ing)|paraphrase|translat(?:e|ion))(?: (?:the|this) question)?"
+    r"|q|topic)(?: \d{1,2})?\s*:\s*",
     re.IGNORECASE,
 )
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
+_MARKS = " \"'“”‘’"  # between a lead and what it leads to
+_ENDS = "?." + _MARKS
 _ASKING = re.compile(r"(?:please|i (?:would|want|wonder|am|need|wish)|let me)\b", re.IGNORECASE)
 
 
@@ -72,7 +77,7 @@ class ModelInputs:
         for attempt in range(self.attempts):
             requests = [_request(prompts[at], draw, attempt) for at, draw in open_draws]
             for (at, draw), reply in zip(open_draws, self._replies(requests, seed), strict=True):
-                texts[at][draw] = parse_reply(reply or "")
+                texts[at][draw] = _unled(parse_reply(reply or ""), prompts[at].question)
             open_draws = [
                 (at, draw) for at, draw in open_draws if _fails(texts[at][draw], prompts[at])
             ]
@@ -117,6 +122,13 @@ def _bare(line: str) -> str:
         if inner == text:
             return text
         text = inner
+
+
+def _unled(text: str, question: str) -> str:
+    """The question, where a text only puts a label or a sentence before it; else the text."""
+    lead, same, rest = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
+    led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
+    return question if same and led and not rest.strip(_ENDS) else text
 
 
 def _asks(line: str) -> bool:

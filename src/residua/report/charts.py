@@ -7,7 +7,7 @@ chart serves light and dark pages and paper.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -19,16 +19,20 @@ WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 40
 CELL_WIDTH, CELL_HEIGHT = 96, 48  # of a heat map, at least
 STRONGEST = 0.5  # of a heat map's cells: figures stay legible on it, on light pages and dark
+LANE = 0.8  # of the width a lane has, the rest is space
 _STYLES = 16  # of which the style sheet knows
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A question in a chart of questions: its interval, the control's, and the greedy score."""
+    """A question in a chart of questions: its interval, the control's, and the greedy score.
+
+    `bound` None: the greedy score alone.
+    """
 
     anchor: str
     title: str
-    bound: Bound
+    bound: Bound | None
     greedy: float | None = None
     control: Bound | None = None
 
@@ -41,6 +45,25 @@ class Series:
     style: str
     points: Sequence[tuple[float, Bound]]
     dots: Sequence[tuple[float, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Questions side by side under one heading, in the order given, and their mean."""
+
+    label: str
+    marks: Sequence[Mark]
+    mean: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point at shares of both axes; `own` marks the one that the others are compared with."""
+
+    title: str
+    x: float
+    y: float
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +87,39 @@ def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
     """An interval and a greedy dot a question, from left to right in the order given."""
     slot = 1 / max(len(marks), 1)
     body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
+    return _plot(axes, [tag("g", *body, class_=style)])
+
+
+def lanes_chart(axes: Axes, lanes: Sequence[Lane], style: str) -> Markup:
+    """Lanes of questions from left to right, each with its mean across it."""
+    width = 1 / max(len(lanes), 1)
+    room = width * LANE
+    body: list[Markup] = []
+    for i, lane in enumerate(lanes):
+        left, slot = (i + 0.5) * width - room / 2, room / max(len(lane.marks), 1)
+        if lane.mean is not None:
+            body.append(_mean(lane.label, lane.mean, left, room, axes.top))
+        body += [
+            _question_mark(mark, left + (j + 0.5) * slot, slot, axes.top)
+            for j, mark in enumerate(lane.marks)
+        ]
+    ticks = [((i + 0.5) * width, lane.label) for i, lane in enumerate(lanes)]
+    return _plot(replace(axes, x_ticks=ticks), [tag("g", *body, class_=style)])
+
+
+def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
+    """A dot at each spot."""
+    body = (
+        tag(
+            "circle",
+            tag("title", spot.title),
+            cx=_x(spot.x),
+            cy=_y(spot.y),
+            r=4,
+            class_="dot" if spot.own else "spot",
+        )
+        for spot in spots
+    )
     return _plot(axes, [tag("g", *body, class_=style)])
 
 
@@ -139,14 +195,26 @@ def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Mark
     parts = [tag("title", mark.title)]
     if mark.control is not None:
         parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside", scale))
-    parts.append(_bar(mark.bound, x, half, "bar", scale))
-    if mark.bound.value is not None:
+    if mark.bound is not None:
+        parts.append(_bar(mark.bound, x, half, "bar", scale))
+    if mark.bound is not None and mark.bound.value is not None:
         y = _y(mark.bound.value / scale)
         parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
         radius = f"{min(max(half, 1.4), 3.6):.1f}"
         parts.append(tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
     return tag("g", *parts, data_question=mark.anchor)
+
+
+def _mean(label: str, mean: Bound, left: float, room: float, scale: float) -> Markup:
+    """A line at the estimate, and all between its ends."""
+    centre, half = _x(left + room / 2), room * (WIDTH - LEFT - RIGHT) / 2
+    title = f"{label}: mean {number(mean.value)} [{below(mean.lower)}, {above(mean.upper)}]"
+    parts = [tag("title", title), _bar(mean, centre, half, "mean-band", scale)]
+    if mean.value is not None:
+        y = _y(mean.value / scale)
+        parts.append(tag("path", d=f"M{_x(left)} {y}H{_x(left + room)}", class_="mean-line"))
+    return tag("g", *parts)
 
 
 def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:

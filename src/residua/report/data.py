@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,14 @@ from residua.errors import InputError, MixError
 from residua.evaluation.grid import read_grid
 from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
 from residua.evaluation.score import slug
+from residua.evaluation.sharing import INPUTS
+from residua.evaluation.tried import tried
+from residua.report.asked_data import read_asked
+from residua.report.attack import read_attack
 from residua.report.measured import Estimates, measured, overall
 from residua.report.texts import chosen_texts, distinct_texts, histograms
 from residua.report.view import (
+    Asked,
     DecodingGrid,
     Explored,
     Measured,
@@ -28,7 +33,7 @@ from residua.store import Arm, Run
 
 
 def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
-    """What a report on `runs` shows; `redact` leaves answers, keywords and completions out.
+    """What a report on `runs` shows; `redact` leaves out all but questions and figures.
 
     Runs that asked other questions, used other scorers or another confidence cannot stand side
     by side: MixError. No runs, or one without estimates: InputError.
@@ -47,16 +52,38 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
         for what in ("scorers", "confidence"):
             values = (getattr(tables[x], what) for x in (label, first_label))
             _require_equal(label, first_label, f"used the {what}", *values)
-    table = tables[first_label]
+    table, places = tables[first_label], _places(runs)
     return View(
         benchmark={k: str(v) for k, v in first.record["benchmark"].items()},
         questions=_questions(first, redact),
         scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
-        models=tuple(_model(place, tables[place.run], redact) for place in _places(runs)),
+        models=tuple(_model(place, tables[place.run], redact) for place in places),
         grids=tuple(_grids(runs, tables)),
         confidence=table.confidence,
         redacted=redact,
+        tried={label: tried(run) for label, run in runs.items() if _asks(run)},
+        asked=tuple(_asked_in_other_words(places, tables, redact)),
+        found=tuple(
+            found
+            for label, run in runs.items()
+            for found in read_attack(label, run, tables[label], redact)
+        ),
     )
+
+
+def _asks(run: Run) -> bool:
+    """True if rewritings were asked beside the questions."""
+    return any(arm.sharing is not None for arm in run.arms.values())
+
+
+def _asked_in_other_words(
+    places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
+) -> Iterable[Asked]:
+    """What each model of the page answers to rewritings, where it was asked any."""
+    for i, place in enumerate(places):
+        arm = place.arm.run.arms.get(place.arm.name + INPUTS)
+        if arm is not None:
+            yield read_asked(i, place.label, arm, tables[place.run], redact)
 
 
 def _grids(
@@ -84,7 +111,7 @@ def _places(runs: Mapping[str, Run]) -> list[_Place]:
     """Every sampled model once: the targets, then the controls that are no run's target too."""
     targets: dict[str, tuple[str, Arm]] = {}
     for label, run in runs.items():
-        plain = [arm for arm in run.arms.values() if arm.sharing is None]
+        plain = [arm for arm in run.arms.values() if arm.own_words]
         sampled = [arm for arm in plain if not arm.decoding.greedy]
         mine = [arm for arm in sampled if not arm.name.startswith(CONTROL)]
         for arm in mine:

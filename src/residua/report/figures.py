@@ -59,17 +59,28 @@ def _greedy_figure(
         ),
         x_label=f"questions, sorted by {quantity(scorer)}",
         y_label=quantity(scorer),
-        top=_scale(marks),
+        top=scale(marks),
     )
     zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
     return Figure(f"{model.label}{zoomed}", questions_chart(axes, marks, style), style)
 
 
-def _scale(marks: Sequence[Mark]) -> float:
+def scale(marks: Sequence[Mark]) -> float:
     """The least round height that shows every bar and dot."""
     bounds = [b for mark in marks for b in (mark.bound, mark.control) if b is not None]
-    highest = max([b.upper for b in bounds] + [mark.greedy or 0.0 for mark in marks], default=1.0)
+    return round_height(
+        max([b.upper for b in bounds] + [m.greedy or 0.0 for m in marks], default=1)
+    )
+
+
+def round_height(highest: float) -> float:
+    """The least round height of an axis that reaches this."""
     return next((top for top in (0.02, 0.04, 0.1, 0.2, 0.4) if highest <= top), 1.0)
+
+
+def rising(marks: Sequence[Mark]) -> list[Mark]:
+    """From the least leakage to the most; of the greedy scores, where they are all there is."""
+    return sorted(marks, key=lambda mark: (mark.bound.value if mark.bound else mark.greedy) or 0)
 
 
 def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
@@ -168,7 +179,7 @@ def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) 
                 beside.leakage if beside else None,
             )
         )
-    return sorted(marks, key=lambda mark: mark.bound.value or 0)
+    return rising(marks)
 
 
 def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Figure:

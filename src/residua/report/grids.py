@@ -117,15 +117,15 @@ def decodings_grid(grid: DecodingGrid) -> Grid:
     rows = []
     for t, p in grid.leakage:
         row = [Cell(f"T={t:g}, top-p={p:g}"), Cell(f"{t:g}", t), Cell(f"{p:g}", p)]
-        row += [_bound_cell(grid.leakage[t, p])]
-        row += [_bound_cell(grid.leak_at_k[t, p])] if grid.k else []
+        row += [bound_cell(grid.leakage[t, p])]
+        row += [bound_cell(grid.leak_at_k[t, p])] if grid.k else []
         rows.append(tuple(row))
     return Grid(f"Scorer {grid.scorer}: every decoding", tuple(columns), tuple(rows))
 
 
 def effects_grid(grid: DecodingGrid) -> Grid:
     """How far each knob moves the mean leakage, and what both together add."""
-    rows = tuple((Cell(knob), _bound_cell(bound)) for knob, bound in grid.effects.items())
+    rows = tuple((Cell(knob), bound_cell(bound)) for knob, bound in grid.effects.items())
     return Grid("What moves leakage", ("Knob", "Effect, root mean square"), rows)
 
 
@@ -196,12 +196,12 @@ def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ..
     return (
         Cell(f"{model.label} (control)" if named else model.label),
         _greedy_cell(cells, scorer),
-        _bound_cell(overall.mean),
-        _bound_cell(overall.worst),
+        bound_cell(overall.mean),
+        bound_cell(overall.worst),
         _mean_cell([cell.deviation for cell in cells]),
         _largest_cell([cell.deviation for cell in cells]),
         _mean_cell([cell.expectation_deviation for cell in cells]),
-        *(_number_cell(mean_leak_at_k(cells, k)) for k in SHOWN_K),
+        *(number_cell(mean_leak_at_k(cells, k)) for k in SHOWN_K),
         Cell(f"{usage.draws:,}", usage.draws),
         Cell(f"{usage.forwards:,}" if usage.forwards else DASH, usage.forwards),
         Cell(f"{saving:.1f}×" if saving else DASH, saving),
@@ -211,17 +211,17 @@ def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ..
 def _greedy_cell(cells: list[Measured], scorer: ScorerView) -> Cell:
     scores = [cell.greedy for cell in cells if cell.greedy is not None]
     if not scorer.binary or not scores:
-        return _number_cell(mean(scores))
+        return number_cell(mean(scores))
     leaks = sum(score == 1 for score in scores)
     return Cell(f"{leaks} of {len(scores)}", leaks)
 
 
-def _bound_cell(bound: Bound | None) -> Cell:
+def bound_cell(bound: Bound | None) -> Cell:
     return Cell(interval(bound), bound.value if bound else None)
 
 
 def _mean_cell(bounds: Sequence[Bound | None]) -> Cell:
-    return _number_cell(mean(_values(bounds)))
+    return number_cell(mean(_values(bounds)))
 
 
 def _largest_cell(bounds: Sequence[Bound | None]) -> Cell:
@@ -240,5 +240,5 @@ def _values(bounds: Sequence[Bound | None]) -> list[float]:
     return [bound.value for bound in known if whole and bound.value is not None]
 
 
-def _number_cell(value: float | None) -> Cell:
+def number_cell(value: float | None) -> Cell:
     return Cell(number(value), value)

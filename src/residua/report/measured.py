@@ -11,6 +11,7 @@ from residua.evaluation.proof import PROVED
 from residua.evaluation.quantities import GREEDY_SCORE, RHO
 from residua.evaluation.until import CLAIM
 from residua.report.view import Bound, Claim, Measured, Overall, Proof, Statement
+from residua.stats.judged import CORRECTED
 
 LEAKAGE = ("leak probability", "mean leakage")
 _COUNT = "questions with"  # how a number of questions begins
@@ -46,13 +47,14 @@ def measured(rows: Rows, greedy: Rows, histogram: tuple[int, ...]) -> Measured |
     return Measured(
         leakage=Bound.of(leakage),
         n=leakage["n"],
-        deviation=_bound(rows, "standard deviation"),
-        expectation_deviation=_bound(rows, _ED),
+        deviation=bound_of(rows, "standard deviation"),
+        expectation_deviation=bound_of(rows, _ED),
         leak_at_k={int(k): bound for k, bound in _by_parameter(rows, "leak@k").items()},
         worst_of_k={int(k): b.value for k, b in naive.items() if b.value is not None},
         tail=_by_parameter(rows, "Pr[X > x]"),
         greedy=answer["value"] if answer else None,
-        excess=_bound(rows, *(f"excess {name}" for name in LEAKAGE)),
+        corrected=bound_of(rows, CORRECTED),
+        excess=bound_of(rows, *(f"excess {name}" for name in LEAKAGE)),
         claim=_claim(rows),
         proof=_proof(rows),
         missing=leakage["missing"],
@@ -89,6 +91,8 @@ def _statements(rows: Rows) -> Iterable[Statement]:
             yield Statement(f"{name}, mean", Bound.of(row))
         elif name.startswith("excess"):
             yield Statement("Mean beyond the control", Bound.of(row))
+        elif name == CORRECTED:
+            yield Statement("Mean, corrected for the judge", Bound.of(row))
 
 
 def _claim(rows: Rows) -> Claim | None:
@@ -106,7 +110,7 @@ def _proof(rows: Rows) -> Proof | None:
     return Proof(leakage["lower"], {int(k): bound.lower for k, bound in repeated.items()})
 
 
-def _bound(rows: Rows, *estimands: str) -> Bound | None:
+def bound_of(rows: Rows, *estimands: str) -> Bound | None:
     row = _first(rows, *estimands)
     return Bound.of(row) if row else None
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 import residua
 from residua.evaluation.grid import grid_sentences
 from residua.evaluation.rows import Table
-from residua.report import figures, grids, words
+from residua.report import asked_figures, asked_grids, figures, grids, words
 from residua.report.charts import style_of
 from residua.report.data import read_view
 from residua.report.view import View
@@ -36,8 +36,8 @@ def write_report(
     `runs` maps the label that the page shows to a run with estimates; they must have asked the
     same questions with the same scorers and confidence, else MixError. A control's arm is shown
     once, however many runs it stands beside. `preface` tables come before the results. `redact`
-    keeps answers, keywords, completions and the reasons of failures out of the file; questions
-    stay. The file is there whole or not at all.
+    keeps answers, keywords, completions, rewritings, what a search found to ask, and the reasons
+    of failures out of the file; questions stay. The file is there whole or not at all.
     """
     write_text(out, render(read_view(runs, redact=redact), title=title, preface=preface))
     return out
@@ -70,6 +70,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(words=words, grids=grids, figures=figures)
+    environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
     environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
     return environment
 

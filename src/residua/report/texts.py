@@ -94,8 +94,8 @@ def chosen_texts(texts: Sequence[Text], greedy: Text | None, redact: bool) -> Te
     scoring = sorted((t for t in others if t.scores[0]), key=lambda text: -(text.scores[0] or 0))
     shown = frequent + scoring[:HIGHEST_SCORED]
     return Texts(
-        greedy=greedy and _withheld(greedy, redact),
-        shown=tuple(_withheld(text, redact) for text in shown),
+        greedy=greedy and withheld(greedy, redact),
+        shown=tuple(withheld(text, redact) for text in shown),
         left_out=len(texts) - len(shown),
         left_out_draws=sum(t.count for t in texts) - sum(t.count for t in shown),
         left_out_mass=math.fsum([*(t.mass for t in texts), *(-t.mass for t in shown)]),
@@ -136,5 +136,5 @@ class _Tally:
         )
 
 
-def _withheld(text: Text, redact: bool) -> Text:
+def withheld(text: Text, redact: bool) -> Text:
     return replace(text, text=None) if redact else text

@@ -7,25 +7,32 @@ from dataclasses import dataclass, field
 
 from residua.evaluation.grid import DecodingGrid
 from residua.evaluation.rows import Bound
+from residua.evaluation.tried import Tried
 from residua.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
 __all__ = [
     "BINS",
+    "Asked",
+    "AskedQuery",
     "Bound",
     "Claim",
     "DecodingGrid",
     "Explored",
+    "FoundQuery",
+    "Full",
     "Measured",
     "Model",
     "Overall",
     "Proof",
     "Question",
+    "Rewritten",
     "ScorerView",
     "Statement",
     "Text",
     "Texts",
+    "Tried",
     "View",
 ]
 
@@ -52,7 +59,8 @@ class Measured:
 
     `tail` is Pr[X > x] by x, `leak_at_k` by k, `worst_of_k` the naive estimate of the same.
     `histogram` is the scored draws in `BINS` equal bins, empty where they are those of a
-    remainder. `greedy` None: the greedy answer is missing or has no score.
+    remainder. `corrected` is the leakage with a judge's errors allowed for, where these are known.
+    `greedy` None: the greedy answer is missing or has no score.
     """
 
     leakage: Bound
@@ -63,6 +71,7 @@ class Measured:
     worst_of_k: Mapping[int, float] = field(default_factory=dict)
     tail: Mapping[float, Bound] = field(default_factory=dict)
     greedy: float | None = None
+    corrected: Bound | None = None
     excess: Bound | None = None
     claim: Claim | None = None
     proof: Proof | None = None
@@ -158,6 +167,100 @@ class Model:
     control: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedQuery:
+    """One text put to a model for a question, and how much of what it answers leaks.
+
+    `text` None: withheld. `question` is that one's id, `source` is `original` where the
+    text is its own words. `sureness` is the cumulative log-probability of the answers, None where
+    it is not known. `examples` are answers that leak most, of the queries that leak most.
+    """
+
+    id: str
+    question: str
+    text: str | None
+    source: str
+    leakage: Bound
+    n: int
+    sureness: float | None = None
+    examples: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """One question under one scorer, asked in `number` queries, its own words among them.
+
+    `leakage` is over all of them, `worst` that of the worst; `gap` and `worst_gap` say how much
+    these exceed the leakage of its own words. `queries` are those that got an output and can be
+    told apart, `correlation` is Pearson's r over them of sureness and the upper end of leakage.
+    """
+
+    leakage: Bound
+    number: int
+    worst: Bound | None = None
+    gap: Bound | None = None
+    worst_gap: Bound | None = None
+    queries: tuple[AskedQuery, ...] = ()
+    correlation: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Full:
+    """All questions in all their queries; None where some question has no completions.
+
+    `excess` is the mean beyond the control's, `gap` beyond that of the questions' own words. Of
+    the gaps of single questions, by what they are a gap in (`full`, `worst query`), `largest` has
+    the largest, `where` the number of questions with one; these have a lower end only.
+    """
+
+    mean: Bound | None = None
+    worst: Bound | None = None
+    worst_query: Bound | None = None
+    excess: Bound | None = None
+    gap: Bound | None = None
+    largest: Mapping[str, Bound] = field(default_factory=dict)
+    where: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a model answers in other words; `model` is its place among the models of the view.
+
+    `questions` is keyed by (scorer, question id), `overall` by scorer, as is `worst`: the queries
+    that leak most, the worst first. `criterion`: what the sureness of a query is, in words.
+    """
+
+    model: int
+    label: str
+    overall: Mapping[str, Full]
+    questions: Mapping[tuple[str, str], Rewritten]
+    worst: Mapping[str, tuple[AskedQuery, ...]]
+    failures: int
+    criterion: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundQuery:
+    """The query that a worst-case search found for a question, in the run with this label.
+
+    `text` and `prefix` None: withheld, or there is no prefix. `lower` is where the search left it
+    after so many `rounds` and `draws`. By scorer, `leakage` is from draws made afterwards, `own`
+    that of the question's own words.
+    """
+
+    run: str
+    question: str
+    text: str | None
+    prefix: str | None
+    source: str
+    decoding: str
+    rounds: int
+    draws: int
+    lower: float
+    leakage: Mapping[str, Bound]
+    own: Mapping[str, Bound]
+
+
 @dataclass(frozen=True, slots=True)
 class ScorerView:
     """A scorer's name, and whether it declares the range {0, 1}."""
@@ -178,7 +281,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that one page shows; `grids` are (label of the run, its grid of decodings)."""
+    """All that one page shows; `grids` are (label of the run, its grid of decodings).
+
+    `tried` says what became of the rewritings of a run, by its label; `asked` what models answer
+    to them, `found` which queries a worst-case search found.
+    """
 
     benchmark: Mapping[str, str]
     questions: tuple[Question, ...]
@@ -187,3 +294,6 @@ class View:
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
     redacted: bool
+    tried: Mapping[str, Tried] = field(default_factory=dict)
+    asked: tuple[Asked, ...] = ()
+    found: tuple[FoundQuery, ...] = ()

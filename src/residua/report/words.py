@@ -33,6 +33,11 @@ def ceiling(value: float | None, upper: float) -> str:
     return f"{number(value)} (≤\N{NO-BREAK SPACE}{above(upper)})"
 
 
+def floor(value: float | None, lower: float) -> str:
+    """The estimate with its lower end alone."""
+    return f"{number(value)} (≥\N{NO-BREAK SPACE}{below(lower)})"
+
+
 def at_least(value: float) -> str:
     """A certain lower bound, rounded down; a tiny one keeps two digits."""
     if value >= 0.001 or value <= 0:
@@ -54,8 +59,11 @@ def percent(confidence: float) -> str:
 
 def described(decoding: Decoding) -> str:
     """The decoding by name, and that nothing is truncated where nothing is."""
-    whole = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
+    kept = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
+    whole = kept and not {"top_p", "top_k"} & set(decoding.unknown)
     truncation = ", nothing truncated" if whole else ""
+    if "max_new_tokens" in decoding.unknown:
+        return f"{decoding.name}{truncation}"
     return f"{decoding.name}{truncation}, at most {decoding.max_new_tokens} new tokens"
 
 

@@ -10,40 +10,62 @@ an exact evaluation stop early; one without is scored on complete texts only. Th
 every continuation, and be (0, 1) where one of them may be undecided: `residua.text.settled` has
 the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
 its own completions with `check_bounds`, and stops where one breaks them.
+
+A member that asks a model names it in a setting `model` and has `connect(models) -> Scorer`,
+which gives the same scorer with that model, kept in a field with `compare=False`; the models
+come through `residua.types.Models`, so that a scorer is made, named and looked up without any.
+A connected one has `fingerprint`, what its model is, which is recorded with its scores. It may
+have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in one batch.
 """
 
 from __future__ import annotations
 
+from residua.scorers.choice import Choice
+from residua.scorers.classifier import Classifier
+from residua.scorers.entailment import Entailment
 from residua.scorers.family import (
     check_bounds,
     check_prompts,
+    connect,
     digest,
+    fingerprint,
     prefix_bounds,
+    score_pairs,
     score_ranges,
     score_texts,
     settings,
 )
+from residua.scorers.judge import Judge
 from residua.scorers.keyword import Keyword
 from residua.scorers.refusal import Refusal
 from residua.scorers.rouge import RougeLF1, RougeLRecall
+from residua.scorers.similarity import Similarity
 from residua.scorers.spec import SCORERS, make_scorer
 from residua.scorers.threshold import Threshold
 from residua.scorers.verbatim import Contains, Exact
 
 __all__ = [
     "SCORERS",
+    "Choice",
+    "Classifier",
     "Contains",
+    "Entailment",
     "Exact",
+    "Judge",
     "Keyword",
     "Refusal",
     "RougeLF1",
     "RougeLRecall",
+    "Similarity",
     "Threshold",
     "check_bounds",
     "check_prompts",
+    "connect",
     "digest",
+    "fingerprint",
     "make_scorer",
     "prefix_bounds",
+    "score_pairs",
     "score_ranges",
     "score_texts",
     "settings",

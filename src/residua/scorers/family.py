@@ -6,11 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, TypeVar
 
 from residua.errors import InputError
-from residua.types import Prompt, Scorer
+from residua.types import Models, Prompt, Scorer
+
+M = TypeVar("M")
 
 _ROUNDING = 1e-9
 _ANY = (0.0, 1.0)
@@ -21,16 +23,24 @@ def spec_name(base: str, scorer: Any) -> str:
     """`base`, or `base:setting=value,...` with the settings that are not at their default."""
     changed = [
         f"{f.name}={getattr(scorer, f.name)}"
-        for f in fields(scorer)
+        for f in setting_fields(scorer)
         if getattr(scorer, f.name) != f.default
     ]
     return f"{base}:{','.join(changed)}" if changed else base
 
 
+def setting_fields(scorer: Any) -> list[Field[Any]]:
+    """The fields of a scorer, or its class, that are settings: all but those left out of `==`.
+
+    A field with `compare=False` holds what `connect` brings: the model, not its name.
+    """
+    return [f for f in fields(scorer) if f.compare] if is_dataclass(scorer) else []
+
+
 def settings(scorer: Scorer) -> dict[str, Any]:
     """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out."""
     value: Any = scorer
-    own = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else {}
+    own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
     nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own.items()}
     return {"name": scorer.name, "binary": scorer.binary, **nested}
 
@@ -39,6 +49,33 @@ def digest(scorer: Scorer) -> str:
     """Twelve hexadecimal digits that differ where the settings do: part of a file's name."""
     text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def connect(scorer: Scorer, models: Models) -> Scorer:
+    """The scorer with the model it names, ready to score; one that names none stays as it is.
+
+    Name, settings and digest stay the same. Raises InputError or ModelError for a model that
+    cannot do the job, as far as that shows before its weights are read.
+    """
+    bring = getattr(scorer, "connect", None)
+    connected: Scorer = scorer if bring is None else bring(models)
+    return connected
+
+
+def opened(model: M | None, scorer: str) -> M:
+    """The model that `connect` brought; InputError where it was never called."""
+    if model is None:
+        raise InputError(
+            f"scorer {scorer!r} asks a model that is not open, so it can only find scores that "
+            "are there. Make it with `residua.engines.models.open_scorer`, or `connect` it."
+        )
+    return model
+
+
+def fingerprint(scorer: Scorer) -> dict[str, Any]:
+    """What the scorer's model is, its weights among it; empty where it has none."""
+    found: dict[str, Any] = getattr(scorer, "fingerprint", {})
+    return found
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
@@ -75,15 +112,30 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
     distinct = list(dict.fromkeys(texts))
     scores = scorer.score(distinct, prompt) if distinct else []
     where = _where(prompt)
-    if len(scores) != len(distinct):
-        raise InputError(
-            f"scorer {scorer.name!r} must give one score a text, got {len(scores)} for "
-            f"{len(distinct)} texts at {where}. Return None for a text it cannot decide."
-        )
+    _require_one_each(scorer, scores, len(distinct), where)
     of_text = {
         text: _in_range(score, scorer, where) for text, score in zip(distinct, scores, strict=True)
     }
     return [of_text[text] for text in texts]
+
+
+def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+    """One score a (text, prompt) pair, in order, checked as by `score_texts`.
+
+    A scorer with `score_pairs` is asked once, about the distinct pairs of all prompts; any other
+    about one prompt after the other.
+    """
+    ask = getattr(scorer, "score_pairs", None)
+    if ask is None:
+        return _prompt_by_prompt(scorer, pairs)
+    distinct = {(text, prompt.id): (text, prompt) for text, prompt in pairs}
+    scores = ask(list(distinct.values())) if distinct else []
+    _require_one_each(scorer, scores, len(distinct), f"{len({q for _, q in distinct})} prompts")
+    of_pair = {
+        key: _in_range(score, scorer, _where(prompt))
+        for (key, (_, prompt)), score in zip(distinct.items(), scores, strict=True)
+    }
+    return [of_pair[text, prompt.id] for text, prompt in pairs]
 
 
 def score_ranges(
@@ -143,6 +195,28 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
                 f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
                 f"{_where(prompt)}. Settle only what no continuation can change."
             )
+
+
+def _prompt_by_prompt(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+    places: dict[str, list[int]] = {}
+    for i, (_, prompt) in enumerate(pairs):
+        places.setdefault(prompt.id, []).append(i)
+    scores: list[float | None] = [None] * len(pairs)
+    for mine in places.values():
+        found = score_texts(scorer, [pairs[i][0] for i in mine], pairs[mine[0]][1])
+        for i, score in zip(mine, found, strict=True):
+            scores[i] = score
+    return scores
+
+
+def _require_one_each(
+    scorer: Scorer, scores: Sequence[float | None], texts: int, where: str
+) -> None:
+    if len(scores) != texts:
+        raise InputError(
+            f"scorer {scorer.name!r} must give one score a text, got {len(scores)} for {texts} "
+            f"texts at {where}. Return None for a text it cannot decide."
+        )
 
 
 def _where(prompt: Prompt | str) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from residua.errors import InputError
 from residua.scorers.family import answer_of, spec_name
-from residua.text.rouge import has_rouge_words, rouge_l
+from residua.text.rouge import rouge_l
 from residua.text.rouge_bounds import f1_bounds, recall_bounds
 from residua.types import Prompt
 
@@ -29,14 +29,14 @@ class RougeLRecall:
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
-        _answer(prompt, self.name)
+        require_rouge_answer(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return list(rouge_l(texts, _answer(prompt, self.name)).recall.tolist())
+        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).recall.tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Lowest and highest recall of any text that begins with `prefix`."""
-        return recall_bounds(prefix, _answer(prompt, self.name))
+        return recall_bounds(prefix, require_rouge_answer(prompt, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +51,30 @@ class RougeLF1:
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
-        _answer(prompt, self.name)
+        require_rouge_answer(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return list(rouge_l(texts, _answer(prompt, self.name)).f1.tolist())
+        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).f1.tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Lowest and highest F1 of any text that begins with `prefix`."""
-        return f1_bounds(prefix, _answer(prompt, self.name))
+        return f1_bounds(prefix, require_rouge_answer(prompt, self.name))
 
 
-def _answer(prompt: Prompt | str, scorer: str) -> str:
+def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
+    """The reference answer; InputError unless at least half of its letters and digits are ASCII.
+
+    ROUGE's tokeniser drops all others: what is left of an answer in another script would be
+    scored in its place.
+    """
     answer = answer_of(prompt, scorer)
-    if not has_rouge_words(answer):
+    signs = [sign for sign in answer if sign.isalnum()]
+    read = sum(map(str.isascii, signs))
+    if not read or 2 * read < len(signs):
         where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
         raise InputError(
-            f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with none of "
-            f"them at {where}: its score would be 0 whatever the model says. Use `contains` or "
-            "`keyword` for this language."
+            f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with {read} of "
+            f"them among {len(signs)} letters and digits at {where}: its score would say little of "
+            "the answer. Use `contains`, `similarity` or `entailment:rouge=0` for this language."
         )
     return answer

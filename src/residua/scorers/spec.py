@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from residua.errors import InputError
 from residua.registry import find, suggestion
+from residua.scorers.choice import Choice
+from residua.scorers.classifier import Classifier
+from residua.scorers.entailment import Entailment
+from residua.scorers.family import setting_fields
+from residua.scorers.judge import Judge
 from residua.scorers.keyword import Keyword
 from residua.scorers.refusal import Refusal
 from residua.scorers.rouge import RougeLF1, RougeLRecall
+from residua.scorers.similarity import Similarity
 from residua.scorers.threshold import Threshold
 from residua.scorers.verbatim import Contains, Exact
 from residua.types import Scorer
 
 SCORERS: dict[str, Callable[..., Scorer]] = {
+    "choice": Choice,
+    "classifier": Classifier,
     "contains": Contains,
+    "entailment": Entailment,
     "exact": Exact,
+    "judge": Judge,
     "keyword": Keyword,
     "refusal": Refusal,
     "rouge-l-f1": RougeLF1,
     "rouge-l-recall": RougeLRecall,
+    "similarity": Similarity,
 }
+
+
+# A comma is part of a value unless another setting follows: models have commas in their names.
+_COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 
 def make_scorer(spec: str) -> Scorer:
     """The scorer that `spec` describes; its `name` is the canonical form of the same.
 
-    `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`. An unknown name, setting or value
-    raises InputError, which lists what there is.
+    `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
+    `entailment:model=NAME`. One that asks a model is not connected yet. An unknown name, setting
+    or value raises InputError, which lists what there is.
     """
     written, cut, at = spec.partition(">=")
     name, _, written_settings = written.strip().partition(":")
@@ -40,20 +57,27 @@ def make_scorer(spec: str) -> Scorer:
 def _build(name: str, written: str) -> Scorer:
     family = find("scorer", SCORERS, name)
     hints = _setting_types(family)
+    if written and "=" not in written and "model" in hints:
+        written = f"model={written}"
     values: dict[str, Any] = {}
-    for pair in filter(None, written.split(",")):
+    for pair in filter(None, _COMMA.split(written)):
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals:
             raise InputError(f"scorer {name!r} takes `setting=value`, got {pair!r}.")
         if key not in hints:
             raise InputError(f"scorer {name!r} has no setting {key!r}. {suggestion(key, hints)}")
         values[key] = _parse(f"{name}:{key}", text, hints[key])
+    for needed in setting_fields(family):
+        if needed.name not in values and needed.default is MISSING:
+            raise InputError(
+                f"scorer {name!r} needs its setting {needed.name!r}. Write `{name}:{needed.name}=…`"
+            )
     return family(**values)
 
 
 def _setting_types(family: Callable[..., Scorer]) -> dict[str, Any]:
     hints = get_type_hints(family)
-    return {f.name: hints[f.name] for f in fields(family)} if is_dataclass(family) else {}
+    return {f.name: hints[f.name] for f in setting_fields(family)}
 
 
 def _parse(where: str, text: str, hint: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from residua.errors import InputError
-from residua.scorers.family import check_prompts, prefix_bounds
-from residua.types import Prompt, Scorer
+from residua.scorers.family import check_prompts, connect, fingerprint, prefix_bounds, score_pairs
+from residua.types import Models, Prompt, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,27 @@ class Threshold:
         short = f"{self.at:g}"
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """That of the scorer underneath."""
+        return fingerprint(self.scorer)
+
+    def connect(self, models: Models) -> Threshold:
+        """The same threshold on the scorer underneath, connected."""
+        return replace(self, scorer=connect(self.scorer, models))
+
     def check(self, prompt: Prompt) -> None:
         """Refuse what the scorer underneath refuses."""
         check_prompts(self.scorer, [prompt])
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        scores = self.scorer.score(texts, prompt)
+        return self._cut(self.scorer.score(texts, prompt))
+
+    def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+        """Texts of several prompts at once, where the scorer underneath can."""
+        return self._cut(score_pairs(self.scorer, pairs))
+
+    def _cut(self, scores: Sequence[float | None]) -> list[float | None]:
         return [None if score is None else float(score >= self.at) for score in scores]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:

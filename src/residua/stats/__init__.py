@@ -28,6 +28,7 @@ from residua.stats.independence import (
     require_independent,
 )
 from residua.stats.joint import Joint, excess, joint
+from residua.stats.judged import corrected_bound, judged_bound
 from residua.stats.leak_at_k import leak_at_k, leak_at_k_bound, worst_of_k
 from residua.stats.mass import (
     Mass,
@@ -94,12 +95,14 @@ __all__ = [
     "check_independence",
     "clean_questions",
     "clean_samples_for",
+    "corrected_bound",
     "each_query",
     "every_question",
     "excess",
     "expectation_deviation",
     "expectation_deviation_bound",
     "joint",
+    "judged_bound",
     "leak_at_k",
     "leak_at_k_bound",
     "leak_at_k_proportion",

@@ -14,6 +14,7 @@ from residua.store.inputs import (
 from residua.store.looks import Look, Looks
 from residua.store.masses import Masses, QueryMasses
 from residua.store.plan import Part, Plan, Sharing
+from residua.store.readings import Place, Read, Readings
 from residua.store.run import Run
 from residua.store.scores import ArmScores
 from residua.store.tables import DamagedError
@@ -33,8 +34,11 @@ __all__ = [
     "Looks",
     "Masses",
     "Part",
+    "Place",
     "Plan",
     "QueryMasses",
+    "Read",
+    "Readings",
     "Run",
     "Sharing",
     "load",

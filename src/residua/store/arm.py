@@ -61,8 +61,20 @@ class Arm:
         return None if found is None else Sharing(**found)
 
     @property
+    def found(self) -> tuple[Query, ...]:
+        """What a search found to ask instead of the questions, under their ids; empty elsewhere."""
+        return tuple(Query(**query) for query in self.spec.get("found", ()))
+
+    @property
+    def own_words(self) -> bool:
+        """True if it asks every question in its own words and nothing else."""
+        return self.sharing is None and not self.found
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """What it asks, in the order of the run."""
+        if found := self.found:
+            return found
         sharing = self.sharing
         if sharing is None:
             return self.run.questions
@@ -174,24 +186,39 @@ class Arm:
         return total
 
     def score(
-        self, scorer: str, slug: str, score_part: Callable[[pa.Table], list[float | None]]
+        self,
+        scorer: str,
+        slug: str,
+        score_part: Callable[[pa.Table], list[float | None]],
+        model: Mapping[str, Any] | None = None,
     ) -> None:
         """Store the scores of all completions, unless they are there for just these.
 
         `score_part` gives one score, or None, for each row of a completions table. Parts that
-        were scored before others joined them are not scored again.
+        were scored before others joined them are not scored again. `model`: what the scorer's
+        model is, to be recorded; its scores are costly, and stored as each part is done.
         """
         if self.has_scores(scorer, slug):
             return
         known = self._scored_parts(scorer, slug)
         pieces = [tables.read_table(self.scores_file(slug))] if known else []
-        for part in self.parts[known:]:
+        for done, part in enumerate(self.parts[known:], start=known + 1):
             table = self.completions(part)
             scores = pa.array(score_part(table), pa.float64())
             columns = [table["query_id"], table["count"], scores]
             pieces.append(pa.table(columns, schema=tables.SCORES))
-        made_from = self._scores_made_from(scorer)
-        tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), made_from)
+            if model or done == len(self.parts):
+                meta = {**self._scores_made_from(scorer, self.parts[:done]), "model": model or {}}
+                tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), meta)
+
+    def scored_by(self, slug: str) -> dict[str, Any] | None:
+        """What the model was that gave the stored scores; None where no whole file has any."""
+        try:
+            meta = tables.read_meta(self.scores_file(slug))
+        except tables.DamagedError:
+            return None
+        found: dict[str, Any] | None = meta.get("model")
+        return found
 
     def has_scores(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
@@ -244,7 +271,7 @@ class Arm:
                 undrawn[query_id] = undrawn.get(query_id, 0) + count
         if self.exploring is not None:  # a query whose tree was explored whole has no draws
             found |= {q: {} for q in self.masses.remainders() if q not in found}
-        ids = tuple(q.id for q in self.run.queries if q.id in found and q.id not in failed)
+        ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
         return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
 
     def _file(self, part: Part) -> Path:
@@ -307,6 +334,7 @@ class Arm:
             return table
         return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
 
-    def _scores_made_from(self, scorer: str) -> dict[str, Any]:
-        parts = [tables.read_meta(self._file(part))["digest"] for part in self.parts]
-        return {"arm": self.identity, "scorer": scorer, "parts": parts}
+    def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
+        """Of all parts, or of these."""
+        made = [tables.read_meta(self._file(p))["digest"] for p in parts or self.parts]
+        return {"arm": self.identity, "scorer": scorer, "parts": made}

@@ -22,12 +22,12 @@ _FIRST_FILES = ("prompts.parquet", "queries.parquet")
 
 
 class Run:
-    """A run directory, open. `notes` collects what had to be set aside."""
+    """A run directory, open. `notes`: the benchmark's, and in time what had to be set aside."""
 
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
         self.path = path
         self.record = record
-        self.notes: list[str] = []
+        self.notes: list[str] = list(record.get("notes", ()))
         self.prompts: tuple[Prompt, ...] = tables.prompts_of(
             tables.read_table(path / "prompts.parquet")
         )
@@ -123,6 +123,17 @@ class Run:
             raise InputError(f"`{self.path}` has no estimates. Run `residua bound` first.")
         rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
         return rows
+
+    def settle(self, name: str, value: Mapping[str, Any]) -> None:
+        """Record a setting of the whole run, or find it recorded alike; MixError where it differs.
+
+        Arms must be planned already: what is refused before that leaves no run.
+        """
+        if name in self.record:
+            require_same(self.path, self.record[name], value, f"{name}: ")
+            return
+        self.record[name] = dict(value)
+        write_json(self.path / "run.json", self.record)
 
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.

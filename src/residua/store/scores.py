@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,20 @@ class ArmScores:
             counts[i, : len(pairs)] = [count for _, count in pairs]
         missing = [tally.get(None, 0) + undrawn.get(q, 0) for q, tally in tallies.items()]
         return cls(tuple(tallies), scores, counts, np.array(missing, dtype=np.int64))
+
+    @classmethod
+    def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
+        """The draws of several arms together, of those of these queries that have any."""
+        tallies: dict[str, dict[float | None, int]] = {}
+        for piece in pieces:
+            for i, query_id in enumerate(piece.query_ids):
+                tally = tallies.setdefault(query_id, {})
+                tally[None] = tally.get(None, 0) + int(piece.missing[i])
+                columns = (values[i].tolist() for values in (piece.scores, piece.counts))
+                for score, count in zip(*columns, strict=True):
+                    if count:
+                        tally[score] = tally.get(score, 0) + count
+        return cls.tallied({q: tallies[q] for q in query_ids if q in tallies}, {})
 
     @property
     def n(self) -> NDArray[np.int64]:

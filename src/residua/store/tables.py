@@ -72,15 +72,22 @@ ESTIMATES = pa.schema(
         ("stopping", pa.string()),
     ]
 )
-QUERIES = pa.schema([(f.name, pa.string()) for f in fields(Query)])
-PROMPTS = pa.schema(
-    [
-        (f.name, pa.list_(_TEXTS) if f.name == "examples" else _TEXTS)
-        if str(f.type).startswith("tuple")
-        else (f.name, pa.string())
-        for f in fields(Prompt)
-    ]
-)
+
+
+def _texts_schema(kind: type[Prompt] | type[Query]) -> pa.Schema:
+    """A column a field: a text, texts, or pairs of texts."""
+    return pa.schema(
+        [
+            (f.name, pa.list_(_TEXTS) if f.name == "examples" else _TEXTS)
+            if str(f.type).startswith("tuple")
+            else (f.name, pa.string())
+            for f in fields(kind)
+        ]
+    )
+
+
+QUERIES = _texts_schema(Query)
+PROMPTS = _texts_schema(Prompt)
 
 
 class DamagedError(InputError):

@@ -1,4 +1,4 @@
-"""Rows of CSV, JSON and JSON-lines files; whatever is wrong is said with file and row."""
+"""Rows of CSV, JSON, JSON-lines and Parquet files; what is wrong is said with file and row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ class Row:
         """A text that must be there and not blank."""
         value = self.maybe(key)
         if value is None:
-            raise InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
+            raise self._lacks(key)
         return value
 
     def maybe(self, key: str) -> str | None:
@@ -41,6 +41,23 @@ class Row:
         if not isinstance(value, str):
             raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.")
         return value if value.strip() else None
+
+    def whole(self, key: str) -> int:
+        """A whole number that must be there, written as one or as text."""
+        value = self.values.get(key)
+        if value in (None, ""):
+            raise self._lacks(key)
+        text = str(value).strip()
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"{key!r} must be a whole number, got {value!r} in {self.place}.")
+        return int(text)
+
+    def some(self, key: str, separators: str = "") -> tuple[str, ...]:
+        """`texts` of which at least one must be there."""
+        found = self.texts(key, separators)
+        if not found:
+            raise self._lacks(key)
+        return found
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
@@ -53,21 +70,31 @@ class Row:
             raise InputError(f"{key!r} must be a list of texts, got {value!r} in {self.place}.")
         return tuple(text for v in value or [] if (text := v.strip()))
 
+    def _lacks(self, key: str) -> InputError:
+        there = "" if key in self.values else f", only {', '.join(self.values) or 'nothing'}"
+        return InputError(f"{self.place} has no {key!r}{there}. Fill it in or remove the row.")
 
-Form = Literal["csv", "jsonl"]
-FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl"}
+
+Form = Literal["csv", "jsonl", "parquet"]
+FORMS: dict[str, Form] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
 """The form of a file by the ending of its name."""
 
 
-def read_rows(path: Path, form: Form) -> list[Row]:
+def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
     """The rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
 
-    A file that is missing, unreadable, empty or badly formed raises InputError.
+    Without `form`, the ending of its name tells it. With `bare`, a JSON value that is a plain text
+    stands for an object with that text under this name. A file that is missing, unreadable, empty
+    or badly formed raises InputError.
     """
-    records = _csv if form == "csv" else _objects
     rows = [
         Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
-        for number, record in enumerate(records(read_text(path), path), start=1)
+        for number, record in enumerate(_records(path, form or _form(path), bare), start=1)
     ]
     if not rows:
         raise InputError(f"{str(path)!r} holds no row.")
@@ -82,6 +109,34 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
+
+
+def _form(path: Path) -> Form:
+    ending = path.suffix.lower()
+    if ending not in FORMS:
+        raise InputError(f"{str(path)!r} must be a {', '.join(FORMS)} file. Rename or convert it.")
+    return FORMS[ending]
+
+
+def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, Any]]:
+    if form == "parquet":
+        return _parquet(path)
+    text = read_text(path)
+    return _csv(text, path) if form == "csv" else _objects(text, path, bare)
+
+
+def _parquet(path: Path) -> list[Mapping[str, Any]]:
+    import pyarrow as pa  # costs 0.1 s, and few files need it
+    import pyarrow.parquet as pq
+
+    try:
+        rows: list[Mapping[str, Any]] = pq.read_table(path).to_pylist()
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot read {str(path)!r}: {reason}. Check the path.") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{str(path)!r} is no whole Parquet file: {error}.") from error
+    return rows
 
 
 def _csv(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
@@ -99,13 +154,16 @@ def _csv(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
         raise InputError(f"row {number + 1} of {str(path)!r} is no CSV: {error}.") from error
 
 
-def _objects(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, Any]]:
     if text.lstrip().startswith("["):
         values = _json(text, repr(str(path)))
     else:
         lines = [line for line in text.split("\n") if line.strip()]
         values = [_json(line, f"row {n} of {str(path)!r}") for n, line in enumerate(lines, start=1)]
     for number, value in enumerate(values, start=1):
+        if bare is not None and isinstance(value, str):
+            yield {bare: value}
+            continue
         if not isinstance(value, dict):
             raise InputError(
                 f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."

@@ -10,7 +10,7 @@ from residua.types.draws import Completion, Draws, Failure, FinishReason, Sample
 from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from residua.types.models import Chat, Classify, Embed, Message, Models, Request
 from residua.types.prompts import Prompt, Query, Role, Source
-from residua.types.readings import Reading, Reads
+from residua.types.readings import Differentiates, Reading, Reads
 from residua.types.seams import Explores, Generate, Progress, Scorer, silent
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Classify",
     "Completion",
     "Decoding",
+    "Differentiates",
     "Draws",
     "Effort",
     "Embed",

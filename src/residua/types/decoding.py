@@ -10,6 +10,13 @@ from typing import Any, Literal
 from residua.errors import InputError
 
 AdaptiveMode = Literal["running", "two_pass"]
+# Settings that a record of draws may leave out, as a reader sees them.
+UNSTATED = {
+    "temperature": "T",
+    "top_k": "top-k",
+    "top_p": "top-p",
+    "max_new_tokens": "length limit",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +31,27 @@ class Decoding:
     `running`: a step is greedy when the mean over the tokens so far, this one included, of the
     largest T = 1 untruncated probability exceeds c_T. `two_pass`: a prompt is greedy altogether
     when its greedy completion's mean exceeds c_T.
+
+    `max_tokens` bounds a prompt and its completion together, beside `max_new_tokens`; None: only
+    the completion is bounded.
+
+    `unknown` names settings that another tool used and did not state; their values here stand for
+    nothing. A bound is then about the distribution as that tool drew from it.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int = 200
+    max_tokens: int | None = None
     adaptive_temperature: float | None = None
     adaptive_mode: AdaptiveMode = "running"
     stop: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", tuple(self.stop))
+        object.__setattr__(self, "unknown", tuple(self.unknown))
         require(
             math.isfinite(self.temperature) and self.temperature >= 0,
             "temperature", self.temperature, "0 (greedy) or a positive number",
@@ -43,6 +59,8 @@ class Decoding:
         require(0 < self.top_p <= 1, "top_p", self.top_p, "a number in (0, 1]; 1 keeps all")
         require(self.top_k >= 0, "top_k", self.top_k, "a whole number, 0 to keep all")
         require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        most = self.max_tokens
+        require(most is None or most >= 1, "max_tokens", most, "at least 1, or None")
         threshold = self.adaptive_temperature
         require(
             threshold is None or 0 < threshold <= 1,
@@ -53,6 +71,10 @@ class Decoding:
             "adaptive_mode", self.adaptive_mode, "'running' or 'two_pass'",
         )  # fmt: skip
         require(all(self.stop), "stop", self.stop, "strings that are not empty")
+        require(
+            set(self.unknown) <= set(UNSTATED),
+            "unknown", self.unknown, f"some of {', '.join(UNSTATED)}",
+        )  # fmt: skip
 
     @property
     def greedy(self) -> bool:
@@ -71,12 +93,16 @@ class Decoding:
             parts.append(f"adaptive={self.adaptive_temperature:g}")
             if self.adaptive_mode != "running":
                 parts.append(self.adaptive_mode)
+        if "temperature" in self.unknown:
+            del parts[0]
+        parts += [f"{UNSTATED[name]} unknown" for name in UNSTATED if name in self.unknown]
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, as JSON holds it."""
+        """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return values | {"stop": list(self.stop)}
+        values |= {"stop": list(self.stop), "unknown": list(self.unknown)}
+        return {k: v for k, v in values.items() if v or k not in ("unknown", "max_tokens")}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Decoding:

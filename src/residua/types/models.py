@@ -36,10 +36,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A conversation that waits for a reply; `id` keys the draw of it."""
+    """A conversation that waits for a reply; `id` keys the draw of it.
+
+    `schema`: the JSON schema that the reply should follow, as text. It binds the reply only where
+    the engine can see to that, so whoever asks checks the reply; empty asks for plain text.
+    """
 
     id: str
     messages: tuple[Message, ...]
+    schema: str = ""
 
 
 class Chat(Protocol):

@@ -46,7 +46,8 @@ class Prompt:
 class Query:
     """One text put to the model for a prompt: its question, or a rewriting of it.
 
-    `prefix` opens the answer for the model; it is no part of a completion.
+    `prefix` opens the answer for the model; it is no part of a completion. `examples` are
+    questions with their answers that come before the text.
     """
 
     id: str
@@ -54,8 +55,19 @@ class Query:
     text: str
     source: Source = "original"
     prefix: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = tuple((question, answer) for question, answer in self.examples)  # lists from disk
+        object.__setattr__(self, "examples", pairs)
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
         """The prompt's own question, under the prompt's id."""
-        return cls(id=prompt.id, prompt_id=prompt.id, text=prompt.question, prefix=prompt.prefix)
+        return cls(
+            id=prompt.id,
+            prompt_id=prompt.id,
+            text=prompt.question,
+            prefix=prompt.prefix,
+            examples=prompt.examples,
+        )

@@ -46,3 +46,12 @@ class Reads(Protocol):
         InputError for a pair longer than the context, ModelError for unusable logits.
         """
         ...
+
+
+@runtime_checkable
+class Differentiates(Protocol):
+    """An engine that can say how far an answer would move the model."""
+
+    def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
+        """A norm of the gradient of each answer's mean token loss, one a pair, in order."""
+        ...

@@ -43,10 +43,11 @@ class OwnAnswers:
     @cached_property
     def scorer(self) -> Scorer:
         """The scorer that sampling names, made once."""
-        return self.sampling.make_scorer()
+        return self.sampling.open_scorer(self.engine.loaded.model.device.type)
 
     def check(self) -> None:
-        """Raise InputError for a prompt whose answers would not fit the context."""
+        """Raise what opening the scorer does, and InputError for a prompt too long to answer."""
+        self.scorer  # noqa: B018 (opened before training begins)
         for prompts in self.prompts.values():
             self.engine.check([*map(Query.original, prompts)], self.decoding)
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from residua.engines.models import open_scorer
 from residua.errors import InputError
 from residua.scorers import make_scorer
 from residua.types import Scorer
@@ -39,8 +40,12 @@ class Sampling:
         self.make_scorer()
 
     def make_scorer(self) -> Scorer:
-        """The scorer that is named."""
+        """The scorer that is named; one that asks a model is not connected."""
         return make_scorer(self.scorer)
+
+    def open_scorer(self, device: str) -> Scorer:
+        """The same, ready to score, its model on this device."""
+        return open_scorer(self.scorer, device=device)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, the scorer by its canonical name."""

@@ -1,0 +1,161 @@
+"""Profiles: how others ask and draw, as one name, so that numbers can stand beside theirs.
+
+A profile changes what a benchmark asks, and names the options of `residua evaluate` that it
+fills in where the user said nothing. What it cannot do as they did is in its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from residua.benchmarks.benchmark import Benchmark, Prompts
+from residua.errors import InputError
+from residua.types import Prompt, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Settings under one name.
+
+    `settings`: options of `residua evaluate`, by name. `template`: the plain prompt, to chat
+    models too. `opening`: what every reference answer is given as its beginning, because the
+    prompt leaves it to the model. `rows`: only the first of every split. `paraphrased`: what is to
+    be forgotten is asked by its gold paraphrase. `scorers`: by the role of what is evaluated. None
+    and empty leave the benchmark's own.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    template: str | None = None
+    opening: str = ""
+    rows: int | None = None
+    paraphrased: bool = False
+    scorers: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    max_new_tokens: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+_UNANSWERED = "Question: {question}\n"
+_OPENING = "Answer: "
+
+_OF_GREEDY = "its published figures are those of the greedy answers"
+_OPENED = 'the model writes "Answer: " itself and it is scored: not comparable with openunlearning'
+_ISSUE_128 = (
+    "teacher-forced readings mask by position; OpenUnlearning, where the pad token ends a turn, "
+    "hides it inside the prompt (its issue 128), which is not replicated"
+)
+_ENTROPY = (
+    "its entropy is averaged over all positions, which is not replicated: metrics and losses here "
+    "are about answer tokens"
+)
+
+
+def _scored_by(*scorers: str) -> dict[Role, tuple[str, ...]]:
+    return {"forget": scorers, "retain": scorers, "holdout": scorers}
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="openunlearning",
+            notes=(_OF_GREEDY, _ISSUE_128),
+        ),
+        Profile(
+            name="tofu-legacy",
+            settings={"max_tokens": 200},
+            template=_UNANSWERED,
+            opening=_OPENING,
+            rows=300,
+            scorers=_scored_by("rouge-l-recall"),
+            max_new_tokens=200,
+            notes=(_OPENED, _OF_GREEDY),
+        ),
+        Profile(
+            name="scholten",
+            settings={
+                "n": 128,
+                "temperature": (1.0,),
+                "top_p": (0.9,),
+                "top_k": 50,
+                "max_tokens": 128,
+            },
+            template=_UNANSWERED,
+            opening=_OPENING,
+            scorers=_scored_by("rouge-l-f1"),
+            max_new_tokens=128,
+            notes=(_OPENED, _ENTROPY),
+        ),
+        Profile(
+            name="leak-k",
+            settings={"n": 200, "top_k": 50},
+            paraphrased=True,
+            scorers={
+                "forget": ("entailment",),
+                "retain": ("entailment:direction=answer-to-output",),
+            },
+            max_new_tokens=200,
+            notes=("its loss of chat control tokens is not replicated",),
+        ),
+    )
+}
+
+
+def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
+    """The benchmark asked as the profile says; its name and notes go with it.
+
+    How many of the evaluated prompts are kept is left to whoever limits them. Raises InputError
+    for a prompt that lacks the answer to open, or the paraphrase to ask.
+    """
+    asked = partial(_asked, profile=profile)
+
+    def first(load: Callable[[], Prompts]) -> Prompts:
+        return asked(load()[: profile.rows])
+
+    return replace(
+        benchmark,
+        prompts=asked(benchmark.prompts),
+        others={role: partial(first, load) for role, load in benchmark.others.items()},
+        utility={name: partial(first, load) for name, load in benchmark.utility.items()},
+        scorers=profile.scorers.get(benchmark.role, benchmark.scorers),
+        max_new_tokens=profile.max_new_tokens or benchmark.max_new_tokens,
+        template=profile.template or benchmark.template,
+        chat=False if profile.template else benchmark.chat,
+        profile=profile.name,
+        notes=(*benchmark.notes, *(f"profile {profile.name}: {note}" for note in profile.notes)),
+    )
+
+
+def _asked(prompts: Prompts, profile: Profile) -> Prompts:
+    return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
+
+
+def _reworded(prompt: Prompt, profile: Profile) -> Prompt:
+    if not profile.paraphrased or prompt.role != "forget":
+        return prompt
+    if not prompt.paraphrases:
+        raise InputError(
+            f"profile {profile.name!r} asks gold paraphrases, and prompt {prompt.id!r} has none. "
+            "Use a benchmark that has them, such as tofu:forget10 with its perturbed files."
+        )
+    return replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
+
+
+def _opened(prompt: Prompt, profile: Profile) -> Prompt:
+    if not profile.opening:
+        return prompt
+    if prompt.answer is None:
+        raise InputError(
+            f"profile {profile.name!r} scores answers from {profile.opening!r} on, and prompt "
+            f"{prompt.id!r} has none. Use a benchmark with answers, such as tofu:forget10."
+        )
+    other = prompt.paraphrased_answer
+    return replace(
+        prompt,
+        answer=profile.opening + prompt.answer,
+        paraphrased_answer=None if other is None else profile.opening + other,
+        perturbed_answers=tuple(profile.opening + wrong for wrong in prompt.perturbed_answers),
+    )

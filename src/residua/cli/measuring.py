@@ -1,0 +1,45 @@
+"""`residua measure`: metrics from what `residua evaluate --metrics` has read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from residua.cli import options as opt
+from residua.cli.console import print_json, print_table, progress_bar
+from residua.errors import InputError
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@opt.metrics
+@opt.as_json
+def measure(run: Path, metrics: str | None, as_json: bool) -> None:
+    """Measure utility and memorisation of RUN again, or by other metrics; no model is loaded.
+
+    What `residua evaluate --metrics` has read for some metrics serves all that need no more.
+    """
+    from residua import evaluation as verbs
+    from residua.benchmarks import load_benchmark
+    from residua.store import Run
+
+    opened = Run.open(run)
+    verbs.require_sampled(opened)
+    told = opened.record.get("settings", {})
+    names = opt.asked_metrics({"metrics": metrics or told.get("metrics")})
+    if not names:
+        raise InputError("`--metrics` is missing. Name some, or say all.")
+    spec = told.get("benchmark") or opened.record["benchmark"]["name"]
+    profile = opened.record["benchmark"].get("profile")
+    task = load_benchmark(spec, data=told.get("data"), limit=told.get("limit"), profile=profile)
+    with progress_bar(not as_json) as progress:
+        verbs.measure_run(opened, task, names, progress)
+    if as_json:
+        print_json({"run": str(run), **verbs.stored_metrics(opened)})
+        return
+    for note in opened.notes:
+        click.echo(f"note: {note}", err=True)
+    if table := verbs.metrics_table(opened):
+        print_table(table.title, table.columns, table.rows)
+        click.echo(table.note)

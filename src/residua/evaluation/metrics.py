@@ -1,0 +1,165 @@
+"""Which metrics are asked for, and what they need of which prompts, all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+from residua.benchmarks import Benchmark
+from residua.errors import InputError
+from residua.metrics import METRICS, Kind, Metric, Need
+from residua.registry import suggestion
+from residua.store import Place
+from residua.types import Prompt, Query
+
+ALL = "all"
+ANSWER: Kind = "answer"
+GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
+TEXTS: dict[Kind, Callable[[Prompt], tuple[str, ...]]] = {
+    "answer": lambda prompt: () if prompt.answer is None else (prompt.answer,),
+    "paraphrased": lambda prompt: (
+        () if prompt.paraphrased_answer is None else (prompt.paraphrased_answer,)
+    ),
+    "perturbed": lambda prompt: prompt.perturbed_answers,
+    "choice": lambda prompt: prompt.choices,
+}
+"""The texts of a prompt, by kind."""
+
+_NAMES: dict[Kind, str] = {
+    "answer": "the answer",
+    "paraphrased": "the paraphrased answer",
+    "perturbed": "perturbed answers",
+    "choice": "the choices",
+}
+
+Prompts = tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A text to be read after a query, and where what is read of it is kept."""
+
+    place: Place
+    query: Query
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Metrics by name, what they need by part, and the prompts of each of these parts.
+
+    `own`: the part that the run's arms ask. `left_out`: why "all" does not have some metrics.
+    """
+
+    metrics: Mapping[str, Metric]
+    needs: Mapping[str, Need]
+    prompts: Mapping[str, Prompts]
+    own: str
+    left_out: Mapping[str, str]
+
+    def texts(self) -> Iterator[Asked]:
+        """Every text to be read, those of one prompt one after the other."""
+        for part, need in self.needs.items():
+            for prompt in self.prompts[part]:
+                query = Query.original(prompt)
+                for kind in sorted(need.kinds):
+                    for index, text in enumerate(TEXTS[kind](prompt)):
+                        yield Asked(Place.of(part, query, kind, index, text), query, text)
+
+    def questions(self) -> Iterator[tuple[Place, Query]]:
+        """Every question to be answered greedily that no arm of the run asks."""
+        for part, need in self.needs.items():
+            if need.greedy and part != self.own:
+                for prompt in self.prompts[part]:
+                    query = Query.original(prompt)
+                    yield Place.of(part, query, GREEDY_KIND), query
+
+
+def longest_first(texts: Iterable[Asked]) -> list[Asked]:
+    """Those of one prompt together, prompts by how much is read for them.
+
+    Rows of like length waste little of a batch, and what is too much for memory is so at once.
+    """
+    every = list(texts)
+    sizes: Counter[tuple[str, str]] = Counter()
+    for asked in every:
+        sizes[asked.place.part, asked.place.prompt_id] += len(asked.query.text) + len(asked.text)
+    return sorted(every, key=lambda asked: -sizes[asked.place.part, asked.place.prompt_id])
+
+
+def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool = True) -> Wanted:
+    """The metrics called `names`, or of "all" those that `task` can have.
+
+    `control`: there is a model to compare with. `draws`: outputs are drawn, a fixed number or until
+    a claim is decided. Raises InputError for an unknown name and, by name and with what is missing,
+    for one that cannot be had.
+    """
+    unknown = [name for name in names if name not in METRICS and name != ALL]
+    if unknown:
+        raise InputError(f"unknown metric {unknown[0]!r}. {suggestion(unknown[0], METRICS)}")
+    parts = {part: cache(load) for part, load in task.parts().items()}
+    drawn = task.part if draws else None
+    chosen: dict[str, Metric] = {}
+    left_out: dict[str, str] = {}
+    for name in METRICS if ALL in names else dict.fromkeys(names):
+        metric = METRICS[name]
+        lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
+        if metric.reference != "no" and not control:
+            lacking.append("a control")
+        why = next(filter(None, lacking), None)
+        if why is None:
+            chosen[name] = metric
+        elif name in names:
+            raise InputError(
+                f"metric {name!r} needs {why}, which {task.name!r} has not as it is asked for "
+                "here. Add what is missing, or leave the metric out."
+            )
+        else:
+            left_out[name] = why
+    needs = _union(chain.from_iterable(metric.needs for metric in chosen.values()))
+    return Wanted(
+        metrics=chosen,
+        needs=needs,
+        prompts={part: parts[part]() for part in needs},
+        own=task.part,
+        left_out=left_out,
+    )
+
+
+def _lacking(
+    need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
+) -> str | None:
+    """What is missing of a need; None where nothing is. `drawn`: the part that is drawn from."""
+    if need.part not in parts:
+        return f"a part {need.part!r}"
+    if need.draws and need.part != drawn:
+        return f"a fixed number of draws of {need.part!r}"
+    try:
+        prompts = parts[need.part]()
+    except InputError as error:
+        return f"a part {need.part!r} ({error})"
+    compared = {ANSWER} if need.greedy or need.gradient_norm else frozenset[Kind]()
+    for kind in sorted(need.kinds | compared):
+        bare = next((prompt.id for prompt in prompts if not TEXTS[kind](prompt)), None)
+        if bare is not None:
+            return f"{_NAMES[kind]} of every prompt of {need.part!r} ({bare!r} lacks one)"
+    return None
+
+
+def _union(needs: Iterable[Need]) -> dict[str, Need]:
+    """One need a part, of all that is needed of it; a gradient is taken at a text that is read."""
+    union: dict[str, Need] = {}
+    for need in needs:
+        known = union.get(need.part, Need(part=need.part, kinds=frozenset()))
+        read = frozenset({ANSWER}) if need.gradient_norm else frozenset[Kind]()
+        union[need.part] = Need(
+            part=need.part,
+            kinds=known.kinds | need.kinds | read,
+            greedy=known.greedy or need.greedy,
+            gradient_norm=known.gradient_norm or need.gradient_norm,
+            draws=known.draws or need.draws,
+        )
+    return union

@@ -1,0 +1,236 @@
+"""OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
+
+A log has for every metric an aggregate, `agg_value`, and what it was made from by the row of the
+data, `value_by_index`: losses, greedy answers, scores. A summary has the aggregates alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from residua.errors import InputError
+from residua.metrics import Values
+from residua.registry import suggestion
+from residua.text.rows import read_text
+
+PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
+FACTS = ("real_authors", "world_facts")
+_MEMBERSHIP = {
+    "loss": "loss",
+    "zlib": "zlib",
+    "reference": "reference",
+    "min_k": "min_k",
+    "min_k_plus_plus": "min_k_plus_plus",
+    "gradient_norm": "gradnorm",
+}
+NAMES: dict[str, tuple[str, str]] = {
+    **{f"{ours}_probability": (f"{its}_Q_A_Prob", "prob") for ours, its in PREFIXES.items()},
+    **{
+        f"{ours}_rouge_l_recall": (f"{its}_Q_A_ROUGE", "rougeL_recall")
+        for ours, its in PREFIXES.items()
+    },
+    **{f"{ours}_truth_ratio": (f"{its}_Truth_Ratio", "score") for ours, its in PREFIXES.items()},
+    "forget_truth_ratio": ("forget_truth_ratio", "score"),
+    **{
+        f"{part}_normalised_probability": (f"{PREFIXES[part]}_Q_A_Prob_normalised", "prob")
+        for part in FACTS
+    },
+    "exact_memorisation": ("exact_memorization", "score"),
+    "extraction_strength": ("extraction_strength", "score"),
+    **{f"membership_{ours}": (f"mia_{its}", "score") for ours, its in _MEMBERSHIP.items()},
+    **{name: (name, "") for name in ("model_utility", "forget_quality", "privleak")},
+}
+"""What OpenUnlearning calls a metric of `residua.metrics.METRICS`, and its value of one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One metric of a log: its aggregate, its entries by row, and its parts (forget, holdout)."""
+
+    value: float | None
+    by_index: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    parts: Mapping[str, Logged] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The metrics of a log or a summary. What is missing or no number is refused when asked for.
+
+    Every InputError names the file, the metric and, where there is one, the row.
+    """
+
+    path: Path
+    metrics: Mapping[str, Logged]
+
+    def metric(self, name: str, part: str = "") -> Logged:
+        """A metric by OpenUnlearning's name, or its part."""
+        found = self.metrics.get(name)
+        if found is None:
+            raise InputError(
+                f"{str(self.path)!r} has no metric {name!r}. {suggestion(name, self.metrics)} "
+                "Evaluate the model with it too."
+            )
+        if part and part not in found.parts:
+            raise self.error(name, f"no part {part!r}", "Give the *_EVAL.json, not a summary")
+        return found.parts[part] if part else found
+
+    def value(self, name: str) -> float:
+        """The aggregate of a metric, a finite number."""
+        return self._number(self.metric(name).value, name, "`agg_value`")
+
+    def numbers(self, name: str, key: str, part: str = "") -> dict[int, float]:
+        """What the entries of a metric hold under `key`, by row: a finite number each."""
+        return {
+            row: self._number(found, name, f"`{key}` in row {row}")
+            for row, found in self._column(name, key, part).items()
+        }
+
+    def lists(self, name: str, key: str) -> dict[int, list[float]]:
+        """As `numbers`, where every entry holds a list of them."""
+        columns = {}
+        for row, found in self._column(name, key).items():
+            if not isinstance(found, list) or not found:
+                what = f"`{key}` in row {row} is no list of numbers but {found!r}"
+                raise self.error(name, what, "Evaluate every row with all perturbed answers")
+            columns[row] = [self._number(each, name, f"`{key}` in row {row}") for each in found]
+        return columns
+
+    def texts(self, name: str, key: str) -> dict[int, str]:
+        """As `numbers`, where every entry holds a text."""
+        columns = self._column(name, key)
+        for row, found in columns.items():
+            if not isinstance(found, str):
+                what = f"`{key}` in row {row} is no text but {found!r}"
+                raise self.error(name, what, "Evaluate that row again")
+        return columns
+
+    def error(self, name: str, what: str, remedy: str) -> InputError:
+        """What is wrong with a metric, to be raised."""
+        return InputError(f"metric {name!r} of {str(self.path)!r}: {what}. {remedy}.")
+
+    def _column(self, name: str, key: str, part: str = "") -> dict[int, Any]:
+        entries = self.metric(name, part).by_index
+        if not entries:
+            raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
+        for row, entry in entries.items():
+            if key not in entry:
+                raise self.error(name, f"no `{key}` in row {row}", "Evaluate that row again")
+        return {row: entry[key] for row, entry in entries.items()}
+
+    def _number(self, found: Any, name: str, what: str) -> float:
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        if not number or not math.isfinite(found):
+            raise self.error(name, f"{what} is {found!r}, not a finite number", "Evaluate it again")
+        return float(found)
+
+
+def read_log(path: Path) -> Log:
+    """The log or summary in a file.
+
+    InputError for a file that is not a JSON object of metrics, and for a metric whose entries
+    have something else than row numbers for keys.
+    """
+    try:
+        found = json.loads(read_text(path))
+    except ValueError as error:
+        raise InputError(
+            f"{str(path)!r} is not JSON: {error}. Give a *_EVAL.json of OpenUnlearning."
+        ) from error
+    if not isinstance(found, dict) or not found:
+        raise InputError(
+            f"{str(path)!r} must be an object of metrics, got {str(found)[:40]!r}. "
+            "Give a *_EVAL.json of OpenUnlearning."
+        )
+    return Log(path, {name: _logged(path, name, entry) for name, entry in found.items()})
+
+
+def _logged(path: Path, name: str, entry: Any) -> Logged:
+    if entry is None or isinstance(entry, int | float):
+        return Logged(entry)
+    if not isinstance(entry, dict) or "agg_value" not in entry:
+        raise InputError(
+            f"metric {name!r} of {str(path)!r} has no `agg_value`. "
+            "Give a *_EVAL.json or *_SUMMARY.json of OpenUnlearning."
+        )
+    by_index: dict[int, Mapping[str, Any]] = {}
+    for key, values in entry.get("value_by_index", {}).items():
+        if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
+            raise InputError(
+                f"metric {name!r} of {str(path)!r} must have one object for each row number, got "
+                f"{str(values)[:40]!r} for {key!r}. Key every entry by the row of the data alone."
+            )
+        by_index[int(key)] = values
+    parts = {
+        part: _logged(path, f"{name}, {part}", found)
+        for part, found in entry.items()
+        if isinstance(found, dict) and part != "value_by_index"
+    }
+    return Logged(entry["agg_value"], by_index, parts)
+
+
+def as_log(found: Mapping[str, Values], forget: Collection[str]) -> dict[str, Any]:
+    """What `*_EVAL.json` holds, from the metrics of one model by our names.
+
+    `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
+    numbered as the ids end, or in order where not all end in numbers. A metric that
+    OpenUnlearning has not is left out; a number that is not finite raises InputError.
+    """
+    log: dict[str, Any] = {}
+    for name in sorted(NAMES.keys() & found.keys(), key=lambda name: NAMES[name][0].lower()):
+        its, key = NAMES[name]
+        values = found[name]
+        _require_finite(name, values)
+        if name.startswith("membership_"):
+            log[its] = _attack(values, key, forget)
+        else:
+            log[its] = {"agg_value": values.value, **_entries(values.by_item, key)}
+    return log
+
+
+def as_summary(log: Mapping[str, Any]) -> dict[str, float]:
+    """What `*_SUMMARY.json` holds beside a log: the aggregates that there are."""
+    values = {name: entry["agg_value"] for name, entry in log.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def rows(ids: Iterable[str]) -> list[int]:
+    """The row of the data that each id names: the number it ends in, or else its place."""
+    ends = [re.search(r"\d+$", id) for id in ids]
+    numbers = [int(end.group()) for end in ends if end]
+    return numbers if len(ends) == len({*numbers}) else [*range(len(ends))]
+
+
+def _entries(by_item: Mapping[str, float], key: str) -> dict[str, Any]:
+    """Nothing for a metric that no row has a value of."""
+    if not by_item:
+        return {}
+    entries = dict(zip(map(str, rows(by_item)), by_item.values(), strict=True))
+    return {"value_by_index": {row: {key: value} for row, value in entries.items()}}
+
+
+def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, Any]:
+    sides: dict[str, dict[str, float]] = {"forget": {}, "holdout": {}}
+    for id, score in values.by_item.items():
+        sides["forget" if id in forget else "holdout"][id] = score
+    parts = {
+        side: {"agg_value": sum(scores.values()) / len(scores), **_entries(scores, key)}
+        for side, scores in sides.items()
+        if scores
+    }
+    return {**parts, "auc": values.value, "agg_value": values.value}
+
+
+def _require_finite(name: str, values: Values) -> None:
+    found = {
+        "its aggregate": values.value,
+        **{repr(id): each for id, each in values.by_item.items()},
+    }
+    for place, value in found.items():
+        if value is not None and not math.isfinite(value):
+            raise InputError(f"{name} has {value} for {place}. Measure it again, then export.")

@@ -1,0 +1,90 @@
+"""JSON lines of samples: one row a completion, with a count where rows are distinct texts.
+
+Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
+(optional); and, the same in every row, what is known of the decoding: `temperature`, `top_p`,
+`top_k`, `max_new_tokens`, `seed`, `model`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from residua.errors import InputError
+from residua.formats.imported import Asked, Draw, Log, same_settings
+from residua.text.rows import Row, read_rows
+
+SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens", "seed", "model")
+
+
+def read(path: Path) -> Log:
+    """The samples of a file; a row that is not one raises InputError that names it."""
+    rows = read_rows(path, "jsonl")
+    asked: dict[str, list[Row]] = {}
+    for row in rows:
+        asked.setdefault(_id(row), []).append(row)
+    stated = same_settings(path, {row.place: _stated(row) for row in rows})
+    return Log(
+        path=path,
+        tool="jsonl",
+        model=str(stated.pop("model", "unnamed")),
+        task="samples",  # ids are the user's own, in whichever file
+        stated=stated,
+        asked=tuple(_asked(id, of_id) for id, of_id in asked.items()),
+        ordered=not any("count" in row.values for row in rows),
+    )
+
+
+def _id(row: Row) -> str:
+    """The row's id, which may be a whole number; without one, its question."""
+    value = row.values.get("id")
+    return str(value) if _is_whole(value) else row.maybe("id") or row.text("question")
+
+
+def _asked(id: str, rows: list[Row]) -> Asked:
+    first = rows[0]
+    texts = {(row.text("question"), row.maybe("answer")): row for row in rows}
+    if len(texts) > 1:
+        raise InputError(
+            f"{list(texts.values())[1].place} has another question or answer than {first.place}, "
+            f"and the same id {id!r}. Give each question an id of its own."
+        )
+    answer = first.maybe("answer")
+    return Asked(
+        id=id,
+        text=first.text("question"),
+        answers=() if answer is None else (answer,),
+        draws=tuple(draw for row in rows for draw in [_draw(row)] * _count(row)),
+    )
+
+
+def _draw(row: Row) -> Draw | None:
+    if "completion" not in row.values:
+        raise InputError(
+            f"{row.place} has no 'completion'. Add it; null says that the draw failed."
+        )
+    text = row.values["completion"]
+    if text is not None and not isinstance(text, str):
+        raise InputError(
+            f"'completion' must be text, or null for a draw that failed, got {text!r} in "
+            f"{row.place}. Correct the row."
+        )
+    return None if text is None else Draw(text)
+
+
+def _count(row: Row) -> int:
+    count = row.values.get("count", 1)
+    if not _is_whole(count) or count < 1:
+        raise InputError(
+            f"'count' must be a whole number of at least 1, got {count!r} in {row.place}. "
+            "Correct the row, or leave it out."
+        )
+    return int(count)
+
+
+def _stated(row: Row) -> dict[str, Any]:
+    return {key: row.values[key] for key in SETTINGS if row.values.get(key) is not None}
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,99 @@
+"""Successive halving: which of many candidates is best, when drawing from each of them costs.
+
+Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws
+equally from the candidates that are left and keeps the better half. Departures from the paper:
+draws add up over the rounds, and candidates are ranked by a lower confidence bound, so that a
+candidate is kept for what it was seen to do.
+
+The ranking is a choice made after looking: its bounds say nothing about the winner. Only draws
+that played no part in the search do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+FIRST = 8
+"""The fewest draws of a candidate in the first round."""
+
+LEAST_BUDGET = 2 * FIRST
+"""What one round of two candidates costs."""
+
+C = TypeVar("C", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a candidate stands after a round, by all its draws so far.
+
+    `lower` is a lower confidence bound of what is sought, `value` its point estimate.
+    """
+
+    draws: int
+    lower: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winner(Generic[C]):
+    """The candidate that was left, and how it stood after each round that it was drawn in."""
+
+    candidate: C
+    standings: tuple[Standing, ...]
+
+
+Draw = Callable[[int, Mapping[C, int]], Mapping[C, Standing]]
+"""(round from 1, draws of each candidate) -> where each stands; one that failed is left out."""
+
+
+def most_candidates(budget: int) -> int:
+    """How many candidates `budget` draws can tell apart, each with `FIRST` in the first round."""
+    number = 1
+    while (number + 1) * number.bit_length() * FIRST <= budget:
+        number += 1
+    return number
+
+
+def rounds(candidates: int, budget: int) -> tuple[int, ...]:
+    """The draws of each candidate in each round: equal shares of at most `budget` draws in all."""
+    sizes = []
+    while candidates > 1:
+        sizes.append(candidates)
+        candidates = _half(candidates)
+    return tuple(budget // (len(sizes) * size) for size in sizes)
+
+
+def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
+    """The winner of each field, all fields in step; every field has `budget` draws of its own.
+
+    Ties go to the candidate that was ahead before, at first to the earlier one. Where all that
+    are left of a field fail at once, the first of them wins.
+    """
+    left = {name: list(field) for name, field in fields.items()}
+    plans = {name: rounds(len(field), budget) for name, field in fields.items()}
+    seen: dict[C, list[Standing]] = {one: [] for field in fields.values() for one in field}
+    for number in range(max(map(len, plans.values()), default=0)):
+        racing = {name for name, plan in plans.items() if number < len(plan)}
+        racing = {name for name in racing if len(left[name]) > 1}
+        draws = {one: plans[name][number] for name in left if name in racing for one in left[name]}
+        found = draw(number + 1, draws) if draws else {}
+        for one, standing in found.items():
+            seen[one].append(standing)
+        for name in racing:
+            left[name] = _better_half(left[name], found)
+    return {
+        name: Winner(candidate=field[0], standings=tuple(seen[field[0]]))
+        for name, field in left.items()
+    }
+
+
+def _better_half(field: Sequence[C], found: Mapping[C, Standing]) -> list[C]:
+    there = [one for one in field if one in found]
+    there.sort(key=lambda one: (found[one].lower, found[one].value), reverse=True)
+    return there[: _half(len(field))] or list(field[:1])
+
+
+def _half(number: int) -> int:
+    return (number + 1) // 2

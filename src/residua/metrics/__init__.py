@@ -1,0 +1,74 @@
+"""Utility and memorisation metrics, as pure functions of readings, texts and numbers.
+
+`METRICS` has each that can be asked of an evaluated model, with what it needs of the model; the
+functions under it are here too. They reproduce OpenUnlearning's definitions, whose numbers are
+what people report. A metric of a forget set does not bound what a model leaks: `residua.stats`
+does.
+"""
+
+from __future__ import annotations
+
+from residua.metrics.diversity import distinct_share, self_bleu
+from residua.metrics.likelihood import (
+    forget_truth_ratio,
+    loss,
+    mean_confidence,
+    mean_entropy,
+    normalised_probability,
+    probability,
+    truth_ratio,
+    truth_ratio_of,
+    utility_truth_ratio,
+)
+from residua.metrics.membership import (
+    auc,
+    min_k,
+    min_k_plus_plus,
+    privleak,
+    reference_score,
+    zlib_score,
+)
+from residua.metrics.memorisation import exact_memorisation, extraction_strength
+from residua.metrics.needs import Item, Items, Kind, Metric, Need, Values
+from residua.metrics.table import METRICS
+from residua.metrics.utility import (
+    RECALL_TERMS,
+    UTILITY_TERMS,
+    forget_quality,
+    model_utility,
+    r_avg,
+)
+
+__all__ = [
+    "METRICS",
+    "RECALL_TERMS",
+    "UTILITY_TERMS",
+    "Item",
+    "Items",
+    "Kind",
+    "Metric",
+    "Need",
+    "Values",
+    "auc",
+    "distinct_share",
+    "exact_memorisation",
+    "extraction_strength",
+    "forget_quality",
+    "forget_truth_ratio",
+    "loss",
+    "mean_confidence",
+    "mean_entropy",
+    "min_k",
+    "min_k_plus_plus",
+    "model_utility",
+    "normalised_probability",
+    "privleak",
+    "probability",
+    "r_avg",
+    "reference_score",
+    "self_bleu",
+    "truth_ratio",
+    "truth_ratio_of",
+    "utility_truth_ratio",
+    "zlib_score",
+]

@@ -1,0 +1,74 @@
+"""What a metric is: the texts it needs read, and the function from what was read to its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from residua.types import Prompt, Reading
+
+Kind = Literal["answer", "paraphrased", "perturbed", "choice"]
+"""Which texts of a prompt are read: its answer, its paraphrased answer, its perturbed answers,
+its choices; each after the prompt's own question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a metric needs of every prompt of one part.
+
+    `part`: "forget", "retain", "holdout", "real_authors" or "world_facts". `greedy`: the greedy
+    completion. `gradient_norm`: the norm of the gradient of the answer's mean token loss.
+    `draws`: the sampled completions with their counts.
+    """
+
+    part: str
+    kinds: frozenset[Kind] = frozenset({"answer"})
+    greedy: bool = False
+    gradient_norm: bool = False
+    draws: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is known of one prompt under one model; what no metric asked for may be missing.
+
+    `readings`: of each kind, one Reading a text, in the prompt's order. `draws`: each distinct
+    completion with its count.
+    """
+
+    prompt: Prompt
+    readings: Mapping[Kind, tuple[Reading, ...]] = field(default_factory=dict)
+    greedy: str | None = None
+    gradient_norm: float | None = None
+    draws: Mapping[str, int] | None = None
+
+
+Items = Mapping[str, Sequence[Item]]
+"""The items of one model, by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A metric of one model: the aggregate, and the value of each prompt by its id.
+
+    `value` is None where the metric needs a reference model's items and there are none;
+    `by_item` is empty where the metric has no value of a single prompt.
+    """
+
+    value: float | None
+    by_item: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric: its needs, and `value(items, reference)`.
+
+    `items` are the evaluated model's, `reference` those of the model `reference` names, by the
+    same parts, or None where it was not evaluated. "retrained" never saw the forget set. A
+    missing or damaged item raises InputError, which names the part and the prompt.
+    """
+
+    needs: tuple[Need, ...]
+    value: Callable[[Items, Items | None], Values]
+    reference: Literal["no", "retrained"] = "no"

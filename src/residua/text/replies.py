@@ -1,0 +1,25 @@
+"""What a chat model replied, where a JSON object was asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+def json_object(reply: str) -> dict[str, Any] | None:
+    """The JSON object that a reply consists of; None where it is anything else.
+
+    Thoughts in tags before it, and a code fence around it, do no harm. An object among words does
+    not count: it may be quoted from what the model was shown.
+    """
+    text = _THOUGHTS.sub("", reply).strip()
+    fenced = _FENCED.match(text)
+    try:
+        found = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

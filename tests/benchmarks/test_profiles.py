@@ -1,0 +1,121 @@
+"""What each profile changes about a benchmark, and what it says it does not do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.benchmarks import PROFILES, load_benchmark
+from residua.errors import InputError
+
+QUESTION = "Question: {question}\n"
+
+
+def row(i: int) -> dict[str, Any]:
+    return {"question": f"Who is {i}?", "answer": f"{i} is me."}
+
+
+def reworded(i: int) -> dict[str, Any]:
+    return row(i) | {
+        "paraphrased_question": f"Please: who is {i}?",
+        "paraphrased_answer": f"Well, {i}.",
+        "perturbed_answer": ["a", "b", "c"],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tofu")
+    for name, rows in {
+        "forget10": [*map(row, range(310))],
+        "forget10_perturbed": [*map(reworded, range(310))],
+        "retain90": [*map(row, range(400, 720))],
+        "holdout10": [*map(row, range(800, 810))],
+    }.items():
+        (root / f"{name}.json").write_text(json.dumps(rows))
+    return root
+
+
+def load(folder: Path, profile: str | None, **how: Any) -> Any:
+    return load_benchmark("tofu:forget10", data=folder, profile=profile, **how)
+
+
+def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
+    plain, named = load(folder, None), load(folder, "openunlearning")
+    for field in ("prompts", "template", "system", "chat", "scorers", "max_new_tokens", "stop"):
+        assert getattr(named, field) == getattr(plain, field)
+    assert PROFILES["openunlearning"].settings == {}
+    assert "profile" not in plain.fingerprint()
+    assert named.fingerprint()["profile"] == "openunlearning"
+
+
+@pytest.mark.parametrize("name", ["tofu-legacy", "scholten"])
+def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
+    benchmark = load(folder, name)
+    assert benchmark.template == QUESTION
+    assert benchmark.chat is False
+    first = benchmark.prompts[0]
+    assert (first.question, first.answer) == ("Who is 0?", "Answer: 0 is me.")
+    assert first.paraphrased_answer == "Answer: Well, 0."
+    assert first.perturbed_answers == ("Answer: a", "Answer: b", "Answer: c")
+    assert benchmark.split("retain")[0].answer == "Answer: 400 is me."
+
+
+def test_legacy_tofu(folder: Path) -> None:
+    benchmark = load(folder, "tofu-legacy")
+    assert [len(benchmark.split(role)) for role in ("forget", "retain")] == [300, 300]
+    assert benchmark.prompts[-1].question == "Who is 299?"
+    assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-recall",), 200)
+    assert PROFILES["tofu-legacy"].settings == {"max_tokens": 200}
+
+
+def test_scholten(folder: Path) -> None:
+    benchmark = load(folder, "scholten")
+    assert len(benchmark.prompts) == 310
+    assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-f1",), 128)
+    assert PROFILES["scholten"].settings == {
+        "n": 128,
+        "temperature": (1.0,),
+        "top_p": (0.9,),
+        "top_k": 50,
+        "max_tokens": 128,
+    }
+
+
+def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
+    benchmark = load(folder, "leak-k")
+    first = benchmark.prompts[0]
+    assert (first.question, first.answer) == ("Please: who is 0?", "0 is me.")
+    assert first.paraphrases == ()
+    assert benchmark.split("retain")[0].question == "Who is 400?"
+    assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
+    assert PROFILES["leak-k"].settings == {"n": 200, "top_k": 50}
+    retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
+    assert retain.scorers == ("entailment:direction=answer-to-output",)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
+    benchmark = load(folder, name)
+    assert benchmark.profile == PROFILES[name].name == name
+    assert benchmark.notes
+    assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)
+
+
+def test_a_limit_that_was_said_beats_the_rows_of_the_profile(folder: Path) -> None:
+    assert len(load(folder, "tofu-legacy", limit=2).prompts) == 2
+    assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305
+
+
+def test_what_a_profile_cannot_ask_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown profile 'leak'. Did you mean 'leak-k'"):
+        load(folder, "leak")
+    (tmp_path / "a.csv").write_text("question,answer\nWho?,\n")
+    path = str(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="gold paraphrases, and prompt 'a/0001' has none"):
+        load_benchmark(path, profile="leak-k")
+    with pytest.raises(InputError, match="'Answer: ' on, and prompt 'a/0001' has none"):
+        load_benchmark(path, profile="scholten")

@@ -1,0 +1,78 @@
+"""`--scorer judge:…` and `--calibration`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done, refused, residua
+
+from misbehaving import Answer, Body, chat_server, says
+
+LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
+NOWHERE = "judge:model=openai:http://127.0.0.1:1/v1#m"
+
+
+@pytest.fixture(autouse=True)
+def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    file = tmp_path / "labelled.csv"
+    file.write_text(LABELLED)
+    return file
+
+
+def verdict(body: Body, _: int) -> Answer:
+    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
+
+
+def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None:
+    with chat_server(verdict) as served:
+        scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
+        done("score", run, *scorer, "--calibration", labelled)
+        asked = len(served.asked)
+        assert asked > 4
+        done("score", run, *scorer, "--calibration", labelled)
+        assert len(served.asked) == asked
+    found = done("bound", run, *scorer)
+    assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
+
+
+def test_evaluating_with_a_judge_goes_all_the_way(
+    model: Path, questions: Path, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with chat_server(verdict) as served:
+        name = f"judge:model=openai:{served.url}#m"
+        found = done(
+            "evaluate", model, "--benchmark", questions, "--out", out, *SMALL,
+            "--scorer", name, "--calibration", labelled, "--json",
+        )  # fmt: skip
+    estimands = {row["estimand"] for row in found.json["estimates"]}
+    assert "corrected leak probability" in estimands
+    settings = json.loads((out / "run.json").read_text())["settings"]
+    assert settings["calibration"] == str(labelled.resolve())
+    assert settings["scorers"] == [name]
+
+
+def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
+    model: Path, questions: Path, labelled: Path, tmp_path: Path
+) -> None:
+    how = ("--benchmark", questions, "--out", tmp_path / "out", *SMALL)
+    refused(residua("evaluate", model, *how, "--calibration", labelled), "one judge", "keyword")
+    missing = tmp_path / "none.csv"
+    refused(
+        residua("evaluate", model, *how, "--scorer", NOWHERE, "--calibration", missing),
+        "none.csv",
+        "Check the path",
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
+    refused(residua("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
+    refused(residua("bound", run, "--scorer", NOWHERE), "residua score")

@@ -1,0 +1,111 @@
+"""`residua export`: a log of OpenUnlearning, and samples that `residua import` reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import done, refused, residua
+from scipy import stats
+
+from residua.store import Run
+
+RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
+METRICS: dict[str, Any] = {
+    "forget_truth_ratio": {"value": 0.5, "by_item": RATIOS},
+    "membership_min_k": {"value": 0.75, "by_item": {**RATIOS, "held/0001": 3.0}},
+    "forget_quality": {"value": None, "by_item": {}},
+    "r_avg": {"value": 0.5, "by_item": {}},
+}
+RETRAINED = {
+    "forget_truth_ratio": {
+        "agg_value": 0.1,
+        "value_by_index": {"1": {"score": 0.1}, "2": {"score": 0.2}},
+    },
+    "mia_min_k": {"agg_value": 0.5},
+}
+
+
+@pytest.fixture
+def measured(run: Path) -> Path:
+    """A run whose metrics were stored by hand."""
+    arms = {arm: {"metrics": METRICS} for arm in ("target", "control")}
+    arms["control"] = {"metrics": {"forget_probability": {"value": 0.25, "by_item": {}}}}
+    (run / "utility.json").write_text(json.dumps({"arms": arms}))
+    return run
+
+
+def test_a_log_and_its_summary(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "TOFU_EVAL.json"
+    summary = out.with_name("TOFU_SUMMARY.json")
+    found = done("export", "--openunlearning", measured, out, "--json").json
+    assert found == {"run": str(measured), "written": [str(out), str(summary)]}
+    log = json.loads(out.read_text())
+    assert log["forget_truth_ratio"]["value_by_index"] == {"1": {"score": 0.5}, "2": {"score": 2.0}}
+    assert [*log["mia_min_k"]["forget"]["value_by_index"]] == ["1", "2"]
+    assert [*log["mia_min_k"]["holdout"]["value_by_index"]] == ["1"]
+    assert log["forget_quality"] == {"agg_value": None}
+    assert json.loads(summary.read_text()) == {"forget_truth_ratio": 0.5, "mia_min_k": 0.75}
+
+
+def test_a_retrained_log_gives_forget_quality_and_privleak(measured: Path, tmp_path: Path) -> None:
+    retrained, out = tmp_path / "RETAIN_EVAL.json", tmp_path / "TOFU_EVAL.json"
+    retrained.write_text(json.dumps(RETRAINED))
+    done("export", measured, out, "--openunlearning", "--retrained", retrained)
+    log = json.loads(out.read_text())
+    expected = stats.ks_2samp([0.5, 2.0], [0.1, 0.2]).pvalue
+    assert log["forget_quality"] == {"agg_value": expected}
+    assert log["privleak"]["agg_value"] == pytest.approx(-50.0)
+
+
+def test_another_arm(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "RETAIN_EVAL.json"
+    done("export", measured, out, "--openunlearning", "--arm", "control")
+    assert json.loads(out.read_text()) == {"forget_Q_A_Prob": {"agg_value": 0.25}}
+
+
+def test_bad_input(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "TOFU_EVAL.json"
+    asked = ("export", measured, out)
+    refused(residua(*asked), "--openunlearning or --jsonl")
+    refused(residua(*asked, "--jsonl", "--retrained", out), "`--retrained` is for --openunlearning")
+    refused(residua("export", measured, tmp_path / "x.json", "--openunlearning"), "_EVAL.json")
+    refused(residua(*asked, "--openunlearning", "--arm", "targt"), "'targt'", "'target'")
+    refused(residua(*asked, "--jsonl", "--arm", "targt"), "no arm 'targt'")
+    missing = tmp_path / "RETAIN_EVAL.json"
+    refused(residua(*asked, "--openunlearning", "--retrained", missing), "RETAIN_EVAL.json")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("text", ["{", '{"retain": 1}'])
+def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> None:
+    asked = ("export", run, tmp_path / "TOFU_EVAL.json", "--openunlearning")
+    refused(residua(*asked), "has no metrics", "--metrics all")
+    (run / "utility.json").write_text(text)
+    refused(residua(*asked), "utility.json` holds no metrics", "residua measure")
+
+
+def test_samples_come_back_by_import(model: Path, questions: Path, tmp_path: Path) -> None:
+    run, out, again = tmp_path / "run", tmp_path / "samples.jsonl", tmp_path / "again"
+    short = ("-n", 256, "--max-new-tokens", 2)  # so that texts are drawn several times
+    done("evaluate", model, "--benchmark", questions, "--out", run, *short)
+    done("export", run, out, "--jsonl")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {line["question"] for line in lines} == {"who wrote red", 'who wrote "blue"'}
+    assert {line["answer"] for line in lines} == {"Ann", "Bob"}
+    done("import", out, "--out", again)
+    assert drawn(again) == drawn(run) != {}
+
+
+def drawn(path: Path) -> dict[tuple[str, str], int]:
+    """How often each text was drawn, by the words it answers."""
+    arm = Run.open(path).arms["target"]
+    words = {query.id: query.text for query in arm.queries}
+    found: dict[tuple[str, str], int] = {}
+    for part in arm.parts:
+        for row in filter(lambda row: row["count"], arm.completions(part).to_pylist()):
+            place = words[row["query_id"]], row["text"]
+            found[place] = found.get(place, 0) + row["count"]
+    return found

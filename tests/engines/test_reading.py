@@ -1,0 +1,243 @@
+"""Answers read together, against a loop that reads each alone with plain full forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_prefix_cache import BRANCHING, STATE_SPACE, VOCAB, build
+from tokenizers import AddedToken
+
+from residua.engines import Prompting
+from residua.engines.hf import TransformersEngine
+from residua.engines.loading import LoadedModel
+from residua.engines.reading import Reader
+from residua.errors import InputError, ModelError
+from residua.types import Differentiates, Query, Reading, Reads
+from tiny import WORDS, tiny_llama, tiny_tokenizer
+
+PROMPTING = Prompting(template="Question: {question} Answer:")
+ASKED = {
+    "who wrote": ("red sky", "red sea", "red", "", "blue sky sea Ann Bob red green"),
+    "who wrote blue sky sea": ("Ann wrote red", "Ann wrote blue"),
+    "sea": ("Bob",),
+    "Ann": ("blue sky sea Ann Bob red green sky sea red",),  # almost as long as the first
+}
+TEXTS = [
+    (Query(id=question, prompt_id=question, text=question), answer)
+    for question, answers in ASKED.items()
+    for answer in answers
+]
+EOS = 2
+
+
+def loaded(model: Any, tokenizer: Any = None, context: int | None = 64) -> LoadedModel:
+    tokenizer = tokenizer or tiny_tokenizer()
+    return LoadedModel(model, tokenizer, frozenset([EOS]), context, {"weights": "made here"})
+
+
+def llama(**config: Any) -> LoadedModel:
+    return loaded(tiny_llama(len(tiny_tokenizer()), 3, initializer_range=0.3, **config))
+
+
+def engine(made: LoadedModel) -> TransformersEngine:
+    return TransformersEngine(made, PROMPTING)
+
+
+@torch.no_grad()
+def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
+    """One text by itself: no mask, no padding, all logits."""
+    prompt = PROMPTING.encode(made.tokenizer, query.text, query.prefix)
+    ids = PROMPTING.encode_answer(made.tokenizer, answer)
+    logits = (
+        made.model(input_ids=torch.tensor([[*prompt, *ids]]))
+        .logits[0, len(prompt) - 1 : -1]
+        .double()
+    )
+    p = logits.softmax(-1).numpy()
+    own = np.where(p > 0, np.log(np.where(p > 0, p, 1)), 0)
+    mean = (p * own).sum(-1)
+    return Reading(
+        token_ids=tuple(ids),
+        logprobs=logits.log_softmax(-1)[range(len(ids)), ids].numpy(),
+        top=np.array([int(np.flatnonzero(row == row.max())[0]) for row in logits.numpy()]) == ids,
+        mean=mean,
+        std=np.sqrt((p * own**2).sum(-1) - mean**2),
+        confidence=p.max(-1),
+    )
+
+
+def same(found: Reading, wanted: Reading, within: float = 1e-5) -> None:
+    assert found.token_ids == wanted.token_ids
+    assert np.array_equal(found.top, wanted.top)
+    for field in fields(Reading)[1:]:
+        a, b = getattr(found, field.name), getattr(wanted, field.name)
+        assert a.shape == (len(found.token_ids),)
+        np.testing.assert_allclose(a, b, rtol=0, atol=within, err_msg=field.name)
+    assert found.logprobs.dtype == np.float64
+
+
+def forwarded(model: Any) -> list[tuple[int, int]]:
+    """The shapes of what a model is given from now on, as they come."""
+    shapes: list[tuple[int, int]] = []
+    model.register_forward_pre_hook(
+        lambda _, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    return shapes
+
+
+@pytest.mark.parametrize("name", [*BRANCHING, *STATE_SPACE])
+def test_texts_read_together_are_as_each_alone(name: str) -> None:
+    words = [f"w{i}" for i in range(VOCAB - 3 - len(WORDS))]
+    made = loaded(build((BRANCHING | STATE_SPACE)[name]), tiny_tokenizer([*WORDS, *words]))
+    reader = engine(made)
+    assert isinstance(reader, Reads)
+    assert isinstance(reader, Differentiates)
+    for found, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
+        same(found, alone(made, query, answer))
+
+
+def test_the_end_token_is_read_and_a_prefix_opens_the_answer() -> None:
+    made = llama()
+    (query, _), *_ = TEXTS
+    plain, opened = engine(made).read([(query, "red"), (replace(query, prefix="red"), "")])
+    assert plain.token_ids[-1] == EOS
+    assert len(plain.token_ids) == 2
+    np.testing.assert_allclose(opened.logprobs, plain.logprobs[1:], atol=1e-6)
+
+
+def test_prompts_and_what_answers_begin_with_are_forwarded_once() -> None:
+    made = llama()
+    reader, shapes = engine(made), forwarded(made.model)
+    reader.read([*TEXTS, *TEXTS])
+    prompts = [len(PROMPTING.encode(made.tokenizer, question)) for question in ASKED]
+    # the words after which a word or an end is asked; "red" once for the three that begin so
+    words = [len(["red", "sky", "sea"]) + 7, len(["Ann", "wrote", "red", "blue"]), 1, 10]
+    first, second, third, fourth = (a + b for a, b in zip(prompts, words, strict=True))
+    assert first > fourth > second
+    assert shapes == [(2, first), (1, second), (1, third)]
+
+
+def test_equal_texts_are_forwarded_once_where_rows_are_not_shared() -> None:
+    made = llama()
+    shapes = forwarded(made.model)
+    Reader(made, PROMPTING, shares=False).read([*TEXTS, *TEXTS])
+    assert sum(rows for rows, _ in shapes) == len(TEXTS)
+
+
+def test_rows_of_like_length_go_together_the_longest_first() -> None:
+    made = llama()
+    lengths = {"red": 2, "blue": 16, "green": 15, "sky": 15, "sea": 17, "Ann": 2}
+    texts = [
+        (Query(id=word, prompt_id=word, text=f"who {word}"), " ".join(["sea"] * length))
+        for word, length in lengths.items()
+    ]
+    reader, shapes = engine(made), forwarded(made.model)
+    found = reader.read(texts)
+    assert shapes == [(4, 4 + 17), (2, 4 + 2)]
+    for reading, (query, answer) in zip(found, texts, strict=True):
+        same(reading, alone(made, query, answer))
+
+
+@pytest.mark.parametrize(("logits", "tokens"), [(14 * 4, 1 << 12), (1 << 26, 20), (1, 1)])
+def test_small_batches_give_the_same_and_keep_their_bounds(logits: int, tokens: int) -> None:
+    made = llama()
+    assert made.model.config.vocab_size == 14
+    shapes, kept = forwarded(made.model), []
+    made.model.register_forward_hook(lambda _, args, out: kept.append(out.logits.numel()))
+    reader = Reader(made, PROMPTING, shares=True, logits=logits, tokens=tokens)
+    for found, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
+        same(found, alone(made, query, answer))
+    longest = max(len(answer.split()) for answers in ASKED.values() for answer in answers) + 1
+    read = [(shape, size) for shape, size in zip(shapes, kept, strict=True)][: -len(TEXTS)]
+    assert len(read) > 1
+    for (rows, width), size in read:
+        assert rows == 1 or rows * width <= tokens
+        assert rows == 1 or size <= logits
+        assert size <= max(logits, longest * 14)
+
+
+def test_end_tokens_inside_a_prompt_are_read_where_padding_is_the_same_token() -> None:
+    """A mask by `ids != pad` would hide them."""
+    tokenizer = tiny_tokenizer(pad_token="</s>")
+    tokenizer.add_tokens([AddedToken("</s>", special=True)])
+    made = loaded(llama().model, tokenizer)
+    query = Query(id="q", prompt_id="q", text="</s> who </s> wrote </s>")
+    assert PROMPTING.encode(tokenizer, query.text).count(EOS) == 3
+    texts = [(query, "red </s> sky"), (TEXTS[-1][0], "sea </s>"), (query, "red")]
+    for found, (asked, answer) in zip(engine(made).read(texts), texts, strict=True):
+        same(found, alone(made, asked, answer))
+
+
+def change_logits(model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def hook(_: Any, args: Any, out: Any) -> Any:
+        out.logits = change(out.logits)
+        return out
+
+    model.register_forward_hook(hook)
+
+
+def test_tokens_of_probability_zero_take_no_part_in_the_moments() -> None:
+    made = llama()
+    never = made.tokenizer.convert_tokens_to_ids("red")
+    ruled_out = torch.zeros(14).index_fill(0, torch.tensor([never]), -torch.inf)
+    change_logits(made.model, lambda logits: logits + ruled_out)
+    found = engine(made).read(TEXTS)
+    for reading, (query, answer) in zip(found, TEXTS, strict=True):
+        same(reading, alone(made, query, answer))
+        at = [token == never for token in reading.token_ids]
+        assert np.array_equal(np.isneginf(reading.logprobs), at)
+
+
+def test_of_equal_logits_the_lowest_id_is_the_top() -> None:
+    made = llama()
+    change_logits(made.model, torch.zeros_like)
+    tied = torch.zeros(14).index_fill(0, torch.tensor([EOS, 4]), 1.0)
+    change_logits(made.model, lambda logits: logits + tied)
+    (reading,) = engine(made).read([(TEXTS[0][0], "Answer: red")])
+    assert reading.token_ids == (4, 7, EOS)
+    assert reading.top.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_unusable_logits_are_refused_with_the_query(bad: float) -> None:
+    made = llama()
+    reader = engine(made)
+    change_logits(made.model, lambda logits: logits.index_fill(-1, torch.tensor([5]), bad))
+    with pytest.raises(ModelError, match=r"NaN or infinite where query 'who wrote' .* 'red sky'"):
+        reader.read(TEXTS)
+    with pytest.raises(ModelError, match="gradient of the answer of 'who wrote'"):
+        reader.gradient_norms(TEXTS[:1])
+
+
+def test_a_pair_beyond_the_context_is_refused_before_anything_is_forwarded() -> None:
+    made = replace(llama(), context_length=8)
+    shapes = forwarded(made.model)
+    with pytest.raises(InputError, match=r"'who wrote' has 4 prompt tokens and an answer of 8"):
+        Reader(made, PROMPTING, shares=True).read(TEXTS)
+    assert shapes == []
+    fits = [(TEXTS[0][0], "blue sky sea")]
+    assert len(Reader(made, PROMPTING, shares=True).read(fits)[0].token_ids) == 4
+
+
+def test_gradient_norms_are_those_of_plain_backward_passes() -> None:
+    made = llama(tie_word_embeddings=True)
+    texts = [(query, answer) for query, answer in TEXTS if answer]
+    wanted = []
+    for query, answer in texts:
+        prompt = PROMPTING.encode(made.tokenizer, query.text)
+        ids = made.tokenizer.encode(answer, add_special_tokens=False)
+        labels = torch.tensor([[-100] * len(prompt) + ids])
+        made.model.zero_grad()
+        made.model(input_ids=torch.tensor([[*prompt, *ids]]), labels=labels).loss.backward()
+        norms = [p.grad.norm() for p in made.model.parameters()]
+        wanted.append(float(torch.stack(norms).mean()))
+    made.model.zero_grad(set_to_none=True)
+    assert engine(made).gradient_norms(texts) == pytest.approx(wanted, rel=1e-5)
+    assert all(p.grad is None for p in made.model.parameters())
+    with pytest.raises(InputError, match="no token but its end"):
+        engine(made).gradient_norms([(TEXTS[0][0], "")])

@@ -1,0 +1,212 @@
+"""A judge that errs, from its calibration file to the estimates, the table and the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canned import CannedEngine
+from misbehaving import Answer, Body, chat_server, says
+from residua.benchmarks import Benchmark
+from residua.errors import InputError
+from residua.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
+from residua.evaluation.calibration import calibration_of
+from residua.report import write_report
+from residua.scorers import make_scorer
+from residua.stats import proportion_bound, proportion_over_questions
+from residua.store import Run
+from residua.types import Prompt
+
+LEAKS = {"q0": 0.0, "q1": 0.1, "q2": 0.5}
+SPEC = "judge:model=openai:{url}#m"
+LABELLED = [*[{"label": 1, "judge": 1}] * 190, *[{"label": 1, "judge": 0}] * 10]
+LABELLED += [*[{"label": 0, "judge": 0}] * 294, *[{"label": 0, "judge": 1}] * 6]
+CORRECTED = "corrected leak probability"
+
+
+@pytest.fixture(autouse=True)
+def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+
+
+def benchmark() -> Benchmark:
+    prompts = tuple(
+        Prompt(id=q, question=f"Who wrote {q}?", answer=f"Quill wrote {q}.") for q in LEAKS
+    )
+    return Benchmark(name="judged", prompts=prompts, origin="", scorers=(), max_new_tokens=8)
+
+
+def engine() -> CannedEngine:
+    return CannedEngine(
+        {q: {"It was Quill.": p, "It was Ann.": 0.9 - p, "Odd.": 0.1} for q, p in LEAKS.items()}
+    )
+
+
+def verdict(body: Body, _: int) -> Answer:
+    """A leak where the true author is named; nothing where the output is odd."""
+    output = body["messages"][1]["content"].partition("OUTPUT\n")[2]
+    if output.startswith("Odd"):
+        return says(None)
+    return says(json.dumps({"leak": output.startswith("It was Quill")}))
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def rows(run: Run, estimand: str, arm: str = "target") -> dict[str | None, dict[str, Any]]:
+    mine = (r for r in run.estimates() if (r["estimand"], r["arm"]) == (estimand, arm))
+    return {r["query_id"]: r for r in mine if "the worst" not in r["target"]}
+
+
+def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
+    """Each end by the formula, from the three proportions at a sixth of alpha each."""
+    file = written(tmp_path / "labelled.jsonl", LABELLED)
+    with chat_server(verdict) as served:
+        spec = SPEC.format(url=served.url)
+        run = evaluate(
+            engine(), benchmark(), out=tmp_path / "r", n=400, scorers=[spec], calibration=file
+        )
+    assert len(served.asked) == 8  # three outputs a question, of which one never came
+    how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
+    true, false = (
+        [proportion_bound(*tally, side=side, **how) for side in ("lower", "upper")]
+        for tally in ((190, 200), (6, 300))
+    )
+    corrected, seen = rows(run, CORRECTED), rows(run, "leak probability")
+    assert set(corrected) == {*LEAKS, None}
+    tallies = {}
+    for q in LEAKS:
+        row = seen[q]
+        hits, n, missing = round(row["value"] * (row["n"] - row["missing"])), 400, row["missing"]
+        tallies[q] = (hits, n, missing)
+        up = proportion_bound(hits, n, missing=missing, **how).upper
+        low = proportion_bound(hits, n, missing=missing, side="lower", **how).lower
+        want_up = (up - false[0].lower) / (true[0].lower - false[0].lower)
+        want_low = (low - false[1].upper) / (true[1].upper - false[1].upper)
+        assert corrected[q]["upper"] == pytest.approx(min(want_up, 1), abs=1e-12)
+        assert corrected[q]["lower"] == pytest.approx(max(want_low, 0), abs=1e-12)
+        assert corrected[q]["missing"] == missing
+        assert missing > 10
+    hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
+    mean = proportion_over_questions(hits, n, missing=missing, **how).upper
+    want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
+    assert corrected[None]["upper"] == pytest.approx(want, abs=1e-12)
+    assert corrected[None]["confidence"] == 0.99
+    assert "the mean over these questions" in corrected[None]["target"]
+
+
+def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
+    file = written(tmp_path / "labelled.jsonl", LABELLED)
+    with chat_server(verdict) as served:
+        spec = SPEC.format(url=served.url)
+        run = evaluate(
+            engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec], calibration=file
+        )
+    (table,) = summary(run)
+    says_so = "target, corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
+    assert f"{says_so}: mean 0." in table.note
+    missing = sum(row["missing"] for q, row in rows(run, "leak probability").items() if q)
+    assert f"target: {missing} of 192 draws have no score" in table.note
+    page = write_report({"r": run}, tmp_path / "report.html").read_text()
+    assert "Mean, corrected for the judge" in page
+    assert page.count(", corrected for the judge 0") == len(LEAKS)
+    seen = rows(run, "leak probability")[None]["value"]  # the judge's own word stands in its place
+    assert table.rows[0][3].startswith(f"{seen:.3g} [")
+
+
+def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:
+    file = written(tmp_path / "labelled.jsonl", LABELLED)
+    with chat_server(verdict) as served:
+        spec = SPEC.format(url=served.url)
+        run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec])
+    judge = make_scorer(spec)
+    assert not rows(run, CORRECTED)
+    assert calibration_of(run, judge) is None
+    calibrate(run, judge, file)
+    bound_run(run, [judge])
+    first = rows(run, CORRECTED)
+    bound_run(Run.open(run.path), [judge], confidence=0.9)
+    assert rows(run, CORRECTED)[None]["upper"] < first[None]["upper"]
+    calibrate(run, judge, written(file, LABELLED[150:-150]))
+    bound_run(run, [judge])
+    assert rows(run, CORRECTED)[None]["upper"] > first[None]["upper"]
+    (kept,) = (run.path / "calibration").iterdir()
+    kept.write_text("{}")
+    with pytest.raises(InputError, match="damaged"):
+        calibration_of(run, judge)
+
+
+def test_items_without_a_verdict_are_judged(tmp_path: Path) -> None:
+    texts = {"It was Quill.": 1, "It was Quill, or not.": 0, "It was Ann.": 0, "Odd.": 1}
+    items = [
+        {"label": label, "question": "Who wrote q1?", "answer": "Quill.", "output": output}
+        for output, label in texts.items()
+    ]
+    file = written(tmp_path / "labelled.jsonl", [*items, {"label": 1, "judge": None}])
+    with chat_server(verdict) as served:
+        spec = SPEC.format(url=served.url)
+        run = evaluate(
+            engine(), benchmark(), out=tmp_path / "r", n=16, scorers=[spec], calibration=file
+        )
+    found = calibration_of(run, make_scorer(spec))
+    assert found is not None
+    assert (found.positives, found.negatives, found.undecided) == ((1, 1), (1, 2), 2)
+
+
+def test_a_csv_file_will_do(tmp_path: Path) -> None:
+    file = tmp_path / "labelled.csv"
+    file.write_text("label,judge\n1,1\n0,\n0,true\n")
+    assert [(item.label, item.judged) for item in read_items(file)] == [(1, 1), (0, None), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "label,judge\n1,1\n", r"no item with label 0 \(no leak\)"),
+        ("a.csv", "label,judge\n0,1\n", r"no item with label 1 \(a leak\)"),
+        ("a.csv", "label,judge\n1,1\n,1\n", "row 2.*no 'label'"),
+        ("a.csv", "label,judge\n1,1\n2,1\n", "'label' must be 0 or 1, got '2' in row 2"),
+        ("a.jsonl", '{"label": 1, "judge": 0.5}', "'judge' must be 0 or 1, got 0.5 in row 1"),
+        ("a.jsonl", '{"label": 1, "output": "x"}', "row 1.*no 'question'"),
+        ("a.txt", "", r"\.csv, \.jsonl"),
+        ("none.csv", None, "cannot read"),
+    ],
+)
+def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
+    tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        evaluate(
+            engine(),
+            benchmark(),
+            out=tmp_path / "r",
+            scorers=["judge:model=openai:http://127.0.0.1:1/v1#m"],
+            calibration=file,
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_judge_that_decides_nothing_cannot_be_calibrated(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.jsonl", [{"label": 1, "judge": None}, {"label": 0, "judge": 0}])
+    with pytest.raises(InputError, match="decide no item of one label"):
+        calibrate(Run.__new__(Run), make_scorer("judge:model=m"), file)
+
+
+def test_a_calibration_is_about_one_binary_judge() -> None:
+    binary = make_scorer("judge:model=m")
+    graded = make_scorer("judge:model=m,rubric=wmdp")
+    cut = make_scorer("judge:model=m,rubric=wmdp>=0.5")
+    keyword = make_scorer("keyword")
+    assert judge_of([keyword, binary, graded]) == binary
+    assert judge_of([keyword, cut]) == cut
+    for scorers in ([keyword], [graded], [binary, cut]):
+        with pytest.raises(InputError, match="one judge that says leak or not"):
+            judge_of(scorers)

@@ -1,0 +1,148 @@
+"""Scores that a model gives: made once, found without it, never mixed with another model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from fake_models import FakeModels, WordClassifier
+from residua.benchmarks import Benchmark
+from residua.errors import InputError, MixError
+from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from residua.evaluation import score as scoring
+from residua.report import write_report
+from residua.scorers import connect, make_scorer
+from residua.store import Run
+from residua.types import Prompt, Scorer
+
+GOALS = 20
+LEAKS = {f"g{i:02d}": 0.0 if i < 5 else 0.002 if i < 15 else 0.6 for i in range(GOALS)}
+FEW = [*LEAKS][::3]  # where all that is bounded counts
+SPEC = "classifier:harm>=0.5"
+WORDS = "Ada Vale 1953 Velmora."
+
+
+def benchmark(goals: Sequence[str] = tuple(LEAKS)) -> Benchmark:
+    prompts = tuple(Prompt(id=q, question=f"Tell {q}") for q in goals)
+    return Benchmark(name="goals", prompts=prompts, origin="", scorers=(SPEC,), max_new_tokens=8)
+
+
+def engine() -> CannedEngine:
+    return CannedEngine({q: {"no": 1 - p, f"{WORDS} {q}": p} for q, p in LEAKS.items()})
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> FakeModels:
+    found = FakeModels()
+    monkeypatch.setattr(scoring, "OpenModels", lambda **loading: found)
+    return found
+
+
+def scored(out: Path) -> Run:
+    run = sample(engine(), benchmark(), out=out)
+    score_run(run, scorers_for([SPEC], run.prompts, {"device": "cpu"}))
+    return run
+
+
+def evaluated(out: Path, **how: Any) -> Run:
+    return evaluate(engine(), benchmark(FEW), out=out, **how)
+
+
+def asking(classifier: WordClassifier) -> tuple[Scorer]:
+    return (connect(make_scorer(SPEC), FakeModels(classifier=classifier)),)
+
+
+def test_distinct_completions_of_all_questions_share_batches(
+    tmp_path: Path, models: FakeModels
+) -> None:
+    run = scored(tmp_path / "r")
+    batches = models.classifier.batches
+    assert len(batches) == sum(len(arm.parts) for arm in run.arms.values())
+    assert all(len(batch) == len(set(batch)) for batch in batches)
+    assert sum(map(len, batches)) <= 3 * GOALS
+    assert max(len({goal for goal, _ in batch}) for batch in batches) >= 8
+    hits = run.arms["target"].scores(scoring.slug(make_scorer(SPEC))).hits
+    assert hits[:5].sum() == 0
+    assert all(500 < hit < 730 for hit in hits[15:])
+
+
+def test_scores_are_found_without_the_model(
+    tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = evaluated(tmp_path / "r")
+    assert run.arms["target"].scored_by(scoring.slug(make_scorer(SPEC)))["weights"] == "w1"
+    monkeypatch.setattr(scoring, "OpenModels", lambda **loading: pytest.fail("a model was opened"))
+    found = scorers_for([SPEC], run.prompts)
+    bound_run(run, found, confidence=0.9)
+    assert {row["confidence"] for row in run.estimates()} >= {0.9}
+    write_report({"r": run}, tmp_path / "r.html")
+    score_run(run, found)  # nothing is left to do
+    with pytest.raises(InputError, match=r"not open.*open_scorer"):
+        score_run(run, scorers_for(["classifier:other"], run.prompts))
+
+
+def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: FakeModels) -> None:
+    run = scored(tmp_path / "r")
+    slug = scoring.slug(make_scorer(SPEC))
+    changed = WordClassifier(weights="w2")
+    before = run.arms["target"].scores_digest(slug)
+    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+        score_run(run, asking(changed))
+    run.arms["target"].scores_file(slug).unlink()
+    with pytest.raises(MixError, match="arm 'greedy'"):
+        score_run(run, asking(changed))
+    assert changed.batches == []
+    run.arms["greedy"].scores_file(slug).unlink()
+    score_run(run, asking(changed))
+    assert run.arms["target"].scores_digest(slug) == before
+    assert run.arms["target"].scored_by(slug)["weights"] == "w2"
+
+
+def test_scoring_goes_on_where_it_was_stopped(tmp_path: Path, models: FakeModels) -> None:
+    run = sample(engine(), benchmark(), out=tmp_path / "r")
+
+    class Dying(WordClassifier):
+        def classify(self, texts: Any) -> Any:
+            if len(self.batches) == 3:
+                raise RuntimeError("the machine was switched off")
+            return super().classify(texts)
+
+    with pytest.raises(RuntimeError, match="switched off"):
+        score_run(run, asking(Dying()))
+    again = WordClassifier()
+    score_run(run, asking(again))
+    assert len(again.batches) == sum(len(arm.parts) for arm in run.arms.values()) - 3
+    whole = scored(tmp_path / "whole")
+    slug = scoring.slug(make_scorer(SPEC))
+    for name, arm in run.arms.items():
+        assert arm.scores_digest(slug) == whole.arms[name].scores_digest(slug)
+        assert arm.has_scores(make_scorer(SPEC).name, slug)
+
+
+def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(
+    tmp_path: Path, models: FakeModels
+) -> None:
+    run = evaluated(tmp_path / "r")
+    hits = run.arms["target"].scores(scoring.slug(make_scorer(SPEC))).hits
+    leaked = int((hits > 0).sum())
+    assert leaked > 2
+    (table,) = summary(run)
+    assert f"{leaked} of {len(FEW)} questions leaked in 1,024 draws, 2 in the greedy" in table.note
+    (row,) = [r for r in run.estimates() if r["estimand"] == "leak@1024" and r["arm"] == "target"]
+    assert row["value"] == pytest.approx(leaked / len(FEW))
+    truth = np.mean([1 - (1 - LEAKS[q]) ** 1024 for q in FEW])
+    assert 0.1 < row["lower"] < truth < row["upper"]
+
+
+def test_a_score_between_0_and_1_has_no_such_count(tmp_path: Path, models: FakeModels) -> None:
+    run = evaluated(tmp_path / "r", scorers=["classifier:harm"], n=32)
+    (table,) = summary(run)
+    assert "questions leaked" not in table.note
+    assert [r["estimand"] for r in run.estimates() if str(r["estimand"]).startswith("leak@3")] == [
+        "leak@32"
+    ]

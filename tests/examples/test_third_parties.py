@@ -1,0 +1,161 @@
+"""Other packages join every family by their entry points, as an installed package would."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import invalidate_caches
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stand_ins import EXAMPLES
+
+from residua.benchmarks import load_benchmark
+from residua.cli import group
+from residua.cli import run as run_command
+from residua.engines import Prompting, open_engine
+from residua.errors import InputError, ModelError
+from residua.inputs import parse_inputs
+from residua.losses import loss_named
+from residua.objective import parse_objective
+from residua.scorers import make_scorer
+from tiny import tiny_model_folder
+
+THEIRS = EXAMPLES / "third-party"
+CODE = """
+from residua.losses import Loss
+from residua.objective import Term
+
+def loss(inputs):
+    return inputs
+
+mine = Loss(loss)
+
+def recipe(*, strength=2.0):
+    return (Term("nll", "retain", strength, {}),)
+
+def source(argument, open_chat):
+    return "source", argument
+
+def engine(location, prompting, **loading):
+    return "engine", location
+
+def load(argument, data):
+    return "benchmark", argument
+
+class Scorer:
+    name, binary = "mine", True
+"""
+MINE = {
+    "residua.losses": {"mine": "others:mine"},
+    "residua.objectives": {"mine": "others:recipe"},
+    "residua.inputs": {"mine": "others:source"},
+    "residua.engines": {"mine": "others:engine", "transformers": "others:absent"},
+    "residua.benchmarks": {"mine": "others:load"},
+    "residua.scorers": {"mine": "others:Scorer", "gone": "absent:Scorer", "cut": "others:absent"},
+}
+
+
+def install(folder: Path, name: str, points: Mapping[str, Mapping[str, str]]) -> None:
+    """What an installer leaves behind: a dist-info folder beside the code."""
+    info = folder / f"{name}-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+    lines = [
+        line
+        for family, members in points.items()
+        for line in [f"[{family}]", *(f"{k} = {v}" for k, v in members.items())]
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+@pytest.fixture
+def capitals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of `examples/third-party`, installed."""
+    project = tomllib.loads((THEIRS / "pyproject.toml").read_text())["project"]
+    install(tmp_path / "site", project["name"].replace("-", "_"), project["entry-points"])
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(THEIRS / "src"), *sys.path])
+    invalidate_caches()
+    yield
+    for name in [name for name in sys.modules if name.startswith("residua_capitals")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package with a member for every family, some of them broken."""
+    install(tmp_path, "others", MINE)
+    (tmp_path / "others.py").write_text(CODE)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    invalidate_caches()
+    loss_named.cache_clear()
+    yield
+    loss_named.cache_clear()
+    sys.modules.pop("others", None)
+
+
+@pytest.mark.usefixtures("capitals")
+def test_the_example_package_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model_folder(tmp_path / "model", seed=0)
+    out = tmp_path / "run"
+    told = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
+    told += ["--out", out, "-n", 8, "--max-new-tokens", 2, "--device", "cpu", "--json"]
+    assert run_command(lambda: group([str(a) for a in told], standalone_mode=False)) == 0
+    rows = json.loads(capsys.readouterr().out)["estimates"]
+    assert {row["scorer"] for row in rows} == {"first-word:exact=yes"}
+    asked = {row["query_id"] for row in rows} - {None}
+    assert asked == {"capitals/france", "capitals/spain"}
+    again = ["score", out, "--scorer", "first-word"]
+    assert run_command(lambda: group([str(a) for a in again], standalone_mode=False)) == 0
+
+
+@pytest.mark.usefixtures("capitals")
+def test_the_examples_scorer_and_benchmark_say_what_is_wrong() -> None:
+    (prompt, *_) = load_benchmark("capitals").prompts
+    scorer = make_scorer("first-word")
+    assert scorer.score(["paris, of course", "It is Paris", ""], prompt) == [1.0, 0.0, 0.0]
+    assert make_scorer("first-word:exact=yes").score(["paris"], prompt) == [0.0]
+    with pytest.raises(InputError, match="takes a number of questions, got 'all'"):
+        load_benchmark("capitals:all")
+    with pytest.raises(InputError, match="no setting 'exactly'"):
+        make_scorer("first-word:exactly=yes")
+    with pytest.raises(InputError, match=r"There is: .*first-word"):
+        make_scorer("first-words")
+
+
+@pytest.mark.usefixtures("others")
+def test_every_family_asks_other_packages() -> None:
+    found: Any = load_benchmark("mine:here")
+    assert found == ("benchmark", "here")
+    found = parse_inputs("mine:here")
+    assert found == ("source", "here")
+    found = open_engine("mine:here", Prompting())
+    assert found == ("engine", "here")
+    assert make_scorer("mine").name == "mine"
+    assert loss_named("mine").function.__name__ == "loss"
+    assert parse_objective("mine:strength=3").terms[0].weight == 3.0
+
+
+@pytest.mark.usefixtures("others")
+def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'gone' of another package .* 'absent:Scorer'"):
+        make_scorer("gone")
+    with pytest.raises(InputError, match=r"'cut' of another package .* 'others:absent'"):
+        make_scorer("cut")
+    with pytest.raises(ModelError, match="no model folder"):
+        open_engine(f"transformers:{tmp_path}/absent-folder", Prompting())
+
+
+@pytest.mark.usefixtures("others")
+def test_an_unknown_engine_is_told_and_a_folder_with_a_colon_is_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"unknown engine 'mime'. Did you mean 'mine'"):
+        open_engine("mime:here", Prompting())
+    monkeypatch.chdir(tmp_path)
+    tiny_model_folder(tmp_path / "mine:here", seed=0)
+    engine: Any = open_engine("mine:here", Prompting())
+    assert type(engine).__name__ == "TransformersEngine"

@@ -1,0 +1,114 @@
+"""Models for scorers that need no weights: they look at words, and note what they were asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.types import Chat, Decoding, Request
+
+HARM = ("Ada", "Vale", "1953", "Velmora.")
+NLI = ("contradiction", "Entailment", "neutral")
+
+
+@dataclass
+class WordClassifier:
+    """Its last label's probability is the share of `HARM` that the last text says.
+
+    With a label "entailment", that is likeliest where the second text's words are all in the
+    first, else the label after it.
+    """
+
+    labels: tuple[str, ...] = ("safe", "Harmful")
+    name: str = "words"
+    weights: str = "w1"
+    batches: list[list[tuple[str, str | None]]] = field(default_factory=list)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {"weights": self.weights}
+
+    def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
+        self.batches.append(list(texts))
+        found = np.full((len(texts), len(self.labels)), 0.0)
+        known = [label.casefold() for label in self.labels]
+        for i, (text, second) in enumerate(texts):
+            if "entailment" in known:
+                at = known.index("entailment")
+                found[i, at if set((second or "").split()) <= set(text.split()) else at - 1] = 1
+                continue
+            said = (text if second is None else second).split()
+            found[i, -1] = np.mean([word in said for word in HARM])
+            found[i, 0] = 1 - found[i, -1]
+        return found
+
+
+@dataclass
+class WordEmbedder:
+    """How often each word occurs, words with equal hashes counted as one; "…" is no word."""
+
+    name: str = "words"
+    weights: str = "w1"
+    batches: list[list[str]] = field(default_factory=list)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {"weights": self.weights}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.batches.append(list(texts))
+        found = np.zeros((len(texts), 97), dtype=np.float32)
+        for i, text in enumerate(texts):
+            for word in text.replace("…", " ").split():
+                found[i, sum(word.encode()) % 97] += 1
+        return found
+
+
+@dataclass
+class WordChat:
+    """A judge that counts how many of `HARM` the quoted output says: all, some or none."""
+
+    name: str = "words"
+    weights: str = "w1"
+    batches: list[list[Request]] = field(default_factory=list)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {"weights": self.weights}
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        self.batches.append(list(requests))
+        return [self._verdict(request) for request in requests]
+
+    def _verdict(self, request: Request) -> str:
+        said = request.messages[1].text.partition("OUTPUT\n")[2].split()
+        found = sum(word in said for word in HARM)
+        grade = "supports" if found == len(HARM) else "relevant" if found else "uninformative"
+        return json.dumps({"verdict": grade, "leak": grade == "supports"})
+
+
+@dataclass
+class FakeModels:
+    """Gives out these, and notes the names it was asked for."""
+
+    classifier: WordClassifier = field(default_factory=WordClassifier)
+    embedder: WordEmbedder = field(default_factory=WordEmbedder)
+    nli: WordClassifier = field(default_factory=lambda: WordClassifier(NLI))
+    judge: WordChat = field(default_factory=WordChat)
+    names: list[str] = field(default_factory=list)
+
+    def embed(self, name: str) -> WordEmbedder:
+        self.names.append(name)
+        return self.embedder
+
+    def classify(self, name: str) -> WordClassifier:
+        self.names.append(name)
+        return self.nli if "nli" in name else self.classifier
+
+    def chat(self, name: str) -> Chat:
+        self.names.append(name)
+        return self.judge

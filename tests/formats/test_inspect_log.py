@@ -1,0 +1,214 @@
+"""Logs of inspect_ai: a real one as 0.3.285 wrote it, and others of its shape."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.errors import InputError
+from residua.formats.imported import Draw
+from residua.formats.inspect_log import read
+
+REAL = Path(__file__).parent / "logs" / "capitals.eval"
+Json = dict[str, Any]
+
+
+def sample(id: str | int, epoch: int, text: str | None, **changes: Any) -> Json:
+    """An epoch of a sample as a log has it; without a text it failed."""
+    message = {"role": "assistant", "content": text}
+    choices = [] if text is None else [{"message": message, "stop_reason": "stop"}]
+    made = {
+        "id": id,
+        "epoch": epoch,
+        "input": f"Question {id}?",
+        "target": "Paris",
+        "messages": [{"role": "user", "content": f"Question {id}?"}, message],
+        "output": {"choices": choices},
+        "events": [{"event": "model", "config": {"temperature": 1.0, "max_tokens": 9}}],
+    }
+    return {**made, **({"error": {"message": "boom"}} if text is None else {}), **changes}
+
+
+def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
+    about = {
+        "task": "mine",
+        "model": "mockllm/model",
+        "dataset": {"sample_ids": list(dict.fromkeys(one["id"] for one in samples))},
+        "config": {"epochs": epochs},
+        "packages": {"inspect_ai": "0.3.285"},
+    }
+    plan = {"config": {"temperature": 0.5}}
+    return {"eval": {**about, **changes}, "plan": plan, "samples": list(samples)}
+
+
+def written(folder: Path, content: Any) -> Path:
+    file = folder / "log.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_a_real_log_compressed_with_zstandard() -> None:
+    found = read(REAL)
+    assert (found.tool, found.model, found.task) == (
+        "inspect_ai 0.3.285",
+        "mockllm/model",
+        "capitals",
+    )
+    assert found.decoding.name == "T=1 top-p=0.9 top-k unknown"
+    assert found.decoding.max_new_tokens == 50
+    france, spain = found.asked
+    assert (france.id, france.text) == ("q1", "What is the capital of France?")
+    assert (spain.id, spain.answers) == ("2", ("Madrid", "madrid"))
+    assert france.draws == (Draw("I do not know."),) * 3
+    cut = Draw("I do not know.", "length")
+    assert spain.draws == (Draw("I do not know."), Draw("Paris"), cut)
+
+
+def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Path) -> None:
+    content = log(sample("a", 1, "x"), sample("a", 2, "y"))
+    plain, zipped = written(tmp_path, content), tmp_path / "log.eval"
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({**content, "samples": None}))
+        archive.writestr("summaries.json", "[]")
+        for one in content["samples"]:
+            archive.writestr(f"samples/a_epoch_{one['epoch']}.json", json.dumps(one))
+    assert read(zipped).asked == read(plain).asked
+    assert read(plain).asked[0].draws == (Draw("x"), Draw("y"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"error": {"message": "boom"}},
+        {"invalidation": {"reason": "wrong"}},
+        {"output": {"choices": []}},
+    ],
+)
+def test_an_epoch_that_failed_is_a_missing_draw(tmp_path: Path, changes: Json) -> None:
+    content = log(sample("a", 1, "x", **changes), sample("a", 2, "y"))
+    assert read(written(tmp_path, content)).asked[0].draws == (None, Draw("y"))
+
+
+def test_an_epoch_that_never_ran_is_a_missing_draw(tmp_path: Path) -> None:
+    content = log(sample("a", 2, "y"), epochs=3)
+    assert read(written(tmp_path, content)).asked[0].draws == (None, Draw("y"), None)
+
+
+def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: Path) -> None:
+    one = sample("a", 1, "x")
+    one["events"] += [{"event": "model", "config": {"temperature": 0.0}}, {"event": "score"}]
+    found = read(written(tmp_path, log(one, sample("a", 2, "y"))))
+    assert (found.decoding.temperature, found.decoding.max_new_tokens) == (1.0, 9)
+    without = log(sample("a", 1, "x", events=[]), epochs=1)
+    assert read(written(tmp_path, without)).decoding.temperature == 0.5
+
+
+def test_settings_beyond_the_decoding_are_kept(tmp_path: Path) -> None:
+    config = {"temperature": 1.0, "frequency_penalty": 0.5, "max_retries": 3, "stop_seqs": ["."]}
+    one = sample("a", 1, "x", events=[{"event": "model", "config": config}])
+    found = read(written(tmp_path, log(one, epochs=1)))
+    assert found.others == {"frequency_penalty": 0.5}
+    assert found.decoding.stop == (".",)
+
+
+def test_content_may_be_parts_or_kept_beside(tmp_path: Path) -> None:
+    parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}]
+    first = sample("a", 1, "")
+    first["output"]["choices"][0]["message"]["content"] = parts
+    second = sample("a", 2, "attachment://f00", attachments={"f00": "long"})
+    found = read(written(tmp_path, log(first, second)))
+    assert found.asked[0].draws == (Draw("x"), Draw("long"))
+    assert found.notes == ("what the model reasoned is left out of 1 outputs of `log.json`",)
+
+
+def test_a_conversation_as_input_may_hold_examples(tmp_path: Path) -> None:
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "1+1?"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": "2+2?"},
+    ]
+    one = sample("a", 1, "4", input=turns)
+    one["messages"] = [*turns, one["messages"][-1]]
+    assert read(written(tmp_path, log(one, epochs=1))).asked[0].text == "1+1?\n2+2?"
+
+
+def _twice(content: Json) -> None:
+    content["samples"].append(content["samples"][0])
+
+
+def _turns(content: Json) -> None:
+    content["samples"][0]["messages"] *= 2
+
+
+def _choices(content: Json) -> None:
+    content["samples"][0]["output"]["choices"] *= 2
+
+
+def _mixed(content: Json) -> None:
+    content["samples"][0]["events"][0]["config"]["temperature"] = 0.3
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (_twice, "sample 'a' in epoch 1 twice"),
+        (_turns, "got 2 turns of the model in sample 'a', epoch 1"),
+        (_choices, "got 2 choices of one call in sample 'a', epoch 1"),
+        (_mixed, "under one decoding.*`temperature` 0.3.*epoch 2 has 1.0"),
+        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 1 .* 'b'"),
+        (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
+        (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),
+        (lambda c: c["samples"].clear(), "no epoch of"),
+        (lambda c: c.pop("eval"), "no whole log of inspect_ai"),
+        (lambda c: c["samples"][0].pop("output"), "no whole log of inspect_ai .*output"),
+    ],
+)
+def test_a_log_that_cannot_be_used_is_told_why(
+    tmp_path: Path, harm: Callable[[Json], object], told: str
+) -> None:
+    content = log(sample("a", 1, "x"), sample("a", 2, "y"))
+    harm(content)
+    with pytest.raises(InputError, match=told):
+        read(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{", '"eval"', "null"])
+def test_json_that_is_no_log(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match="no whole log of inspect_ai"):
+        read(file)
+
+
+def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:
+    harmed = bytearray(REAL.read_bytes())
+    with zipfile.ZipFile(REAL) as archive:
+        info = archive.getinfo("samples/2_epoch_2.json")
+        start = harmed.rindex(info.filename.encode()) - 46  # its entry in the central directory
+    harmed[start + 16] ^= 1  # a bit of the checksum: the text would still be read
+    file = tmp_path / "log.eval"
+    file.write_bytes(harmed)
+    with pytest.raises(InputError, match=r"damaged at `samples/2_epoch_2\.json`"):
+        read(file)
+
+
+@pytest.mark.parametrize("where", ["start", "middle", "end"])
+def test_a_damaged_archive_is_refused(tmp_path: Path, where: str) -> None:
+    whole = REAL.read_bytes()
+    harmed = {
+        "start": whole[:2000] + b"\xff" * 64 + whole[2064:],
+        "middle": whole[: len(whole) // 3],
+        "end": whole[:-40],
+    }[where]
+    file = tmp_path / "log.eval"
+    file.write_bytes(harmed)
+    with pytest.raises(InputError, match=r"log\.eval"):
+        read(file)
+    with pytest.raises(InputError, match="cannot read"):
+        read(tmp_path / "absent.eval")

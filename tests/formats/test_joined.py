@@ -1,0 +1,129 @@
+"""Files of samples that belong together, and those that do not: copies, other models, gaps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.errors import InputError
+from residua.formats.copies import require_no_copies
+from residua.formats.imported import Asked, Draw, Log
+from residua.formats.joined import join
+
+SAMPLED = {"temperature": 1.0}
+
+
+def log(
+    name: str, draws: Sequence[Sequence[str | None]], ordered: bool = True, **stated: Any
+) -> Log:
+    """A question for each list of texts; None is a draw that failed."""
+    asked = tuple(
+        Asked(id=str(i), text=f"Q{i}?", draws=tuple(t if t is None else Draw(t) for t in texts))
+        for i, texts in enumerate(draws)
+    )
+    stated = SAMPLED | stated
+    return Log(
+        path=Path(name), tool="t", model="m", task="s", stated=stated, asked=asked, ordered=ordered
+    )
+
+
+def texts(seed: int, n: int = 32, questions: int = 3, kinds: int = 4) -> list[list[str]]:
+    chance = random.Random(seed)
+    return [[f"text {chance.randrange(kinds)}" for _ in range(n)] for _ in range(questions)]
+
+
+def test_the_draws_of_two_files_stand_one_after_the_other() -> None:
+    both = join([log("one", [["a"], ["b"]], seed=1), log("two", [["c"], [None]], seed=2)])
+    assert [one.draws for one in both.asked] == [(Draw("a"), Draw("c")), (Draw("b"), None)]
+    assert (both.n, both.model, both.sampled_by) == (2, "m", "t")
+
+
+@pytest.mark.parametrize("shift", [0, 1, 7])
+def test_draws_that_stand_in_two_files_are_copies(shift: int) -> None:
+    one = texts(0, n=40)
+    two = [row[shift:] + fresh[:shift] for row, fresh in zip(one, texts(1, n=40), strict=True)]
+    for pair in ((one, two), (two, one)):
+        logs = [log(name, draws) for name, draws in zip(("one", "two"), pair, strict=True)]
+        with pytest.raises(InputError, match=rf"copies.*`one` stand in `two`.* {shift} places on"):
+            require_no_copies(logs)
+
+
+def test_draws_that_a_file_repeats_are_copies() -> None:
+    with pytest.raises(InputError, match=r"48 draws of `one` stand again.* 16 places"):
+        join([log("one", [row * 2 for row in texts(0, n=16)])])
+
+
+def test_one_draw_that_differs_is_enough_to_tell() -> None:
+    one = texts(0)
+    two = [list(row) for row in one]
+    two[-1][-1] = "another"
+    require_no_copies([log("one", one), log("two", two)])
+
+
+def test_a_failed_draw_tells_nothing() -> None:
+    one: list[list[str | None]] = [list(row) for row in texts(0)]
+    two = [list(row) for row in one]
+    two[0][3] = one[1][5] = None
+    with pytest.raises(InputError, match=r"94 draws"):
+        require_no_copies([log("one", one), log("two", two)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_independent_draws_pass(seed: int) -> None:
+    peaked = [["always"] * 32, *texts(seed, kinds=2, questions=1)]
+    logs = [log("one", texts(seed)), log("two", texts(seed + 100))]
+    require_no_copies(logs)
+    require_no_copies([log("one", peaked), log("two", [["always"] * 32, *texts(seed + 50)])])
+
+
+def test_few_draws_alike_and_counts_without_order_tell_nothing() -> None:
+    few = [["a", "b", "a"]]
+    require_no_copies([log("one", few), log("two", few)])
+    one = texts(0)
+    require_no_copies([log("one", one, ordered=False), log("two", one, ordered=False)])
+
+
+def test_one_text_throughout_is_doubted_and_with_a_seed_refused() -> None:
+    same = [["a"] * 4, [None, "b", "b", "b"]]
+    (doubt,) = join([log("one", same)]).notes
+    assert "all draws of every question in `one` are the same" in doubt
+    with pytest.raises(InputError, match=r"same, and all were made with the seed 5"):
+        join([log("one", same, seed=5)])
+    assert not join([log("one", [["a"] * 4, ["b", "c", "b", "b"]])]).notes
+    assert not join([log("one", [["a"], ["b"]], top_k=0)]).notes
+
+
+def test_a_seed_for_all_draws_is_doubted() -> None:
+    (doubt,) = join([log("one", [["a", "b"]], seed=5)]).notes
+    assert "one seed, 5, for all draws" in doubt
+
+
+def test_greedy_answers_that_agree_are_one_draw() -> None:
+    greedy = join([log("one", [["a", "a"], [None, "b"], [None, None]], temperature=0.0)])
+    assert [one.draws for one in greedy.asked] == [(Draw("a"),), (Draw("b"),), (None,)]
+    assert (greedy.n, greedy.notes) == (1, ())
+    with pytest.raises(InputError, match=r"one output, got 2 for question '0'"):
+        join([log("one", [["a", "b"]], temperature=0.0)])
+
+
+def test_what_differs_between_files_is_named() -> None:
+    one = log("one", [["a"]])
+    with pytest.raises(InputError, match=r"`top_p` is None in `one` and 0.5 in `two`"):
+        join([one, log("two", [["a"]], top_p=0.5)])
+    other = Log(path=Path("two"), tool="t", model="z", task="s", stated=SAMPLED, asked=one.asked)
+    with pytest.raises(InputError, match=r"`model` is 'm' in `one` and 'z' in `two`"):
+        join([one, other])
+    asked = (Asked(id="0", text="Another?", draws=(Draw("a"),)),)
+    other = Log(path=Path("two"), tool="t", model="m", task="s", stated=SAMPLED, asked=asked)
+    with pytest.raises(InputError, match=r"'0' has another text .* `two` than in `one`"):
+        join([one, other])
+
+
+@pytest.mark.parametrize("draws", [[["a"], ["b", "c"]], [[]]])
+def test_every_question_needs_as_many_draws(draws: list[list[str]]) -> None:
+    with pytest.raises(InputError, match="as many draws as every other"):
+        join([log("one", draws)])

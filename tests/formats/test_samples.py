@@ -1,0 +1,91 @@
+"""Samples as JSON lines: one row a completion, or a distinct text with its count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.errors import InputError
+from residua.formats.imported import Draw
+from residua.formats.samples import read
+from residua.report.words import described
+from residua.types import Decoding
+
+ROW = {"id": "a", "question": "Who?", "answer": "Ann", "completion": "Ann did."}
+
+
+def written(folder: Path, *rows: dict[str, Any]) -> Path:
+    file = folder / "mine.jsonl"
+    file.write_text("\n".join(json.dumps({**ROW, **row}) for row in rows))
+    return file
+
+
+def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:
+    log = read(written(tmp_path, {}, {"completion": None}, {"completion": "No."}, {"id": 7}))
+    first, second = log.asked
+    assert (first.id, first.text, first.answers) == ("a", "Who?", ("Ann",))
+    assert first.draws == (Draw("Ann did."), None, Draw("No."))
+    assert (second.id, second.draws) == ("7", (Draw("Ann did."),))
+    assert log.ordered
+
+
+def test_counts_stand_for_as_many_draws_whose_order_is_unknown(tmp_path: Path) -> None:
+    log = read(written(tmp_path, {"count": 3}, {"completion": None, "count": 2}))
+    assert log.asked[0].draws == (Draw("Ann did."),) * 3 + (None,) * 2
+    assert not log.ordered
+
+
+def test_what_is_said_of_the_decoding_is_kept_and_the_rest_unknown(tmp_path: Path) -> None:
+    log = read(written(tmp_path, {"temperature": 0.7, "top_k": -1, "seed": 3, "model": "m"}))
+    assert (log.decoding.temperature, log.decoding.top_k) == (0.7, 0)
+    assert log.decoding.unknown == ("top_p", "max_new_tokens")
+    assert (log.model, log.others) == ("m", {"seed": 3})
+
+
+def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
+    log = read(written(tmp_path, {"id": None}, {"id": None}, {"id": None, "question": "What?"}))
+    assert [(one.id, len(one.draws)) for one in log.asked] == [("Who?", 2), ("What?", 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{"completion": float("nan")}], "must be text, or null .* got nan in row 1"),
+        ([{"completion": 3}], "got 3 in row 1"),
+        ([{"count": 0}], "whole number of at least 1, got 0 in row 1"),
+        ([{"count": 1.5}], "got 1.5"),
+        ([{"count": True}], "got True"),
+        ([{"count": None}], "got None"),
+        ([{"question": " "}], "row 1 .* has no 'question'"),
+        ([{}, {"answer": "Bob"}], "row 2 .* another question or answer than row 1"),
+        ([{"temperature": 1}, {"temperature": 0.5}], "row 1 .* `temperature` 1, row 2 .* 0.5"),
+        ([{"temperature": "hot"}], "`temperature` must be a number, got 'hot'"),
+        ([{"temperature": float("nan")}], "`temperature` must be 0 .*mine.jsonl"),
+        ([{"top_p": True}], "`top_p` must be a number, got True"),
+    ],
+)
+def test_a_row_that_is_no_sample_is_named(
+    tmp_path: Path, rows: list[dict[str, Any]], told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        _ = read(written(tmp_path, *rows)).decoding
+
+
+def test_a_row_without_a_completion_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"question": "Who?"}))
+    with pytest.raises(InputError, match=r"row 1 .* has no 'completion'.*null says"):
+        read(file)
+
+
+def test_a_decoding_records_what_is_unknown_and_only_then() -> None:
+    assert "unknown" not in Decoding().to_dict()
+    partly = Decoding(unknown=("top_p",))
+    assert Decoding.from_dict(partly.to_dict()) == partly
+    assert described(partly) == "T=1 top-p unknown, at most 200 new tokens"
+    assert described(Decoding(unknown=("max_new_tokens",))).endswith("truncated")
+    with pytest.raises(InputError, match="`unknown` must be some of temperature, top_k"):
+        Decoding(unknown=("stop",))

@@ -1,0 +1,137 @@
+"""Which readings, texts and parts each metric is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from metric_items import items
+from residua import metrics
+from residua.errors import InputError
+from residua.metrics import METRICS, Item
+from residua.text.rouge import rouge_l
+from residua.types import Reading
+
+MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
+FORGET = MODEL["forget"]
+
+
+def value(name: str) -> float:
+    found = METRICS[name].value(MODEL, RETRAINED).value
+    assert found is not None
+    return found
+
+
+def right(item: Item) -> Reading:
+    return item.readings["answer"][0]
+
+
+def ratios(part: str, kind: str, model: dict[str, list[Item]] = MODEL) -> list[float]:
+    return [
+        metrics.truth_ratio(item.readings[kind][0], item.readings["perturbed"])  # type: ignore[index]
+        for item in model[part]
+    ]
+
+
+def test_probability_is_that_of_the_answer() -> None:
+    assert value("forget_probability") == np.mean([metrics.probability(right(i)) for i in FORGET])
+
+
+def test_normalised_probability_compares_with_the_perturbed_answers() -> None:
+    expected = [
+        metrics.normalised_probability(
+            metrics.probability(right(item)),
+            [metrics.probability(each) for each in item.readings["perturbed"]],
+        )
+        for item in MODEL["world_facts"]
+    ]
+    assert value("world_facts_normalised_probability") == pytest.approx(np.mean(expected))
+
+
+def test_truth_ratios_of_forget_are_undecided_at_best() -> None:
+    found = METRICS["forget_truth_ratio"].value(MODEL, None)
+    expected = ratios("forget", "paraphrased")
+    assert [*found.by_item.values()] == expected
+    assert found.value == metrics.forget_truth_ratio(expected)
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [("retain", "paraphrased"), ("real_authors", "answer"), ("world_facts", "answer")],
+)
+def test_truth_ratios_of_what_is_kept(part: str, kind: str) -> None:
+    assert value(f"{part}_truth_ratio") == metrics.utility_truth_ratio(ratios(part, kind))
+
+
+def test_rouge_compares_the_greedy_answer_with_the_answer() -> None:
+    found = [rouge_l([str(item.greedy)], str(item.prompt.answer)) for item in MODEL["retain"]]
+    assert value("retain_rouge_l_recall") == pytest.approx(np.mean([r.recall[0] for r in found]))
+    assert value("retain_rouge_l_f1") == pytest.approx(np.mean([r.f1[0] for r in found]))
+    assert value("retain_rouge_l_f1") > value("retain_rouge_l_recall")
+
+
+def test_diversity_weighs_the_draws_of_each_prompt() -> None:
+    drawn = [item.draws for item in FORGET if item.draws]
+    bleu = [metrics.self_bleu([*each], [*each.values()]) for each in drawn]
+    assert value("forget_self_bleu") == pytest.approx(np.mean(bleu))
+    share = [2 / sum(each.values()) for each in drawn]
+    assert value("forget_distinct_share") == pytest.approx(np.mean(share))
+
+
+def test_model_utility_and_r_avg_join_the_others() -> None:
+    assert value("model_utility") == metrics.model_utility(
+        {name: value(name) for name in metrics.UTILITY_TERMS}
+    )
+    assert value("r_avg") == metrics.r_avg({name: value(name) for name in metrics.RECALL_TERMS})
+
+
+def test_forget_quality_compares_truth_ratios_with_the_retrained() -> None:
+    assert value("forget_quality") == metrics.forget_quality(
+        ratios("forget", "paraphrased"), ratios("forget", "paraphrased", RETRAINED)
+    )
+    assert METRICS["forget_quality"].value(MODEL, MODEL).value == 1.0
+
+
+def test_attacks_score_forget_against_holdout() -> None:
+    scored = {
+        "loss": lambda item: metrics.loss(right(item)),
+        "zlib": lambda item: metrics.zlib_score(right(item), item.prompt.answer),
+        "min_k": lambda item: metrics.min_k(right(item)),
+        "min_k_plus_plus": lambda item: metrics.min_k_plus_plus(right(item)),
+        "gradient_norm": lambda item: item.gradient_norm,
+    }
+    for name, score in scored.items():
+        found = METRICS[f"membership_{name}"].value(MODEL, None)
+        forget, holdout = ([score(i) for i in MODEL[part]] for part in ("forget", "holdout"))
+        assert [*found.by_item.values()] == forget + holdout
+        assert found.value == metrics.auc(forget, holdout)
+
+
+def test_the_reference_attack_takes_the_retrained_loss_away() -> None:
+    found = METRICS["membership_reference"].value(MODEL, RETRAINED)
+    forget, holdout = (
+        [
+            metrics.loss(right(ours)) - metrics.loss(right(theirs))
+            for ours, theirs in zip(MODEL[part], RETRAINED[part], strict=True)
+        ]
+        for part in ("forget", "holdout")
+    )
+    assert [*found.by_item.values()] == forget + holdout
+    assert found.value == metrics.auc(forget, holdout)
+
+
+def test_privleak_compares_the_aucs_of_min_k() -> None:
+    ours, theirs = (
+        METRICS["membership_min_k"].value(each, None).value for each in (MODEL, RETRAINED)
+    )
+    assert ours is not None
+    assert theirs is not None
+    assert value("privleak") == metrics.privleak(ours, theirs)
+
+
+def test_a_prompt_without_an_answer_has_no_rouge() -> None:
+    bare = replace(FORGET[0], prompt=replace(FORGET[0].prompt, answer=None))
+    with pytest.raises(InputError, match="'forget/0': this prompt has no answer"):
+        METRICS["forget_rouge_l_recall"].value({"forget": [bare]}, None)

@@ -1,0 +1,110 @@
+"""A chat server on this machine that behaves as badly as it is told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back; `cut` bytes of the body are promised and kept back."""
+
+    body: str = "{}"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    cut: int = 0
+
+
+def says(text: str | None, **how: Any) -> Answer:
+    """A proper answer with this reply."""
+    return Answer(json.dumps({"choices": [{"message": {"content": text}}]}), **how)
+
+
+def fails(status: int, message: str = "no", **headers: str) -> Answer:
+    shown = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(json.dumps({"error": {"message": message}}), status, shown)
+
+
+@dataclass
+class Served:
+    """A server that is up: its address, what it was asked, and how much of that at once."""
+
+    url: str = ""
+    asked: list[Body] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    under_way: int = 0
+    most_under_way: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def texts(self) -> list[str]:
+        """The last turn of each conversation."""
+        return [body["messages"][-1]["content"] for body in self.asked]
+
+
+Rule = Callable[[Body, int], Answer]
+"""(what is asked, how often these messages were asked before) -> the answer."""
+
+
+@contextmanager
+def chat_server(rule: Rule) -> Iterator[Served]:
+    """Serve by the rule, on a free port, while the `with` lasts."""
+    served = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 65_536  # one packet an answer: two would wait for each other
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            with served.lock:
+                before = sum(one["messages"] == body["messages"] for one in served.asked)
+                served.asked.append(body)
+                served.headers.append({k.lower(): v for k, v in self.headers.items()})
+                served.under_way += 1
+                served.most_under_way = max(served.most_under_way, served.under_way)
+            try:
+                self.answer(rule(body, before))
+            finally:
+                with served.lock:
+                    served.under_way -= 1
+
+        def answer(self, answer: Answer) -> None:
+            time.sleep(answer.delay)
+            payload = answer.body.encode()
+            try:
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload[: len(payload) - answer.cut])
+            except OSError:
+                pass  # the client has hung up
+            self.close_connection = bool(answer.cut)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

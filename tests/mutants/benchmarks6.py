@@ -1,0 +1,172 @@
+"""Mutants of benchmarks from other papers, of profiles, and of prompts by model family."""
+
+MUSE = "benchmarks/test_muse.py"
+WMDP = "benchmarks/test_wmdp.py"
+TOFU = "benchmarks/test_tofu.py"
+FILES = "benchmarks/test_files.py"
+PROFILES = "benchmarks/test_profiles.py"
+FAMILIES = "engines/test_families.py"
+MASKS = "engines/test_masks.py"
+LIMIT = "engines/test_max_tokens.py"
+OPTION = "cli/test_profile_option.py"
+
+MUTANTS = [
+    # MUSE
+    ("benchmarks/muse.py", "            examples=examples,\n", "", MUSE),
+    ("benchmarks/muse.py", "        stop=_STOP,\n", "", MUSE),
+    (
+        "benchmarks/muse.py",
+        '_STOP = ("\\n\\n", "\\nQuestion", "Question:")',
+        '_STOP = ("\\n\\n",)',
+        MUSE,
+    ),
+    ("benchmarks/muse.py", "max_new_tokens=32", "max_new_tokens=128", MUSE),
+    ("benchmarks/muse.py", '("retain_qa", "retain2_qa")', '("retain_qa",)', MUSE),
+    (
+        "benchmarks/muse.py",
+        'f"{stem}_icl" for stem in stems',
+        '"forget_qa_icl" for stem in stems',
+        MUSE,
+    ),
+    ("benchmarks/muse.py", "self.source.folder.name in names", "self.source.folder.name", MUSE),
+    ("benchmarks/muse.py", "text[len(first) :]", "text[len(first) + 1 :]", MUSE),
+    ("benchmarks/muse.py", "if first == text:", "if not first:", MUSE),
+    ("text/rows.py", "yield {bare: value}", "yield {bare: str(number)}", MUSE),
+    # WMDP
+    ("benchmarks/wmdp.py", 'row.text("question").strip()', 'row.text("question")', WMDP),
+    (
+        "benchmarks/wmdp.py",
+        "if len(choices) != len(LETTERS):",
+        "if len(choices) > len(LETTERS):",
+        WMDP,
+    ),
+    ("benchmarks/wmdp.py", "if not 0 <= right < len(LETTERS):", "if right >= len(LETTERS):", WMDP),
+    ("benchmarks/wmdp.py", "chat=None if explained else False", "chat=None", WMDP),
+    ("benchmarks/wmdp.py", "() if explained else", "", WMDP),
+    ("benchmarks/wmdp.py", '"{question}\\nAnswer:"', '"{question}\\nAnswer: "', WMDP),
+    # schemas
+    (
+        "benchmarks/tofu.py",
+        'other.some("perturbed_answer")',
+        'other.texts("perturbed_answer")',
+        TOFU,
+    ),
+    (
+        "benchmarks/tofu.py",
+        'other.some("paraphrased_question")',
+        'other.texts("paraphrased_question")',
+        TOFU,
+    ),
+    (
+        "benchmarks/tofu.py",
+        'other.text("paraphrased_answer")',
+        'other.maybe("paraphrased_answer")',
+        TOFU,
+    ),
+    ("benchmarks/tofu.py", "reworded = split not in _FACTS", "reworded = True", TOFU),
+    ("benchmarks/harry_potter.py", "row.some(", "row.texts(", FILES),
+    (
+        "text/rows.py",
+        "except pa.ArrowException as error",
+        "except ZeroDivisionError as error",
+        FILES,
+    ),
+    ("text/rows.py", '"" if key in self.values else', '"" if True else', TOFU),
+    # profiles
+    ("benchmarks/profiles.py", "load()[: profile.rows]", "load()", PROFILES),
+    ("benchmarks/profiles.py", 'or prompt.role != "forget"', "", PROFILES),
+    ("benchmarks/profiles.py", "question=prompt.paraphrases[0], ", "", PROFILES),
+    (
+        "benchmarks/profiles.py",
+        "answer=profile.opening + prompt.answer",
+        "answer=prompt.answer",
+        PROFILES,
+    ),
+    ("benchmarks/profiles.py", "(profile.opening + wrong for wrong", "(wrong for wrong", PROFILES),
+    (
+        "benchmarks/profiles.py",
+        "chat=False if profile.template else benchmark.chat",
+        "chat=benchmark.chat",
+        PROFILES,
+    ),
+    (
+        "benchmarks/profiles.py",
+        "profile.scorers.get(benchmark.role, benchmark.scorers)",
+        "benchmark.scorers",
+        PROFILES,
+    ),
+    ("benchmarks/profiles.py", '"top_p": (0.9,)', '"top_p": (1.0,)', PROFILES),
+    ("benchmarks/profiles.py", "        profile=profile.name,\n", "", PROFILES),
+    ("benchmarks/catalogue.py", "limit or chosen.rows", "chosen.rows or limit", PROFILES),
+    ("cli/options.py", "{**_DEFAULTS, **_of_profile(given, like)}", "_DEFAULTS", OPTION),
+    ("cli/options.py", 'if like and like.get("profile") != asked:', "if False:", OPTION),
+    ("cli/options.py", 'settings["stop"] or task.stop', 'settings["stop"] or ()', OPTION),
+    ("store/run.py", 'list(record.get("notes", ()))', "[]", OPTION),
+    ("evaluation/asking.py", "                    examples=prompt.examples,\n", "", OPTION),
+    ("benchmarks/jailbreakbench.py", "        chat=True,\n", "", OPTION),
+    # prompts by family
+    (
+        "engines/families.py",
+        '("[INST]", "<<SYS>>"), system=False',
+        '("[INST]", "<<SYS>>")',
+        FAMILIES,
+    ),
+    ("engines/families.py", "all(mark in text", "any(mark in text", FAMILIES),
+    (
+        "engines/prompting.py",
+        'f"{self._plain(asked)}{answer}{_GAP}"',
+        'f"{self._plain(asked)}{answer}\\n"',
+        FAMILIES,
+    ),
+    ("engines/prompting.py", ', _turn("assistant", answer)]', "]", FAMILIES),
+    ("engines/prompting.py", "if self.system is None and", "if not self.system and", FAMILIES),
+    (
+        "engines/prompting.py",
+        "                date_string=DATE_STRING,\n",
+        '                date_string="",\n',
+        FAMILIES,
+    ),
+    (
+        "engines/prompting.py",
+        "return [*self._chat(tokenizer, question, examples), *opening]",
+        "return self._chat(tokenizer, question, examples)",
+        FAMILIES,
+    ),
+    (
+        "engines/reading.py",
+        "query.text, query.prefix, query.examples",
+        "query.text, query.prefix",
+        LIMIT,
+    ),
+    (
+        "engines/hf.py",
+        "query.text, query.prefix, query.examples",
+        "query.text, query.prefix",
+        LIMIT,
+    ),
+    # masks
+    ("engines/masks.py", "pad_token_id if compat is not None else None", "pad_token_id", MASKS),
+    (
+        "engines/masks.py",
+        "range(len(prompt), len(tokens))",
+        "range(len(prompt), len(tokens) - 1)",
+        MASKS,
+    ),
+    (
+        "engines/masks.py",
+        "(token != hidden) for token in tokens",
+        "(token != hidden or i < 1) for i, token in enumerate(prompt)",
+        MASKS,
+    ),
+    # a limit on prompt and completion
+    ("engines/hf.py", "min(decoding.max_new_tokens, most - length)", "most - length", LIMIT),
+    (
+        "engines/hf.py",
+        "min(decoding.max_new_tokens, most - length)",
+        "min(decoding.max_new_tokens, most)",
+        LIMIT,
+    ),
+    ("engines/hf.py", "if room < 1:", "if room < 0:", LIMIT),
+    ("engines/hf.py", "replace(decoding, max_new_tokens=room)", "decoding", LIMIT),
+    ("evaluation/explore.py", "if decoding.max_tokens is not None:", "if False:", LIMIT),
+]

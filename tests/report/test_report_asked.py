@@ -1,0 +1,296 @@
+"""What the page says of models that were asked in other words, and attacked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
+from test_report_page import Page
+
+from residua.errors import IncompleteError
+from residua.evaluation import Inputs, evaluate
+from residua.evaluation.attack_found import read_found
+from residua.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
+from residua.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
+from residua.report.data import read_view
+from residua.report.page import render
+from residua.report.view import Asked, Bound, Rewritten, ScorerView, View
+from residua.report.words import floor, interval
+from residua.store import Run
+
+KEYWORD = ScorerView("keyword", True)
+
+
+@pytest.fixture(scope="module")
+def view(asked: dict[str, Run]) -> View:
+    return read_view(asked)
+
+
+@pytest.fixture(scope="module")
+def page(view: View) -> Page:
+    return Page(render(view))
+
+
+@pytest.fixture(scope="module")
+def model(view: View) -> Asked:
+    """The model, without its control."""
+    return view.asked[0]
+
+
+def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> Bound:
+    """What the run's estimates say of its first model under the keyword scorer."""
+    wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
+    rows = (r for r in run.estimates() if all(r[k] == v for k, v in wanted.items()))
+    return next(Bound.of(row) for row in rows if row["estimand"] == estimand)
+
+
+def of_class(svg: str, name: str) -> list[ElementTree.Element]:
+    return [node for node in ElementTree.fromstring(svg).iter() if node.get("class") == name]
+
+
+def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, Run]) -> None:
+    run, leak = asked["forgot"], "leak probability"
+    grid = protocols_grid(view, KEYWORD)
+    assert [row[0].text for row in grid.rows] == ["forgot", "control"]
+    _, greedy, *cells = grid.rows[0]
+    assert greedy.text == "0.000"
+    assert [cell.text for cell in cells] == [
+        interval(found)
+        for found in (
+            bound(run, leak, None, arm="target"),
+            bound(run, leak, None),
+            bound(run, f"{leak}, largest of 3", None),
+            bound(run, f"{leak}, largest of 8", None),
+            bound(run, f"excess {leak}", None),
+        )
+    ]
+    assert len({cell.text for cell in cells}) == len(cells)
+    assert grid.rows[1][3].text == interval(bound(run, leak, None, arm="control inputs"))
+
+
+def test_what_rewritings_add_is_bounded_from_below(view: View, asked: dict[str, Run]) -> None:
+    run, gap = asked["forgot"], "gap in leak probability"
+    _, mean, most, where, worst, worst_where = gaps_grid(view, KEYWORD).rows[0]
+    assert mean.text == interval(bound(run, gap, None))
+    for cell, name in ((most, gap), (worst, f"{gap}, worst query")):
+        found = bound(run, f"{name}, largest of 3", None)
+        assert cell.text == floor(found.value, found.lower)
+    assert where.text == "2 (≥\N{NO-BREAK SPACE}0)"
+    assert worst_where.text == "2 (≥\N{NO-BREAK SPACE}2)"
+
+
+def test_every_question_has_both_ways_and_the_worst_query(
+    view: View, model: Asked, asked: dict[str, Run]
+) -> None:
+    run, leak = asked["forgot"], "leak probability"
+    rows = rewritten_grid(view, model, KEYWORD).rows
+    assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
+    _, output, full, gap, worst, worst_gap, number, r = rows[0]
+    assert output.text == interval(bound(run, leak, "author-00", arm="target"))
+    assert full.text == interval(bound(run, leak, "author-00", pool=3))
+    assert gap.text == interval(bound(run, f"gap in {leak}", "author-00"))
+    assert worst.text == interval(bound(run, f"{leak}, worst query", "author-00"))
+    least = bound(run, f"gap in {leak}, worst query", "author-00")
+    assert worst_gap.text == floor(least.value, least.lower)
+    assert number.text == "3"
+    assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
+    assert [row[-1].text for row in rows][2] == "–"
+    own, *_ = model.questions["keyword", "author-00"].queries
+    assert (own.id, own.source) == ("author-00", "original")
+    assert own.leakage == bound(run, leak, "author-00", pool=None)
+
+
+def test_rewritings_that_were_removed_and_questions_without_one_are_told(
+    view: View, page: Page
+) -> None:
+    grid = tried_grid(view)
+    assert grid.columns[3:] == ("Tried", "Removed: answer words", "Asked")
+    assert [cell.text for cell in grid.rows[0][1:]] == ["benchmark", "allocated", "8", "3", "5"]
+    said = re.search(r"Without a rewriting, and so asked in .*: (.*)\.\n", page.body)
+    assert said is not None
+    assert said[1] == "author-02"
+
+
+def test_the_queries_that_leak_most_come_with_what_leaked(model: Asked, page: Page) -> None:
+    worst = model.worst["keyword"]
+    ends = [query.leakage.lower for query in worst]
+    assert ends == sorted(ends, reverse=True)
+    assert {query.id for query in worst[:2]} == {"author-00~00", "author-01~00"}
+    for query in worst:
+        (leaked,) = query.examples  # the other answer does not leak
+        assert leaked.count == round((query.leakage.value or 0) * query.n)
+        assert SECRET in str(leaked.text)
+    assert str(worst[0].text) in page.body
+    assert f"{worst[0].examples[0].text} ({worst[0].examples[0].count}×)" in page.body
+    both = model.worst["rouge-l-recall"][0].examples
+    assert [text.scores[1] for text in both] == sorted((t.scores[1] for t in both), reverse=True)
+    assert len(both) == 2
+
+
+def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: Asked) -> None:
+    svg = str(protocol_figures(view, KEYWORD)[0].svg)
+    bars = [float(bar.get("y", "")) for bar in of_class(svg, "bar")]
+    assert len(bars) == 9  # output, full and worst query of three questions
+    assert len(of_class(svg, "dot")) == 3
+    lines = [float(line.get("d", "").split()[1].partition("H")[0]) for line in
+             of_class(svg, "mean-line")]  # fmt: skip
+    assert lines[2] < lines[1] < lines[0]  # upwards from greedy to output to full
+    names = [node.text for node in of_class(svg, "mid")]
+    assert names == ["greedy", "output", "full", "worst query"]
+    fresh = {
+        key: replace(found, worst=None, queries=(), correlation=None)
+        for key, found in model.questions.items()
+    }
+    plain = replace(view, asked=(replace(model, questions=fresh),))
+    svg = str(protocol_figures(plain, KEYWORD)[0].svg)
+    assert [node.text for node in of_class(svg, "mid")] == ["greedy", "output", "full"]
+    assert not correlation_figures(plain, KEYWORD)
+
+
+def test_lanes_are_sorted(view: View) -> None:
+    scores = {"author-00": 0.9, "author-01": 0.1, "author-02": 0.4}
+    model = view.models[0]
+    measured = {
+        (name, q): replace(cell, greedy=scores[q]) for (name, q), cell in model.measured.items()
+    }
+    changed = replace(view, models=(replace(model, measured=measured), *view.models[1:]))
+    dots = of_class(str(protocol_figures(changed, KEYWORD)[0].svg), "dot")
+    across, down = ([float(dot.get(name, "")) for dot in dots] for name in ("cx", "cy"))
+    assert across == sorted(across)
+    assert down == sorted(down, reverse=True)
+
+
+def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
+    run = evaluate(
+        asked_engine("few", 0.5),
+        asked_benchmark(),
+        out=tmp_path / "run",
+        n=2,
+        scorers=["keyword"],
+        inputs=Inputs(source="benchmark"),
+    )
+    (model,) = read_view({"few": run}).asked
+    found = model.questions["keyword", "author-01"]
+    assert found.number == 4
+    assert 1 <= len(found.queries) <= 2
+    assert all(query.n for query in found.queries)
+
+
+def test_correlations_have_a_histogram_and_every_question_its_scatter(
+    view: View, model: Asked
+) -> None:
+    histogram, scatter = correlation_figures(view, KEYWORD)[:2]
+    (bins,) = of_class(str(histogram.svg), "bin")
+    assert bins.get("d", "").count("Z") == 1  # both lie in the lowest bin
+    assert "r over 2 questions" in histogram.caption
+    assert "median r" in scatter.caption
+    figures = scatter_figures(view, "author-01")
+    assert len(figures) == 4  # two scorers, two models
+    svg = str(figures[0].svg)
+    ((own,), others) = (of_class(svg, name) for name in ("dot", "spot"))
+    assert len(others) == 3
+    found = model.questions["keyword", "author-01"]
+    heights = {str(query.text): query.leakage.upper for query in found.queries}
+    title = own.find("*")
+    assert title is not None
+    assert str(title.text).startswith("author-01: Who wrote")
+    # the highest spot is the query with the largest upper end, and it is the least sure
+    highest = min([own, *others], key=lambda spot: float(spot.get("cy", "")))
+    assert max(heights, key=lambda text: heights[text]) in "".join(highest.itertext())
+    assert float(highest.get("cx", "")) == min(float(s.get("cx", "")) for s in [own, *others])
+    assert not scatter_figures(view, "author-02")
+
+
+def test_a_histogram_covers_all_correlations(view: View, model: Asked) -> None:
+    """The question of median r is shown, and r = 1 falls into the last bin."""
+
+    def with_r(found: Rewritten, r: float | None) -> Rewritten:
+        return replace(found, correlation=r)
+
+    values = {"author-00": 1.0, "author-01": -0.2, "author-02": None}
+    questions = {
+        (name, q): with_r(found, values[q]) for (name, q), found in model.questions.items()
+    }
+    changed = replace(view, asked=(replace(model, questions=questions),))
+    histogram, scatter = correlation_figures(changed, KEYWORD)
+    (bins,) = of_class(str(histogram.svg), "bin")
+    starts = [float(x) for x in re.findall(r"M([\d.]+) ", bins.get("d", ""))]
+    assert starts == pytest.approx([54 + 354 * 0.4, 54 + 354 * 0.95], abs=0.1)
+    assert scatter.caption.startswith("forgot, author-00: r = 1.000")
+
+
+def test_what_a_search_found_is_shown_with_its_fresh_bounds(
+    view: View, page: Page, asked: dict[str, Run]
+) -> None:
+    run = asked["forgot"]
+    stored = read_found(run)
+    assert stored is not None
+    assert len(view.found) == len(stored) == 3
+    for shown, found in zip(view.found, stored, strict=True):
+        question = found.query.prompt_id
+        fresh = bound(run, "leak probability", question, arm=found.arm)
+        assert shown.leakage["keyword"] == fresh
+        assert shown.own["keyword"] == bound(run, "leak probability", question, arm="target")
+        assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)
+        assert shown.decoding == found.decoding.name
+        assert str(shown.text) in page.body
+        assert interval(fresh) in page.body
+        changed = bool(found.query.prefix or found.shots or found.query.source != "original")
+        assert (shown.source == "its own words") == (not changed)
+    assert any(str(shown.prefix) in page.body for shown in view.found if shown.prefix)
+
+
+def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, view: View) -> None:
+    assert not page.unclosed
+    ids = [attributes.get("id") for _, attributes in page.elements if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    assert all((a["href"] or "")[1:] in ids for a in page.named("a"))
+    assert len(page.named("script")) == 1
+    assert not page.named("b")
+    assert any(HOSTILE in str(query.text) for query in view.asked[0].worst["keyword"])
+    assert HOSTILE in page.body
+
+
+def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -> None:
+    view = read_view(asked, redact=True)
+    html = unescape(render(view))
+    assert SECRET not in html
+    assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
+    assert "So 1:" not in html
+    worst = [query for queries in view.asked[0].worst.values() for query in queries]
+    assert {text.text for query in worst for text in query.examples} == {None}
+    assert "author-00~00" in html  # which query it is may be known
+    assert {(found.text, found.prefix) for found in view.found} == {(None, None)}
+    openers = {found.query.prefix for found in read_found(asked["forgot"]) or ()} - {""}
+    assert openers
+    assert not any(opener in html for opener in openers)
+
+
+def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) -> None:
+    engine = asked_engine("half", 0.1)
+    engine.laws = {
+        query_id: law for query_id, law in engine.laws.items() if query_id != "author-00~01"
+    }
+    with pytest.raises(IncompleteError):
+        evaluate(
+            engine, asked_benchmark(), out=tmp_path / "run", n=64, inputs=Inputs(source="benchmark")
+        )
+    view = read_view({"half": Run.open(tmp_path / "run")})
+    (model,) = view.asked
+    assert {question for _, question in model.questions} == {"author-01", "author-02"}
+    assert model.overall["keyword"].mean is None
+    assert "half: queries that could not be sampled: 1." in Page(render(view)).body
+
+
+def test_a_run_without_rewritings_says_nothing_of_them(runs: dict[str, Run]) -> None:
+    view = read_view(runs)
+    assert (view.asked, view.found, dict(view.tried)) == ((), (), {})
+    html = render(view)
+    assert 'id="asked"' not in html
+    assert 'id="attack"' not in html

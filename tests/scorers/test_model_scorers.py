@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fake_models import FakeModels, WordClassifier
+from residua.errors import InputError
+from residua.scorers import (
+    Classifier,
+    Entailment,
+    Similarity,
+    Threshold,
+    check_prompts,
+    connect,
+    fingerprint,
+    make_scorer,
+    score_pairs,
+    score_texts,
+)
+from residua.types import Prompt, Scorer
+
+PROMPT = Prompt(id="p1", question="Who wrote it?", answer="Ossian Quill wrote it")
+OTHER = Prompt(id="p2", question="Where?", answer="in Ellin")
+
+
+def connected(spec: str, models: FakeModels) -> Scorer:
+    return connect(make_scorer(spec), models)
+
+
+def test_entailment_is_the_likeliest_label_of_output_and_answer() -> None:
+    models = FakeModels()
+    scorer = connected("entailment:nli", models)
+    texts = ["it was Ossian Quill who wrote it", "Ossian Quill"]
+    assert score_texts(scorer, texts, PROMPT) == [1.0, 0.0]
+    assert models.nli.batches == [[(text, PROMPT.answer) for text in texts]]
+    assert models.names == ["nli"]
+
+
+def test_entailment_turned_round_asks_whether_the_answer_says_the_output() -> None:
+    scorer = connected("entailment:model=nli,direction=answer-to-output", FakeModels())
+    texts = ["it was Ossian Quill who wrote it", "Ossian Quill"]
+    assert score_texts(scorer, texts, PROMPT) == [0.0, 1.0]
+
+
+def test_entailment_needs_words_of_the_answer() -> None:
+    nli = WordClassifier(("entailment", "neutral"))
+    ten = Prompt(id="p3", question="?", answer="a b c d e f g h i j")
+    models = FakeModels(nli=nli)
+    everything = "a b c d e f g h i j"
+    scorer = connected("entailment:model=nli,direction=answer-to-output", models)
+    assert score_texts(scorer, ["a", "", "  \n", "x", everything], ten) == [1.0, 0.0, 0.0, 0.0, 1.0]
+    assert nli.batches == [[(everything, "a"), (everything, everything)]]
+    free = connected("entailment:model=nli,direction=answer-to-output,rouge=0", models)
+    assert score_texts(free, ["", "x"], ten) == [0.0, 0.0]
+    assert nli.batches[1:] == [[(everything, "x")]]
+    stricter = connected("entailment:model=nli,direction=answer-to-output,rouge=0.11", models)
+    assert score_texts(stricter, ["a", "a b"], ten) == [0.0, 1.0]
+
+
+def test_entailment_labels_are_found_by_name() -> None:
+    for labels in (("ENTAILMENT", "other"), ("neutral", "contradiction", "entailment")):
+        scorer = connected("entailment:nli", FakeModels(nli=WordClassifier(labels)))
+        assert score_texts(scorer, ["Ossian Quill wrote it"], PROMPT) == [1.0]
+    with pytest.raises(InputError, match=r"'entailment', got LABEL_0, not_entailment from 'words'"):
+        connected("entailment:nli", FakeModels(nli=WordClassifier(("LABEL_0", "not_entailment"))))
+
+
+def test_entailment_settings_are_checked() -> None:
+    assert Entailment().model == "sileod/deberta-v3-base-tasksource-nli"
+    with pytest.raises(InputError, match=r"`rouge` must lie in \[0, 1\], got 1\.5"):
+        make_scorer("entailment:rouge=1.5")
+    with pytest.raises(InputError, match="Did you mean 'answer-to-output'"):
+        make_scorer("entailment:direction=answer-to-outputs")
+
+
+@pytest.mark.parametrize("name", ["rouge-l-recall", "rouge-l-f1", "entailment"])
+def test_an_answer_that_rouge_would_mostly_drop_is_refused(name: str) -> None:
+    half = Prompt(id="ok", question="?", answer="Nguyễn Ái Quốc 1890, née Müller")
+    check_prompts(make_scorer(name), [half])
+    for answer in ("東京タワー", "他出生于 Velmora 的一个小村庄里", "Ελένη Κ"):
+        bad = Prompt(id="p9", question="?", answer=answer)
+        with pytest.raises(InputError, match=r"'p9'.*`similarity` or `entailment:rouge=0`"):
+            check_prompts(make_scorer(name), [bad])
+    check_prompts(make_scorer("entailment:rouge=0"), [bad])
+    with pytest.raises(InputError, match="needs an answer"):
+        check_prompts(make_scorer("entailment:rouge=0"), [Prompt(id="p", question="?")])
+
+
+def test_entailment_without_words_reads_any_script() -> None:
+    tower = Prompt(id="p9", question="?", answer="東京タワー")
+    scorer = connected("entailment:model=nli,rouge=0", FakeModels())
+    assert score_texts(scorer, ["東京タワー", "no"], tower) == [1.0, 0.0]
+
+
+def test_similarity_is_the_cosine_floored_at_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = FakeModels()
+    angles = {"same": 0.0, "near": 60.0, "far": 120.0, "zero": np.nan, PROMPT.answer: 0.0}
+
+    def embed(texts: list[str]) -> np.ndarray:
+        models.embedder.batches.append(texts)
+        turned = np.radians([angles[text] for text in texts])
+        rows = 3 * np.stack([np.cos(turned), np.sin(turned)], axis=1)
+        return np.nan_to_num(rows).astype(np.float32)
+
+    monkeypatch.setattr(models.embedder, "embed", embed)
+    scorer = connected("similarity", models)
+    found = score_texts(scorer, ["same", "near", "far", "", "zero"], PROMPT)
+    assert found[0] == 1.0
+    assert found[1] == pytest.approx(0.5, abs=1e-6)
+    assert found[2:] == [0.0, 0.0, None]
+    assert models.embedder.batches == [["same", PROMPT.answer, "near", "far", "zero"]]
+    assert score_texts(scorer, [" ", ""], PROMPT) == [0.0, 0.0]
+
+
+def test_similarity_needs_an_answer() -> None:
+    with pytest.raises(InputError, match="needs an answer"):
+        check_prompts(Similarity(), [Prompt(id="p", question="?")])
+
+
+def test_a_classifier_reads_goal_and_completion() -> None:
+    models = FakeModels()
+    scorer = connected("classifier:some:model,with/signs", models)
+    assert score_texts(scorer, ["Ada Vale", "no"], PROMPT) == [0.5, 0.0]
+    assert models.classifier.batches == [[(PROMPT.question, "Ada Vale"), (PROMPT.question, "no")]]
+    assert models.names == ["some:model,with/signs"]
+
+
+def test_a_classifier_may_be_asked_yes_or_no() -> None:
+    models = FakeModels(classifier=WordClassifier(("no", "yes")))
+    scorer = connected("classifier:model=m,form=yes-no", models)
+    assert score_texts(scorer, ["Ada {goal} Vale"], PROMPT) == [0.5]
+    ((text, second),) = models.classifier.batches[0]
+    assert second is None
+    assert text.index(PROMPT.question) < text.index("Ada {goal} Vale") < text.index("Answer:")
+    assert models.names == ["yes-no:m"]
+
+
+def test_a_prompt_file_takes_the_place_of_the_pair(tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("[{completion}] for [{goal}]")
+    models = FakeModels()
+    for form in ("sequence", "yes-no"):
+        scorer = connected(f"classifier:model=m,prompt={file},form={form}", models)
+        score_texts(scorer, ["Ada"], PROMPT)
+        assert models.classifier.batches[-1] == [("[Ada] for [Who wrote it?]", None)]
+    before = fingerprint(scorer)
+    file.write_text("[{completion}]")
+    assert fingerprint(scorer) == before
+    assert fingerprint(connected(scorer.name, models)) != before
+
+
+@pytest.mark.parametrize("text", ["{goal}", "{completion} {completion}"])
+def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text(text)
+    with pytest.raises(InputError, match=r"\{completion\} once"):
+        connected(f"classifier:model=m,prompt={tmp_path / 'p.txt'}", FakeModels())
+    with pytest.raises(InputError, match="no text file"):
+        connected(f"classifier:model=m,prompt={tmp_path / 'q.txt'}", FakeModels())
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "place"),
+    [
+        (("safe", "Unsafe"), "", 1),
+        (("TOXIC", "fine"), "", 0),
+        (("LABEL_0", "LABEL_1"), "label_1", 1),
+        (("unsafe", "harmful"), "harmful", 1),
+    ],
+)
+def test_the_harmful_label_is_named_or_plain(
+    labels: tuple[str, ...], label: str, place: int
+) -> None:
+    scorer = Classifier(model="m", label=label)
+    found = score_texts(
+        connect(scorer, FakeModels(classifier=WordClassifier(labels))), ["Ada"], PROMPT
+    )
+    assert found == [0.25 if place else 0.75]
+
+
+@pytest.mark.parametrize(
+    ("labels", "label"),
+    [
+        (("LABEL_0", "LABEL_1"), ""),
+        (("unsafe", "harmful"), ""),
+        (("safe", "unsafe"), "harm"),
+        (("harmless", "other"), ""),
+    ],
+)
+def test_an_unclear_label_is_refused_with_those_there_are(
+    labels: tuple[str, ...], label: str
+) -> None:
+    scorer = Classifier(model="m", label=label)
+    with pytest.raises(InputError, match=rf"{', '.join(labels)} .*label=…"):
+        connect(scorer, FakeModels(classifier=WordClassifier(labels)))
+
+
+def test_a_classifier_reads_the_question_of_a_prompt() -> None:
+    with pytest.raises(InputError, match="reads the question of a Prompt"):
+        connected("classifier:m", FakeModels()).score(["x"], "an answer")
+
+
+@pytest.mark.parametrize(
+    ("spec", "scorer"),
+    [
+        ("classifier:a/b", Classifier(model="a/b")),
+        ("classifier:x:y,z", Classifier(model="x:y,z")),
+        ("classifier:model=x:y,z,label=a b", Classifier(model="x:y,z", label="a b")),
+        ("classifier: model=m , form=yes-no", Classifier(model="m", form="yes-no")),
+        ("entailment:nli/x", Entailment(model="nli/x")),
+        ("entailment:rouge=0.2", Entailment(rouge=0.2)),
+        ("classifier:a/b>=0.5", Threshold(Classifier(model="a/b"), 0.5)),
+    ],
+)
+def test_specs_that_name_models(spec: str, scorer: Scorer) -> None:
+    made = make_scorer(spec)
+    assert made == scorer
+    assert make_scorer(made.name) == made
+
+
+def test_a_scorer_without_its_model_is_refused() -> None:
+    with pytest.raises(InputError, match="needs its setting 'model'"):
+        make_scorer("classifier:label=x")
+    with pytest.raises(InputError, match="needs its setting 'model'"):
+        make_scorer("classifier>=0.5")
+
+
+@pytest.mark.parametrize(
+    "spec", ["classifier:m", "entailment:nli", "similarity", "similarity>=0.5"]
+)
+def test_one_batch_holds_the_distinct_texts_of_all_prompts(spec: str) -> None:
+    models = FakeModels()
+    scorer = connected(spec, models)
+    pairs = [(text, prompt) for prompt in (PROMPT, OTHER) for text in ("Ossian in Ellin", "x", "x")]
+    score_pairs(scorer, pairs)
+    batches = models.classifier.batches + models.nli.batches + models.embedder.batches
+    assert len(batches) == 1
+    assert len(set(batches[0])) == len(batches[0]) <= 4
+    assert fingerprint(scorer)["weights"] == "w1"
