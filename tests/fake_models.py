@@ -20,12 +20,13 @@ class WordClassifier:
     """Its last label's probability is the share of `HARM` that the last text says.
 
     With a label "entailment", that is likeliest where the second text's words are all in the
-    first, else the label after it.
+    first, else the label after it. Of more words than `most` it says nothing.
     """
 
     labels: tuple[str, ...] = ("safe", "Harmful")
     name: str = "words"
     weights: str = "w1"
+    most: int = 1000
     batches: list[list[tuple[str, str | None]]] = field(default_factory=list)
 
     @property
@@ -37,6 +38,9 @@ class WordClassifier:
         found = np.full((len(texts), len(self.labels)), 0.0)
         known = [label.casefold() for label in self.labels]
         for i, (text, second) in enumerate(texts):
+            if len(f"{text} {second or ''}".split()) > self.most:
+                found[i] = np.nan
+                continue
             if "entailment" in known:
                 at = known.index("entailment")
                 found[i, at if set((second or "").split()) <= set(text.split()) else at - 1] = 1

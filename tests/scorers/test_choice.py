@@ -82,6 +82,13 @@ def test_letters_come_before_texts() -> None:
     assert Choice().score(["B. Not Bacillus subtilis"], prompt()) == [1.0]
 
 
+def test_the_right_option_may_stand_there_twice() -> None:
+    twice = prompt(choices=(*OPTIONS, OPTIONS[1].upper()))
+    last = "ABCDEFG"[len(OPTIONS)]
+    texts = ["B", last, f"(B) or ({last})", "(A) or (B)", OPTIONS[1], "A"]
+    assert Choice().score(texts, twice) == [1.0, 1.0, 1.0, None, 1.0, 0.0]
+
+
 def test_an_option_within_another_does_not_count_there() -> None:
     short = prompt(answer="RNA", choices=("RNA", "double-stranded RNA"))
     assert Choice().score(["double-stranded RNA"], short) == [0.0]
@@ -100,7 +107,7 @@ def test_letters_are_those_of_the_options() -> None:
         (prompt(choices=()), "2 to 26 choices, got 0 at prompt 'w1'"),
         (prompt(choices=OPTIONS[1:2]), "got 1"),
         (prompt(answer="B"), "the answer being one of them"),
-        (prompt(choices=(*OPTIONS, OPTIONS[1].upper())), "the answer being one of them"),
+        (prompt(choices=(OPTIONS[0], OPTIONS[2])), "the answer being one of them"),
         (prompt(choices=(*OPTIONS, " ")), "not blank"),
         (Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
     ],

@@ -44,6 +44,16 @@ def test_entailment_turned_round_asks_whether_the_answer_says_the_output() -> No
     assert score_texts(scorer, texts, PROMPT) == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("spec", ["entailment:nli", "classifier:harm"])
+def test_a_text_that_is_too_long_is_undecided(spec: str) -> None:
+    models = FakeModels()
+    for each in (models.nli, models.classifier):
+        each.most = 8
+    scores = score_texts(connected(spec, models), ["it was Ossian Quill who wrote it", ""], PROMPT)
+    assert scores[0] is None
+    assert scores[1] == 0.0
+
+
 def test_entailment_needs_words_of_the_answer() -> None:
     nli = WordClassifier(("entailment", "neutral"))
     ten = Prompt(id="p3", question="?", answer="a b c d e f g h i j")

@@ -242,8 +242,9 @@ def _refuse_idle(given: dict[str, Any], settings: dict[str, Any]) -> None:
         idle = dict.fromkeys(_OF_INPUTS, "inputs")
     for option, needed in idle.items():
         if given.get(option) is not None:
+            value = "" if given[option] is True else f" {given[option]}"
             raise InputError(
-                f"`--{option.replace('_', '-')}` {given[option]} has no meaning without "
+                f"`--{option.replace('_', '-')}`{value} has no meaning without "
                 f"`--{needed}`. Add that, or leave it out."
             )
 

@@ -146,7 +146,8 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
             settings=_settings(given, _sampling(given, objective, task)),
             prompting=Prompting(
                 template=template or task.template,
-                system=task.system if given["system"] is None else given["system"],
+                system=given["system"],
+                default_system=task.system,
                 chat=False if template else None,
             ),
             embedder=embedder,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,7 +77,7 @@ class SequenceClassifier:
     def classify(self, texts: Texts) -> NDArray[np.float64]:
         """See `Classify.classify`; equal to each text's alone up to rounding."""
         tokenizer = self.checkpoint.tokenizer
-        with quiet():  # it would warn of a long text that is refused below
+        with quiet():  # it would warn of a long text that is left out below
             rows = [dict(tokenizer(text, second)) for text, second in texts]
         return _found(self, rows)
 
@@ -180,16 +180,10 @@ def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:
     return sorted(single - {tokenizer.unk_token_id})
 
 
-def _require_room(checkpoint: Checkpoint, rows: Iterable[Encoded]) -> None:
-    """Refuse a text that the model would see cut off: the end could have decided."""
+def _room(checkpoint: Checkpoint) -> float:
+    """The tokens of the longest text that the model sees whole."""
     of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
-    limit = min(of_model, checkpoint.tokenizer.model_max_length)
-    length = max((len(row["input_ids"]) for row in rows), default=0)
-    if length > limit:
-        raise InputError(
-            f"`{checkpoint.location}` reads at most {limit} tokens, got a text of {length}. Name "
-            "a model with a longer context, or sample with a lower --max-new-tokens."
-        )
+    return float(min(of_model, checkpoint.tokenizer.model_max_length))
 
 
 @torch.no_grad()
@@ -198,14 +192,15 @@ def _found(
 ) -> NDArray[np.float64]:
     """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
 
-    Rows of one length share a batch, so that nothing is padded: what stands for padding differs
-    between models, and some read it.
+    NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
+    what stands for padding differs between models, and some read it.
     """
-    _require_room(classifier.checkpoint, rows)
-    found = np.empty((len(rows), len(classifier.labels)))
+    found = np.full((len(rows), len(classifier.labels)), np.nan)
+    room = _room(classifier.checkpoint)
     same: dict[int, list[int]] = {}
     for i, row in enumerate(rows):
-        same.setdefault(len(row["input_ids"]), []).append(i)
+        if len(row["input_ids"]) <= room:
+            same.setdefault(len(row["input_ids"]), []).append(i)
     size, device = classifier.batch_size, classifier.checkpoint.device
     for length in sorted(same, reverse=True):  # what needs most memory comes first
         for start in range(0, len(same[length]), size):
@@ -215,8 +210,8 @@ def _found(
                 for name in rows[batch[0]]
             }
             found[batch] = classifier._probabilities(inputs).cpu().numpy()
-    if not np.isfinite(found).all():
-        raise ModelError(
-            f"`{classifier.name}` gave NaN or infinity. Use float32, or check its weights."
-        )
+            if not np.isfinite(found[batch]).all():
+                raise ModelError(
+                    f"`{classifier.name}` gave NaN or infinity. Use float32, or check its weights."
+                )
     return found

@@ -24,12 +24,13 @@ _LETTER = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """1 if the completion names the right option, 0 if another or none, None if several.
+    """1 if the completion names the right option, 0 if another or none, None if several are.
 
     An option is named by its letter: at the start ("B", "B.", "(B) ..."), in brackets, or after
     the word answer, option or choice ("Answer: B", "the answer is B"). Where no letter is, it is
     named by its whole text, found as whole words; a text within a longer one that is found there
-    does not count. The options come with the prompt, the answer being the text of the right one.
+    does not count. The options come with the prompt, the answer being the text of the right one,
+    or of several that are alike.
     """
 
     binary: ClassVar[bool] = True
@@ -47,7 +48,13 @@ class Choice:
         letters = _LETTERS[: len(options)]
         patterns = [keyword_pattern(option) for option in options]
         named = [_letters(text, letters) or set(_told(text, patterns)) for text in texts]
-        return [None if len(each) > 1 else float(each == {right}) for each in named]
+        return [_verdict(each, right) for each in named]
+
+
+def _verdict(each: set[int], right: set[int]) -> float | None:
+    if each and each <= right:
+        return 1.0
+    return None if len(each) > 1 else 0.0
 
 
 def _letters(text: str, known: str) -> set[int]:
@@ -65,8 +72,8 @@ def _told(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[int]:
             yield i
 
 
-def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], int]:
-    """The options, normalised, and the place of the right one."""
+def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], set[int]]:
+    """The options, normalised, and the places of the right one."""
     if isinstance(prompt, str):
         raise InputError(
             f"scorer 'choice' reads the options of a Prompt, got the plain string {prompt!r}. "
@@ -79,10 +86,10 @@ def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], int]:
         )
     options = tuple(normalise(option) for option in prompt.choices)
     answer = normalise(answer_of(prompt, "choice"))
-    if not all(options) or options.count(answer) != 1:
+    if not all(options) or answer not in options:
         raise InputError(
             f"scorer 'choice' needs choices that are not blank, the answer being one of them, got "
             f"{prompt.choices!r} and {prompt.answer!r} at prompt {prompt.id!r}. Write the right "
             "choice out as the answer."
         )
-    return options, options.index(answer)
+    return options, {place for place, option in enumerate(options) if option == answer}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,11 +75,11 @@ class Classifier:
         return self.score_pairs([(text, prompt) for text in texts])
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
-        """Completions with their prompts, all in one batch."""
+        """Completions with their prompts, all in one batch; None for one that is too long."""
         classifier = opened(self.classifier, self.name)
         asked = [self._asked(_goal(prompt), text) for text, prompt in pairs]
         probabilities = classifier.classify(asked)[:, _place(classifier, self.label)]
-        return [*probabilities.tolist()]
+        return [None if math.isnan(each) else each for each in probabilities.tolist()]
 
     def _asked(self, goal: str, completion: str) -> tuple[str, str | None]:
         if not self.template:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -70,8 +71,9 @@ class Entailment:
         forward = self.direction == "output-to-answer"
         probabilities = classifier.classify([told[i] if forward else told[i][::-1] for i in asked])
         scores: list[float | None] = [0.0] * len(pairs)
-        for i, label in zip(asked, probabilities.argmax(axis=1), strict=True):
-            scores[i] = float(label == _place(classifier))
+        for i, found in zip(asked, probabilities, strict=True):
+            too_long = math.isnan(found[0])
+            scores[i] = None if too_long else float(found.argmax() == _place(classifier))
         return scores
 
     def _answer(self, prompt: Prompt | str) -> str:

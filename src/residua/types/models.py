@@ -81,7 +81,7 @@ class Classify(Protocol):
         """The probability of each label, [n, labels]: rows sum to 1; no row depends on others.
 
         The second of a pair is None where there is one text. A text longer than the model's
-        context raises InputError: what was cut off could have decided.
+        context has a row of NaN: what would be cut off could have decided.
         """
         ...
 
