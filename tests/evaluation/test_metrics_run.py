@@ -18,6 +18,7 @@ from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import choose, evaluate, measure_run, metrics_reading, summary
 from residua.evaluation.metrics import Asked, longest_first
 from residua.metrics import METRICS, forget_quality, truth_ratio
+from residua.report import write_report
 from residua.store import Place, Readings, Run
 from residua.types import Decoding, Prompt, Query, Reading
 
@@ -459,3 +460,15 @@ def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
     assert value(run, "forget_rouge_l_recall") == 1.0
     with pytest.raises(InputError, match="needs a fixed number of draws of 'forget'"):
         measure_run(run, benchmark(), ["forget_distinct_share"])
+
+
+def test_the_report_has_them_after_the_leakage(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", metrics=["exact_memorisation"])
+    value = utility(run)["arms"]["target"]["metrics"]["exact_memorisation"]["value"]
+    page = write_report({"mine": run}, tmp_path / "page.html").read_text()
+    after = page[page.index('id="metrics"') :]
+    assert "Metrics, mine" in after
+    assert "exact_memorisation" in after
+    assert f"{value:.3f}" in after
+    bare = write_report({"bare": run_of(tmp_path / "bare", metrics=[])}, tmp_path / "bare.html")
+    assert 'id="metrics"' not in bare.read_text()

@@ -119,4 +119,6 @@ MUTANTS = [
     ("evaluation/metrics_values.py", "and not arm.decoding.greedy", "", RUN + "test_a_greedy_answer_is_no_draw"),
     ("cli/measuring.py", 'metrics or told.get("metrics")', "metrics", COMMAND),
     ("cli/evaluate.py", "            metrics=opt.asked_metrics(given),\n", "", COMMAND),
+    ("report/page.py", "preface=preface, metrics=metrics))", "preface=preface))", "evaluation/test_metrics_run.py::test_the_report_has_them_after_the_leakage"),
+    ("report/page.py", "if (table := metrics_table(run))", "if (table := metrics_table(run)) or True", "evaluation/test_metrics_run.py::test_the_report_has_them_after_the_leakage"),
 ]  # fmt: skip

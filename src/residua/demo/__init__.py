@@ -122,11 +122,13 @@ def _recall(
 ) -> float:
     """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
     file = run.path / "utility.json"
-    if not file.exists():
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if "retain" not in known:
         engine = open_engine(str(model), Prompting(template=task.template))
         value = retain_recall(engine, retain, task.max_new_tokens, progress)
-        write_json(file, {"retain": {"rouge-l-recall": value, "questions": len(retain)}})
-    return float(json.loads(file.read_text(encoding="utf-8"))["retain"]["rouge-l-recall"])
+        known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
+        write_json(file, known)
+    return float(known["retain"]["rouge-l-recall"])
 
 
 class Clock:

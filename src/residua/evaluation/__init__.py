@@ -21,7 +21,7 @@ from residua.evaluation.clean import clean_questions, clean_table
 from residua.evaluation.drawing import BUDGET, Drawing
 from residua.evaluation.explore import require_explores
 from residua.evaluation.inputs import Inputs
-from residua.evaluation.metrics import choose
+from residua.evaluation.metrics import Wanted, choose
 from residua.evaluation.metrics_reading import (
     copy_readings,
     read_models,
@@ -266,11 +266,7 @@ def sample(
     if control is not None and source is None:
         beside = {control_of(name): how for name, how in arms.items()}
         jobs += with_inputs(settings.jobs(control, beside, task), sharing)
-    for job in jobs:
-        job.engine.check(run.queries, job.decoding)
-        require_able(job.engine, wanted)
-        if drawing.exploring is not None and not job.decoding.greedy:
-            require_explores(job.engine, job.arm, job.decoding)
+    _require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, seed) for job in jobs]
     import_control(run, finished)
     if finished and wanted.metrics:
@@ -359,6 +355,15 @@ def _beside(arms: Mapping[str, Decoding], sharing: Sharing | None) -> dict[str, 
     """Those arms, and the ones that ask rewritings too."""
     also = {name + INPUTS: how for name, how in arms.items() if sharing and not how.greedy}
     return {**arms, **also}
+
+
+def _require_possible(jobs: Sequence[Job], run: Run, drawing: Drawing, wanted: Wanted) -> None:
+    """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
+    for job in jobs:
+        job.engine.check(run.queries, job.decoding)
+        require_able(job.engine, wanted)
+        if drawing.exploring is not None and not job.decoding.greedy:
+            require_explores(job.engine, job.arm, job.decoding)
 
 
 def _require_inputs_fit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from markupsafe import Markup
 
 import residua
 from residua.evaluation.grid import grid_sentences
+from residua.evaluation.metrics_values import metrics_table
 from residua.evaluation.rows import Table
 from residua.report import asked_figures, asked_grids, figures, grids, words
 from residua.report.charts import style_of
@@ -35,15 +37,28 @@ def write_report(
 
     `runs` maps the label that the page shows to a run with estimates; they must have asked the
     same questions with the same scorers and confidence, else MixError. A control's arm is shown
-    once, however many runs it stands beside. `preface` tables come before the results. `redact`
+    once, however many runs it stands beside. `preface` tables come before the results, what a run
+    has in metrics after its leakage. `redact`
     keeps answers, keywords, completions, rewritings, what a search found to ask, and the reasons
     of failures out of the file; questions stay. The file is there whole or not at all.
     """
-    write_text(out, render(read_view(runs, redact=redact), title=title, preface=preface))
+    metrics = [
+        replace(table, title=f"{table.title}, {label}")
+        for label, run in runs.items()
+        if (table := metrics_table(run))
+    ]
+    view = read_view(runs, redact=redact)
+    write_text(out, render(view, title=title, preface=preface, metrics=metrics))
     return out
 
 
-def render(view: View, *, title: str = TITLE, preface: Sequence[Table] = ()) -> str:
+def render(
+    view: View,
+    *,
+    title: str = TITLE,
+    preface: Sequence[Table] = (),
+    metrics: Sequence[Table] = (),
+) -> str:
     """The page as HTML; every text of a model or a benchmark is escaped."""
     css, js = _asset("page.css"), _asset("page.js")
     return (
@@ -53,6 +68,7 @@ def render(view: View, *, title: str = TITLE, preface: Sequence[Table] = ()) -> 
             title=title,
             view=view,
             preface=[grids.plain_grid(table) for table in preface],
+            metrics=[grids.plain_grid(table) for table in metrics],
             version=residua.__version__,
             css=Markup(css),  # the package's own files, not data
             js=Markup(js),

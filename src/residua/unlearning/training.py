@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed
 from transformers import PrinterCallback, TrainingArguments
 
 from residua.engines.loading import LoadedModel, quiet
@@ -51,6 +53,8 @@ def fit(
     references = References(kept.references, assembly, steps, settings.batch_size)
     with quiet():
         args = _arguments(settings, following.watch, len(steps), kept.path)
+        if args.world_size > 1:
+            atexit.register(_leave_the_group)
         forward = _forward_and_frozen(model.to(args.device), references, args)
         head = frozen_head(forward, assembly.needs)
         batches = Batches(assembly, references, steps, args.process_index, args.world_size)
@@ -71,6 +75,12 @@ def fit(
             trainer.add_callback(Follow(trainer))
             trainer.train(resume_from_checkpoint=kept.checkpoint and str(kept.checkpoint))
     model.eval()
+
+
+def _leave_the_group() -> None:
+    """Before Python goes: threads of a group that is still there abort a process that is done."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _forward_and_frozen(model: Any, references: References, args: TrainingArguments) -> Forward:
