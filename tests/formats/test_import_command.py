@@ -183,3 +183,13 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
             import_samples(files, out=out, form=form)
     assert not out.exists()
     assert residua("import", greedy, "--out", out) == 2
+
+
+@pytest.mark.parametrize("step", ["score", "bound"])
+def test_a_run_without_a_scorer_of_its_own_asks_for_one(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    out = tmp_path / "run"
+    assert residua("import", write("s.jsonl", 0.2, 20), "--out", out) == 0
+    assert residua(step, out) == 2
+    assert "names no scorer" in capsys.readouterr().err

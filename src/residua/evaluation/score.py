@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from residua.engines.models import OpenModels
-from residua.errors import MixError
+from residua.errors import InputError, MixError
 from residua.scorers import (
     check_prompts,
     connect,
@@ -39,8 +39,13 @@ def scorers_for(
 
 
 def scorers_of(run: Run) -> tuple[str, ...]:
-    """The scorers of a run's last command, else its benchmark's."""
-    named = run.record.get("settings", {}).get("scorers") or run.record.get("scorers") or ()
+    """The scorers of a run's last command, else its benchmark's; InputError without any."""
+    named = run.record.get("settings", {}).get("scorers") or run.record.get("scorers")
+    if not named:
+        raise InputError(
+            f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
+            "`--scorer rouge-l-recall`."
+        )
     return tuple(named)
 
 
