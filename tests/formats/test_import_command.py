@@ -190,6 +190,6 @@ def test_a_run_without_a_scorer_of_its_own_asks_for_one(
     tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], step: str
 ) -> None:
     out = tmp_path / "run"
-    assert residua("import", write("s.jsonl", 0.2, 20), "--out", out) == 0
+    assert residua("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out) == 0
     assert residua(step, out) == 2
     assert "names no scorer" in capsys.readouterr().err

@@ -237,4 +237,10 @@ MUTANTS = [
         "return ENGINES[name](where,",
         THIRD,
     ),
+    (
+        "evaluation/score.py",
+        "    if not named:\n",
+        "    if False:\n",
+        "formats/test_import_command.py::test_a_run_without_a_scorer_of_its_own_asks_for_one",
+    ),
 ]
