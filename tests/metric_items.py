@@ -29,6 +29,7 @@ def _item(part: str, index: int, skill: float, rng: np.random.Generator) -> Item
         answer=answer,
         paraphrased_answer=f"{part} author {index} did",
         perturbed_answers=("it was nobody", "it was you"),
+        choices=("nobody", answer, "you"),
     )
     return Item(
         prompt,
@@ -36,6 +37,7 @@ def _item(part: str, index: int, skill: float, rng: np.random.Generator) -> Item
             "answer": (_reading(rng, skill),),
             "paraphrased": (_reading(rng, skill),),
             "perturbed": (_reading(rng, 1.0), _reading(rng, 1.0)),
+            "letter": tuple(reading(np.array([loss, 0.5])) for loss in (2.0, 2.0 / skill, 1.5)),
         },
         greedy=" ".join(answer.split()[: 3 + index % 3]),
         gradient_norm=float(rng.gamma(2.0)) / skill,

@@ -58,6 +58,7 @@ def test_explanations_are_for_a_judge(tmp_path: Path) -> None:
     benchmark = load_benchmark("wmdp:bio-explain", data=write(tmp_path, [ROW]))
     (prompt,) = benchmark.prompts
     assert (prompt.question, prompt.answer) == ("Which swims?", "a fish")
+    assert prompt.choices == ()  # not listed in the question
     assert (benchmark.scorers, benchmark.max_new_tokens, benchmark.chat) == ((), 200, None)
 
 

@@ -23,6 +23,8 @@ ROWS: dict[str, tuple[float, float, tuple[str, ...]]] = {  # lowest, highest, pa
     **{f"{part}_entropy": (0, ENDLESS, (part,)) for part in PARTS},
     **{f"{part}_normalised_probability": (0, 1, (part,)) for part in PARTS[2:]},
     **{f"membership_{name}": (0, 1, ("forget", "holdout")) for name in ATTACKS},
+    "choice_accuracy": (0, 1, ("forget",)),
+    "choice_probability": (0, 1, ("forget",)),
     "exact_memorisation": (0, 1, ("forget",)),
     "extraction_strength": (0, 1, ("forget",)),
     "model_utility": (0, 1, ()),
@@ -35,7 +37,7 @@ NUMBERS = [  # made of numbers that are read; the others of texts, or of bits
     name
     for name, metric in METRICS.items()
     if any(need.kinds for need in metric.needs)
-    and name not in ("exact_memorisation", "extraction_strength")
+    and name not in ("exact_memorisation", "extraction_strength", "choice_accuracy")
 ]
 MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
 

@@ -157,7 +157,7 @@ def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> Non
         f"{part}_{name}"
         for part in ("retain", "real_authors", "world_facts")
         for name in ("self_bleu", "distinct_share")
-    }
+    } | {"choice_accuracy", "choice_probability"}
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
@@ -472,3 +472,13 @@ def test_the_report_has_them_after_the_leakage(tmp_path: Path) -> None:
     assert f"{value:.3f}" in after
     bare = write_report({"bare": run_of(tmp_path / "bare", metrics=[])}, tmp_path / "bare.html")
     assert 'id="metrics"' not in bare.read_text()
+
+
+def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
+    asked = tuple(replace(p, choices=("no", str(p.answer), "you")) for p in prompts("forget"))
+    engine, names = target(), ["choice_accuracy", "choice_probability"]
+    run_of(tmp_path / "run", engine, benchmark(prompts=asked), metrics=names)
+    read_letters = [(p.id, letter) for p in asked for letter in (" A", " B", " C")]
+    assert sorted(engine.read_texts) == sorted(read_letters)
+    with pytest.raises(InputError, match="the choices of every prompt of 'forget'"):
+        run_of(tmp_path / "none", metrics=names)

@@ -42,7 +42,7 @@ MUTANTS = [
     ),
     ("benchmarks/wmdp.py", "if not 0 <= right < len(LETTERS):", "if right >= len(LETTERS):", WMDP),
     ("benchmarks/wmdp.py", "chat=None if explained else False", "chat=None", WMDP),
-    ("benchmarks/wmdp.py", "() if explained else", "", WMDP),
+    ("benchmarks/wmdp.py", "scorers=() if explained else", "scorers=", WMDP),
     ("benchmarks/wmdp.py", '"{question}\\nAnswer:"', '"{question}\\nAnswer: "', WMDP),
     # schemas
     (
@@ -169,4 +169,10 @@ MUTANTS = [
     ("engines/hf.py", "if room < 1:", "if room < 0:", LIMIT),
     ("engines/hf.py", "replace(decoding, max_new_tokens=room)", "decoding", LIMIT),
     ("evaluation/explore.py", "if decoding.max_tokens is not None:", "if False:", LIMIT),
+    (
+        "benchmarks/wmdp.py",
+        "choices=() if explained else choices",
+        "choices=choices",
+        "benchmarks/test_wmdp.py",
+    ),
 ]

@@ -191,4 +191,20 @@ MUTANTS = [
     ("cli/exporting.py", '"count": row["count"]', '"count": 1', EXPORT),
     ("cli/exporting.py", "if not out.name.endswith(_EVAL):", "if False:", EXPORT),
     ("cli/exporting.py", 'if row["count"]  #', "#", EXPORT),
+    (
+        "metrics/choices.py",
+        "reading.logprobs[:-1].sum()",
+        "reading.logprobs.sum()",
+        "metrics/test_choices.py",
+    ),
+    ("metrics/choices.py", "np.exp(logs - logs.max())", "np.exp(logs)", "metrics/test_choices.py"),
+    ("metrics/choices.py", "[list(right)].sum()", "[list(right)].max()", "metrics/test_choices.py"),
+    ("metrics/choices.py", "if not right or not", "if not", "metrics/test_choices.py"),
+    ("metrics/table.py", "if text == right]", "if text != right]", "metrics/test_choices.py"),
+    (
+        "evaluation/metrics.py",
+        'f" {letter}" for',
+        'f"{letter}" for',
+        "evaluation/test_metrics_run.py::test_letters_are_read_where_the_options_are_listed",
+    ),
 ]

@@ -69,7 +69,7 @@ def _prompts(path: Path, subject: str, *, explained: bool) -> Prompts:
                 question=question if explained else listed,
                 answer=choices[_right(row, choices)],
                 split=subject,
-                choices=choices,
+                choices=() if explained else choices,
             )
         )
     return tuple(prompts)

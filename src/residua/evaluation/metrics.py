@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from string import ascii_uppercase
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError
@@ -24,7 +25,9 @@ TEXTS: dict[Kind, Callable[[Prompt], tuple[str, ...]]] = {
         () if prompt.paraphrased_answer is None else (prompt.paraphrased_answer,)
     ),
     "perturbed": lambda prompt: prompt.perturbed_answers,
-    "choice": lambda prompt: prompt.choices,
+    "letter": lambda prompt: tuple(
+        f" {letter}" for letter, _ in zip(ascii_uppercase, prompt.choices, strict=False)
+    ),
 }
 """The texts of a prompt, by kind."""
 
@@ -32,7 +35,7 @@ _NAMES: dict[Kind, str] = {
     "answer": "the answer",
     "paraphrased": "the paraphrased answer",
     "perturbed": "perturbed answers",
-    "choice": "the choices",
+    "letter": "the choices",
 }
 
 Prompts = tuple[Prompt, ...]

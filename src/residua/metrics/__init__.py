@@ -8,6 +8,7 @@ does.
 
 from __future__ import annotations
 
+from residua.metrics.choices import choice_accuracy, choice_probability
 from residua.metrics.diversity import distinct_share, self_bleu
 from residua.metrics.likelihood import (
     forget_truth_ratio,
@@ -50,6 +51,8 @@ __all__ = [
     "Need",
     "Values",
     "auc",
+    "choice_accuracy",
+    "choice_probability",
     "distinct_share",
     "exact_memorisation",
     "extraction_strength",

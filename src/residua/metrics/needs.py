@@ -8,9 +8,9 @@ from typing import Literal
 
 from residua.types import Prompt, Reading
 
-Kind = Literal["answer", "paraphrased", "perturbed", "choice"]
+Kind = Literal["answer", "paraphrased", "perturbed", "letter"]
 """Which texts of a prompt are read: its answer, its paraphrased answer, its perturbed answers,
-its choices; each after the prompt's own question."""
+the letters of its choices, " A" first; each after the prompt's own question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

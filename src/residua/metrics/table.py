@@ -5,10 +5,11 @@ A name opens with the part it is about, where a metric could be about several.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from residua.metrics import likelihood, membership
+from residua.metrics.choices import choice_accuracy, choice_probability
 from residua.metrics.diversity import distinct_share, self_bleu
 from residua.metrics.measuring import (
     NOTHING,
@@ -33,11 +34,13 @@ from residua.metrics.utility import (
     r_avg,
 )
 from residua.text.rouge import RougeL, rouge_l
+from residua.types import Reading
 
 FACTS = ("real_authors", "world_facts")
 PARTS = ("forget", "retain", *FACTS)
 SIDES = ("forget", "holdout")  # of an attack
 FORGET = Need(part="forget")
+LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
 
 def _truth_kinds(part: str) -> tuple[Kind, Kind]:
@@ -54,6 +57,11 @@ def _normalised(item: Item) -> float:
     wrong = [likelihood.probability(each) for each in readings(item, "perturbed")]
     right = likelihood.probability(readings(item, "answer")[0])
     return likelihood.normalised_probability(right, wrong)
+
+
+def _choice(measure: Callable[[Sequence[Reading], list[int]], float], item: Item) -> float:
+    choices, right = item.prompt.choices, answer(item)
+    return measure(readings(item, "letter"), [i for i, text in enumerate(choices) if text == right])
 
 
 def _rouge(item: Item) -> RougeL:
@@ -136,6 +144,8 @@ METRICS: dict[str, Metric] = {
     "model_utility": combined(model_utility, {name: _OF_PARTS[name] for name in UTILITY_TERMS}),
     "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
     "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
+    "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
+    "choice_probability": per_item(partial(_choice, choice_probability), LETTERS),
     "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),
     "extraction_strength": per_item(of_answer(extraction_strength), FORGET),
     "membership_loss": attack(_LOSS),
