@@ -180,7 +180,7 @@ def check(tests: str, workers: Queue[Worker]) -> str:
 
 
 def main() -> int:
-    rows, wrong = mutants(sys.argv[1:]), 0
+    rows, wrong = mutants(sys.argv[1:]), list[str]()
     workers: Queue[Worker] = Queue()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
         for number in range(WORKERS):
@@ -198,9 +198,10 @@ def main() -> int:
             print(f"these must pass on the package as it is: {unfit}")
             return 1
         for verdict, line in pool.map(lambda row: judge(row, workers), rows):
-            wrong += verdict != "caught"
+            if verdict != "caught":
+                wrong.append(line)
             print(line, flush=True)
-    print(f"{len(rows)} mutants, {wrong} not caught")
+    print(f"{len(rows)} mutants, {len(wrong)} not caught", *wrong, sep="\n")
     return 1 if wrong else 0
 
 
