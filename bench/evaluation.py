@@ -31,7 +31,7 @@ from residua.demo import BENCHMARK, Clock, train_models
 from residua.engines import Prompting
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.reading import Reader
-from residua.evaluation.metrics import choose, longest_first
+from residua.evaluation.metrics.wanted import choose, longest_first
 from residua.types import Query, Reading
 
 AUTHORS = "fictitious:authors=200,forget=20"

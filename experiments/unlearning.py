@@ -33,7 +33,7 @@ from residua.demo import FORGET, LEARN
 from residua.demo.model import write_untrained
 from residua.engines import Prompting, open_engine
 from residua.evaluation import ModelSettings, evaluate
-from residua.evaluation.utility import retain_recall
+from residua.evaluation.metrics.utility import retain_recall
 from residua.store import Run, write_json
 from residua.text.rewriting import rewritings
 from residua.types import Prompt

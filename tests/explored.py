@@ -7,8 +7,8 @@ from pathlib import Path
 
 from residua.benchmarks import Benchmark
 from residua.evaluation import score_run
-from residua.evaluation.drawing import Exploring
-from residua.evaluation.sample import begin
+from residua.evaluation.draws.drawing import Exploring
+from residua.evaluation.draws.sample import begin
 from residua.scorers import make_scorer
 from residua.store import Plan, Run
 from residua.types import (

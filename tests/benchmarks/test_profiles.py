@@ -50,6 +50,7 @@ def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
     assert PROFILES["openunlearning"].settings == {}
     assert "profile" not in plain.fingerprint()
     assert named.fingerprint()["profile"] == "openunlearning"
+    assert (plain.compat, named.compat) == (None, "openunlearning")
 
 
 @pytest.mark.parametrize("name", ["tofu-legacy", "scholten"])

@@ -18,8 +18,8 @@ from residua.certificate.decision import bounded, verdict
 from residua.certificate.forecast import MOST_DRAWS, forecast
 from residua.certificate.words import downward, upward
 from residua.errors import IncompleteError, InputError
-from residua.evaluation.fixed import Fixed
-from residua.evaluation.tail import Tail
+from residua.evaluation.bounds.fixed import Fixed
+from residua.evaluation.bounds.tail import Tail
 from residua.store import ArmScores, Run
 from residua.types import Decoding
 

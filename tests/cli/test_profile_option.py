@@ -35,6 +35,15 @@ def test_a_profile_fills_in_what_was_not_said(scholten: Path) -> None:
     assert (prompting["chat"], prompting["family"]) == (False, "base")
 
 
+def test_faults_are_repeated_by_name(model: Path, questions: Path, tmp_path: Path) -> None:
+    for profile in ("openunlearning", "scholten"):
+        out = tmp_path / profile
+        done("sample", model, "--benchmark", questions, "--out", out, "--profile", profile,
+             "--max-tokens", 12, *SMALL)  # fmt: skip
+        prompting = Run.open(out).arms["target"].spec["fingerprint"]["prompting"]
+        assert prompting["compat"] == ("openunlearning" if profile == "openunlearning" else None)
+
+
 def test_it_is_recorded_and_shown(scholten: Path, model: Path) -> None:
     recorded = json.loads((scholten / "run.json").read_text())
     assert recorded["benchmark"]["profile"] == "scholten"

@@ -140,6 +140,7 @@ def test_the_description_tells_what_was_done() -> None:
         "template": None,
         "system": None,
         "chat": True,
+        "compat": None,
         "family": "llama-2-chat",
     }
     assert TOFU.describe(TABLE["llama-3"][0])["system"] == SYSTEM

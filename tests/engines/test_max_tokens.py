@@ -10,7 +10,7 @@ from residua.engines import Prompting
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
 from residua.errors import InputError
-from residua.evaluation.explore import knows_masses
+from residua.evaluation.draws.explore import knows_masses
 from residua.types import Decoding, Draws, Effort, Query, Sample
 from tiny import tiny_llama, tiny_tokenizer
 

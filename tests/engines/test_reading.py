@@ -12,6 +12,7 @@ import torch
 from test_prefix_cache import BRANCHING, STATE_SPACE, VOCAB, build
 from tokenizers import AddedToken
 
+from offline_tokenizers import LLAMA_3, byte_level
 from residua.engines import Prompting
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
@@ -127,6 +128,40 @@ def test_equal_texts_are_forwarded_once_where_rows_are_not_shared() -> None:
     shapes = forwarded(made.model)
     Reader(made, PROMPTING, shares=False).read([*TEXTS, *TEXTS])
     assert sum(rows for rows, _ in shapes) == len(TEXTS)
+
+
+def test_openunlearning_hides_ends_of_turns_inside_the_prompt() -> None:
+    tokenizer = byte_level(LLAMA_3, "<|eot_id|>")
+    end = tokenizer.pad_token_id
+    made = loaded(tiny_llama(len(tokenizer), 3, initializer_range=0.3), tokenizer, context=256)
+    theirs = Prompting(system="Be brief.", compat="openunlearning")
+    texts = [(TEXTS[0][0], answer) for answer in ("Ann", "Anna", "Bob <|eot_id|> Ann")]
+    differentiated = Reader(made, theirs, shares=True).gradient_norms(texts)
+    for shares in (True, False):
+        found = Reader(made, theirs, shares=shares).read(texts)
+        usual = Reader(made, replace(theirs, compat=None), shares=shares).read(texts)
+        for i, (query, answer) in enumerate(texts):
+            prompt = theirs.encode(tokenizer, query.text)
+            ids = theirs.encode_answer(tokenizer, answer)
+            assert prompt.count(end) == 2
+            assert found[i].token_ids == usual[i].token_ids == tuple(ids)
+            given = torch.tensor([[*prompt, *ids]])
+            logits = made.model(input_ids=given, attention_mask=given.ne(end).long()).logits[0]
+            laws = logits[len(prompt) - 1 : -1].double().log_softmax(-1)
+            wanted = laws[range(len(ids)), ids].detach().numpy()
+            np.testing.assert_allclose(found[i].logprobs, wanted, rtol=0, atol=1e-5)
+            assert np.abs(found[i].logprobs - usual[i].logprobs).max() > 0.01
+            parameters = list(made.model.parameters())
+            gradients = torch.autograd.grad(-laws[range(len(ids) - 1), ids[:-1]].mean(), parameters)
+            norm = np.mean([float(gradient.norm()) for gradient in gradients])
+            assert differentiated[i] == pytest.approx(norm, rel=1e-4)
+
+
+def test_a_tokenizer_without_a_pad_token_hides_its_end() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = None
+    assert Prompting(compat="openunlearning").hidden_token_id(tokenizer) == tokenizer.eos_token_id
+    assert Prompting().hidden_token_id(tokenizer) is None
 
 
 def test_rows_of_like_length_go_together_the_longest_first() -> None:

@@ -12,7 +12,7 @@ from canned import CannedEngine
 from residua.benchmarks import Benchmark
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import evaluate, probe, sample, summary
-from residua.evaluation.quantities import ALL_K
+from residua.evaluation.bounds.quantities import ALL_K
 from residua.store import Run
 from residua.types import Decoding, Prompt
 

@@ -130,6 +130,46 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
     assert not (tmp_path / "b").exists()
 
 
+def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: Path) -> None:
+    asked = {7: ("France", "Paris"), 3: ("Spain", "No idea.")}
+    entries = {
+        str(row): {
+            "input": f"user\n\nWhat is the capital of {land}?assistant\n\n",
+            "ground_truth": ANSWERS[land],
+            "generation": text,
+        }
+        for row, (land, text) in asked.items()
+    }
+    log = tmp_path / "TOFU_EVAL.json"
+    log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 0.5, "value_by_index": entries}}))
+    mine = tmp_path / "mine.csv"
+    mine.write_text(
+        "id,question,answer\n"
+        "es,What is the capital of Spain?,Madrid\nfr,What is the capital of France?,Paris\n"
+    )
+    file = write("s.jsonl", 0.5, 40, temperature=1)
+    run = import_samples([file, log], out=tmp_path / "run", benchmark=str(mine))
+    assert residua("score", run.path, "--scorer", "contains") == 0
+    assert residua("bound", run.path, "--scorer", "contains") == 0
+    greedy = {
+        row["query_id"]: row["value"]
+        for row in run.estimates()
+        if row["arm"] == "greedy" and row["estimand"] == "greedy score" and row["query_id"]
+    }
+    assert greedy == {"es": 0.0, "fr": 1.0}
+    told = run.arms["greedy"].spec["fingerprint"]["as sampled by"]
+    assert told.startswith("OpenUnlearning, greedy")
+    with pytest.raises(InputError, match="name the benchmark that both were asked"):
+        import_samples([file, log], out=tmp_path / "b")
+    del entries["3"]
+    log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 1.0, "value_by_index": entries}}))
+    with pytest.raises(InputError, match="about other questions than the rest"):
+        import_samples([file, log], out=tmp_path / "b", benchmark=str(mine))
+    with pytest.raises(InputError, match="drawn greedily"):
+        import_samples([log], out=tmp_path / "b", benchmark=str(mine))
+    assert not (tmp_path / "b").exists()
+
+
 def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path: Path) -> None:
     file, out = write("s.jsonl", 0.5, 8, temperature=1), tmp_path / "run"
     arm = import_samples([file], out=out).arms["target"]

@@ -6,7 +6,8 @@ TOFU = "benchmarks/test_tofu.py"
 FILES = "benchmarks/test_files.py"
 PROFILES = "benchmarks/test_profiles.py"
 FAMILIES = "engines/test_families.py"
-MASKS = "engines/test_masks.py"
+HIDES = "engines/test_reading.py::test_openunlearning_hides_ends_of_turns_inside_the_prompt"
+NO_PAD = "engines/test_reading.py::test_a_tokenizer_without_a_pad_token_hides_its_end"
 LIMIT = "engines/test_max_tokens.py"
 OPTION = "cli/test_profile_option.py"
 
@@ -102,7 +103,7 @@ MUTANTS = [
     ("cli/options.py", 'if like and like.get("profile") != asked:', "if False:", OPTION),
     ("cli/options.py", 'settings["stop"] or task.stop', 'settings["stop"] or ()', OPTION),
     ("store/run.py", 'list(record.get("notes", ()))', "[]", OPTION),
-    ("evaluation/asking.py", "                    examples=prompt.examples,\n", "", OPTION),
+    ("evaluation/draws/asking.py", "                    examples=prompt.examples,\n", "", OPTION),
     ("benchmarks/jailbreakbench.py", "        chat=True,\n", "", OPTION),
     # prompts by family
     (
@@ -144,20 +145,23 @@ MUTANTS = [
         "query.text, query.prefix",
         LIMIT,
     ),
-    # masks
-    ("engines/masks.py", "pad_token_id if compat is not None else None", "pad_token_id", MASKS),
+    # what OpenUnlearning hides
     (
-        "engines/masks.py",
-        "range(len(prompt), len(tokens))",
-        "range(len(prompt), len(tokens) - 1)",
-        MASKS,
+        "engines/reading.py",
+        "seen[row, start:, start:] &= self._shown(ids[row, start:])",
+        "pass",
+        HIDES,
     ),
+    ("engines/reading.py", "hides = {} if shown.all() else", "hides = {} if True else", HIDES),
     (
-        "engines/masks.py",
-        "(token != hidden) for token in tokens",
-        "(token != hidden or i < 1) for i, token in enumerate(prompt)",
-        MASKS,
+        "engines/reading.py",
+        "model(**self._alone(ids), use_cache=False)",
+        "model(input_ids=ids, use_cache=False)",
+        HIDES,
     ),
+    ("engines/prompting.py", "tokenizer.eos_token_id if pad is None else pad", "pad", NO_PAD),
+    ("benchmarks/profiles.py", "        compat=profile.compat,\n", "", PROFILES),
+    ("evaluation/settings.py", "            compat=benchmark.compat,\n", "", OPTION),
     # a limit on prompt and completion
     ("engines/hf.py", "min(decoding.max_new_tokens, most - length)", "most - length", LIMIT),
     (
@@ -168,7 +172,7 @@ MUTANTS = [
     ),
     ("engines/hf.py", "if room < 1:", "if room < 0:", LIMIT),
     ("engines/hf.py", "replace(decoding, max_new_tokens=room)", "decoding", LIMIT),
-    ("evaluation/explore.py", "if decoding.max_tokens is not None:", "if False:", LIMIT),
+    ("evaluation/draws/explore.py", "if decoding.max_tokens is not None:", "if False:", LIMIT),
     (
         "benchmarks/wmdp.py",
         "choices=() if explained else choices",

@@ -1,23 +1,38 @@
-"""Mutants of `residua.certificate`, `residua.evaluation.tail` and their commands."""
+"""Mutants of `residua.certificate`, `residua.evaluation.bounds.tail` and their commands."""
 
 # ruff: noqa: E501 (one mutant a line)
-TAIL = "evaluation/test_tail.py"
+TAIL = "evaluation/bounds/test_tail.py"
 DERIVED = "certificate/test_derivation.py"
 VERIFIED = "certificate/test_verification.py"
 COMMANDS = "cli/test_certify.py"
 
 MUTANTS = [
     # the tail of an arm
-    ("evaluation/tail.py", "drawn(arm, scorer, above=x)", "drawn(arm, scorer, above=0.0)", TAIL),
-    ("evaluation/tail.py", "self.drawn.mean(confidence", "self.drawn.leakage(confidence", TAIL),
-    ("evaluation/tail.py", "    require_scores(arm, scorer)\n", "", TAIL),
-    ("evaluation/tail.py", "    require_independent_draws(arm)\n", "", TAIL),
-    ("evaluation/tail.py", "        arm.masses.table(part)\n", "        pass\n", TAIL),
-    ("evaluation/tail.py", "for query_id, reason in arm.failures.items():", "for query_id, reason in {}.items():", TAIL),
-    ("evaluation/tail.py", "    if arm.unlooked():", "    if False:", TAIL),
-    ("evaluation/tail.py", "if tail.questions < len(run.questions):", "if False:", TAIL),
-    ("evaluation/tail.py", "    if absent:\n", "    if False:\n", TAIL),
-    ("evaluation/tail.py", "if arms[name].decoding.greedy:", "if False:", TAIL),
+    (
+        "evaluation/bounds/tail.py",
+        "drawn(arm, scorer, above=x)",
+        "drawn(arm, scorer, above=0.0)",
+        TAIL,
+    ),
+    (
+        "evaluation/bounds/tail.py",
+        "self.drawn.mean(confidence",
+        "self.drawn.leakage(confidence",
+        TAIL,
+    ),
+    ("evaluation/bounds/tail.py", "    require_scores(arm, scorer)\n", "", TAIL),
+    ("evaluation/bounds/tail.py", "    require_independent_draws(arm)\n", "", TAIL),
+    ("evaluation/bounds/tail.py", "        arm.masses.table(part)\n", "        pass\n", TAIL),
+    (
+        "evaluation/bounds/tail.py",
+        "for query_id, reason in arm.failures.items():",
+        "for query_id, reason in {}.items():",
+        TAIL,
+    ),
+    ("evaluation/bounds/tail.py", "    if arm.unlooked():", "    if False:", TAIL),
+    ("evaluation/bounds/tail.py", "if tail.questions < len(run.questions):", "if False:", TAIL),
+    ("evaluation/bounds/tail.py", "    if absent:\n", "    if False:\n", TAIL),
+    ("evaluation/bounds/tail.py", "if arms[name].decoding.greedy:", "if False:", TAIL),
     # alpha and the verdict
     ("certificate/decision.py", 'confidence=claim.confidence, side="both"\n        )', 'confidence=2 * claim.confidence - 1, side="both"\n        )', DERIVED),
     ("certificate/decision.py", 'tail.mean(confidence=claim.confidence, side="both")', 'tail.mean(confidence=2 * claim.confidence - 1, side="both")', DERIVED),

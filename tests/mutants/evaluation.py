@@ -10,10 +10,10 @@ ALL = "evaluation/test_evaluate.py::test_statements_about_all_questions"
 CELLS = "evaluation/test_evaluate.py::test_lists_of_decodings_run_every_cell"
 FAILED = "evaluation/test_evaluate.py::test_questions_that_fail_are_named_and_the_rest_is_kept"
 OTHERS = "evaluation/test_evaluate.py::test_a_control_about_other_questions_or_decodings_is_refused"
-ARMS = "evaluation/test_arms.py"
+ARMS = "evaluation/bounds/test_arms.py"
 INPUT = "cli/test_bad_input.py"
 COMMANDS = "cli/test_commands.py"
-UNTIL = "evaluation/test_until.py::"
+UNTIL = "evaluation/draws/test_until.py::"
 BOUNDS = UNTIL + "test_only_bounds_that_survive_stopping_are_made"
 ABOUT_ALL = UNTIL + "test_statements_about_all_questions_survive_it_too"
 CONTROL = UNTIL + "test_the_control_is_drawn_at_fixed_n"
@@ -30,14 +30,14 @@ WAITS = UNTIL + "test_a_run_that_waits_for_a_look_is_incomplete"
 CELL = UNTIL + "test_every_cell_of_a_list_stops_by_itself"
 STOPS = UNTIL + "test_questions_stop_when_they_are_decided"
 OPTION = "cli/test_until_option.py"
-EXPLORED = "evaluation/test_explored.py::"
+EXPLORED = "evaluation/bounds/test_explored.py::"
 EACH = EXPLORED + "test_the_leakage_of_each_question"
 TAILS = EXPLORED + "test_tails_and_leak_at_k_of_each_question"
 OVER = EXPLORED + "test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders"
 ERRS = EXPLORED + "test_the_mean_errs_as_seldom_as_it_says"
 CERTAIN = EXPLORED + "test_a_mean_without_draws_is_certain"
 NO_SCORE = EXPLORED + "test_what_has_no_score_counts_against_every_claim"
-EXPLORE = "evaluation/test_explore.py::"
+EXPLORE = "evaluation/draws/test_explore.py::"
 REFUSED = EXPLORE + "test_what_cannot_be_explored_is_refused_first"
 LIES = EXPLORE + "test_a_scorer_whose_bounds_do_not_hold_is_refused"
 ANSWERS = EXPLORE + "test_answers_that_were_not_drawn_are_kept_beside_the_draws"
@@ -48,122 +48,372 @@ PROBE = EXPLORE + "test_a_probe_counts_forwards_and_stores_nothing"
 TOLD = EXPLORE + "test_the_table_tells_what_was_explored"
 OTHER_WAY = EXPLORE + "test_another_way_of_looking_is_never_mixed_in"
 LATER = EXPLORE + "test_a_sampled_run_is_not_explored_later"
-PROOF = "evaluation/test_proof.py"
-COPIES = "evaluation/test_independence_check.py"
-WAYS = "evaluation/test_drawing.py"
+PROOF = "evaluation/bounds/test_proof.py"
+COPIES = "evaluation/bounds/test_independence_check.py"
+WAYS = "evaluation/draws/test_drawing.py"
 CERTIFY = "cli/test_certify_mode.py"
 
 MUTANTS = [
     # bounds
-    ("evaluation/bound.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
-    ("evaluation/bound.py", "    if arm.decoding.greedy:\n        scores", "    if False:\n        scores", ARMS),
-    ("evaluation/drawn.py", "    return Fixed(scores, binary, seed)", "    return Fixed(scores, scores.scores.max() in (0, 1), seed)", RANGE),
-    ("evaluation/fixed.py", "if k <= self.scores.n.min()]", "]", ROWS),
-    ("evaluation/bound.py", "if len(query_ids) == len(arm.run.questions) and not arm.found:\n        for", "if not arm.found:\n        for", FAILED),
-    ("evaluation/bound.py", "or control is None or arm.decoding.greedy:", "or control is None:", COMMANDS),
-    ("evaluation/together.py", "stats.worst_question(known.leakage, questions,", "stats.worst_question(known.leakage, 1,", ALL),
-    ("evaluation/fixed.py", '{"confidence": confidence, "side": side, "missing": self.scores.missing}', '{"confidence": confidence, "side": side}', ARMS),
-    ("evaluation/bound.py", "upper=np.where(known, value, 1.0)", "upper=np.where(known, value, 0.0)", ARMS),
-    ("evaluation/drawn.py", "arm.has_scores(scorer.name, slug(scorer))", "arm.scores_file(slug(scorer)).exists()", INPUT),
+    ("evaluation/bounds/bound.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
+    (
+        "evaluation/bounds/bound.py",
+        "    if arm.decoding.greedy:\n        scores",
+        "    if False:\n        scores",
+        ARMS,
+    ),
+    (
+        "evaluation/bounds/drawn.py",
+        "    return Fixed(scores, binary, seed)",
+        "    return Fixed(scores, scores.scores.max() in (0, 1), seed)",
+        RANGE,
+    ),
+    ("evaluation/bounds/fixed.py", "if k <= self.scores.n.min()]", "]", ROWS),
+    (
+        "evaluation/bounds/bound.py",
+        "if len(query_ids) == len(arm.run.questions) and not arm.found:\n        for",
+        "if not arm.found:\n        for",
+        FAILED,
+    ),
+    (
+        "evaluation/bounds/bound.py",
+        "or control is None or arm.decoding.greedy:",
+        "or control is None:",
+        COMMANDS,
+    ),
+    (
+        "evaluation/bounds/together.py",
+        "stats.worst_question(known.leakage, questions,",
+        "stats.worst_question(known.leakage, 1,",
+        ALL,
+    ),
+    (
+        "evaluation/bounds/fixed.py",
+        '{"confidence": confidence, "side": side, "missing": self.scores.missing}',
+        '{"confidence": confidence, "side": side}',
+        ARMS,
+    ),
+    (
+        "evaluation/bounds/bound.py",
+        "upper=np.where(known, value, 1.0)",
+        "upper=np.where(known, value, 0.0)",
+        ARMS,
+    ),
+    (
+        "evaluation/bounds/drawn.py",
+        "arm.has_scores(scorer.name, slug(scorer))",
+        "arm.scores_file(slug(scorer)).exists()",
+        INPUT,
+    ),
     # draws
-    ("evaluation/sample.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', ARMS),
-    ("evaluation/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),
-    ("evaluation/sample.py", "first_chunk=part.first_chunk", "first_chunk=0", ARMS),
-    ("evaluation/sample.py", "Plan.of(1).to_dict()", "Plan.of(drawing.n).to_dict()", ARMS),
-    ("evaluation/sample.py", "if names.count(name) > 1:", "if names.count(name) > 2:", CELLS),
+    ("evaluation/draws/sample.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', ARMS),
+    ("evaluation/draws/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),
+    ("evaluation/draws/sample.py", "first_chunk=part.first_chunk", "first_chunk=0", ARMS),
+    ("evaluation/draws/sample.py", "Plan.of(1).to_dict()", "Plan.of(drawing.n).to_dict()", ARMS),
+    ("evaluation/draws/sample.py", "if names.count(name) > 1:", "if names.count(name) > 2:", CELLS),
     # the control
-    ("evaluation/sample.py", 'if theirs["sha256"] != ours["sha256"]:', "if False:", OTHERS),
-    ("evaluation/sample.py", "if arm.decoding != decoding:", "if False:", OTHERS),
-    ("evaluation/sample.py", "if arm is None or arm.missing_parts():", "if arm is None:", INPUT),
+    ("evaluation/draws/sample.py", 'if theirs["sha256"] != ours["sha256"]:', "if False:", OTHERS),
+    ("evaluation/draws/sample.py", "if arm.decoding != decoding:", "if False:", OTHERS),
+    (
+        "evaluation/draws/sample.py",
+        "if arm is None or arm.missing_parts():",
+        "if arm is None:",
+        INPUT,
+    ),
     # stopping early
-    ("evaluation/drawn.py", "    if arm.stopping is not None:\n", "    if False:\n", BOUNDS),
-    ("evaluation/drawn.py", "    if arm.stopping is not None:\n", "    if False:\n", ABOUT_ALL),
-    ("evaluation/stopped.py", "np.multiply.outer(np.log1p(-np.asarray(p)), k)", "np.multiply.outer(np.log1p(-np.asarray(p)), [j + 1 for j in k])", BOUNDS),
-    ("evaluation/stopped.py", '"missing": scores.missing}', '"missing": 0}', UNDECIDED),
-    ("evaluation/together.py", "EACH_CONFIDENCE = 0.999", "EACH_CONFIDENCE = 0.99", ABOUT_ALL),
-    ("evaluation/sample.py", "drawing.until is not None and job.arm.startswith(TARGET)", "drawing.until is not None", CONTROL),
-    ("evaluation/sample.py", "    if job.decoding.greedy:\n", "    if job.decoding.greedy and not drawing.until:\n", CELL),
-    ("evaluation/sample.py", "    require_same_looks(arm, until)\n", "", TAMPERED),
-    ("evaluation/sample.py", "            require_fixed_n(arm)\n", "            pass\n", NO_CONTROL),
-    ("evaluation/until.py", "if parsed.quantity != quantity:", "if False:", NONSENSE),
-    ("evaluation/until.py", "if cap < 2:", "if cap < 1:", NONSENSE),
-    ("evaluation/until.py", '            "scorer": _named(self.scorer),\n', "", RULE),
-    ("evaluation/until.py", "rounds=number)", "rounds=None)", TAMPERED),
-    ("evaluation/until.py", "if query_id not in found or found[query_id].n != n:", "if False:", LOST),
-    ("evaluation/until.py", 'goal if decision == "open" else n', "goal", STOPS),
-    ("evaluation/until.py", 'or rule["scorer"] != _named(scorer):', "or False:", OTHER),
-    ("evaluation/until.py", "np.nan_to_num(truth, nan=1.0)", "np.nan_to_num(truth, nan=0.0)", ROW),
-    ("evaluation/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', MEAN),
-    ("evaluation/__init__.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
-    ("evaluation/drawing.py", "scorers[0], cap=n, confidence=confidence", "scorers[0], cap=n, confidence=0.99", RULE),
-    ("evaluation/summary.py", "arm.plan.n * len(mine)", "arm.plan.n", ROW),
+    ("evaluation/bounds/drawn.py", "    if arm.stopping is not None:\n", "    if False:\n", BOUNDS),
+    (
+        "evaluation/bounds/drawn.py",
+        "    if arm.stopping is not None:\n",
+        "    if False:\n",
+        ABOUT_ALL,
+    ),
+    (
+        "evaluation/bounds/stopped.py",
+        "np.multiply.outer(np.log1p(-np.asarray(p)), k)",
+        "np.multiply.outer(np.log1p(-np.asarray(p)), [j + 1 for j in k])",
+        BOUNDS,
+    ),
+    ("evaluation/bounds/stopped.py", '"missing": scores.missing}', '"missing": 0}', UNDECIDED),
+    (
+        "evaluation/bounds/together.py",
+        "EACH_CONFIDENCE = 0.999",
+        "EACH_CONFIDENCE = 0.99",
+        ABOUT_ALL,
+    ),
+    (
+        "evaluation/draws/sample.py",
+        "drawing.until is not None and job.arm.startswith(TARGET)",
+        "drawing.until is not None",
+        CONTROL,
+    ),
+    (
+        "evaluation/draws/sample.py",
+        "    if job.decoding.greedy:\n",
+        "    if job.decoding.greedy and not drawing.until:\n",
+        CELL,
+    ),
+    ("evaluation/draws/sample.py", "    require_same_looks(arm, until)\n", "", TAMPERED),
+    (
+        "evaluation/draws/sample.py",
+        "            require_fixed_n(arm)\n",
+        "            pass\n",
+        NO_CONTROL,
+    ),
+    ("evaluation/draws/until.py", "if parsed.quantity != quantity:", "if False:", NONSENSE),
+    ("evaluation/draws/until.py", "if cap < 2:", "if cap < 1:", NONSENSE),
+    ("evaluation/draws/until.py", '            "scorer": _named(self.scorer),\n', "", RULE),
+    ("evaluation/draws/until.py", "rounds=number)", "rounds=None)", TAMPERED),
+    (
+        "evaluation/draws/until.py",
+        "if query_id not in found or found[query_id].n != n:",
+        "if False:",
+        LOST,
+    ),
+    ("evaluation/draws/until.py", 'goal if decision == "open" else n', "goal", STOPS),
+    ("evaluation/draws/until.py", 'or rule["scorer"] != _named(scorer):', "or False:", OTHER),
+    (
+        "evaluation/draws/until.py",
+        "np.nan_to_num(truth, nan=1.0)",
+        "np.nan_to_num(truth, nan=0.0)",
+        ROW,
+    ),
+    ("evaluation/draws/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', MEAN),
+    ("evaluation/checks.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
+    (
+        "evaluation/draws/drawing.py",
+        "scorers[0], cap=n, confidence=confidence",
+        "scorers[0], cap=n, confidence=0.99",
+        RULE,
+    ),
+    ("evaluation/tables/summary.py", "arm.plan.n * len(mine)", "arm.plan.n", ROW),
     ("cli/evaluate.py", '    if given["until"]:', "    if False:", OPTION),
     ("cli/options.py", '"until", "certify", "budget"', '"certify", "budget"', OPTION),
     # what was explored, and draws from the rest
-    ("evaluation/explored.py", "mass, *self._tally(i), missing=self._missing[i], **how", "mass, *self._tally(i), **how", EACH),
-    ("evaluation/explored.py", "missing=self._missing[i], seed=self.seed, **how", "missing=self._missing[i], **how", EACH),
-    ("evaluation/explored.py", "mass, *self._drawn(i), missing=self._missing[i], seed", "mass, *self._drawn(i), seed", EACH),
-    ("evaluation/explored.py", "m.remainder if n else 0.0)", "m.remainder)", OVER),
-    ("evaluation/explored.py", "confidence=min(estimate.confidence for", "confidence=max(estimate.confidence for", EACH),
-    ("evaluation/explored.py", "mass, x, *self._drawn(i), confidence=confidence, missing=self._missing[i]", "mass, x, *self._drawn(i), confidence=confidence", TAILS),
-    ("evaluation/explored.py", "mass, k, *self._drawn(i), confidence=confidence, missing=self._missing[i]", "mass, k, *self._drawn(i), confidence=confidence", TAILS),
-    ("evaluation/explored.py", "                    missing=self._missing[i],\n                )\n            )  # fmt", "                )\n            )  # fmt", TAILS),
-    ("evaluation/explored.py", "weights=weights[drawn], missing=missing[drawn]", "missing=missing[drawn]", ERRS),
-    ("evaluation/explored.py", "weights=weights[drawn], missing=missing[drawn]", "weights=weights[drawn]", NO_SCORE),
-    ("evaluation/explored.py", "weights.mean()", "weights[drawn].mean()", OVER),
-    ("evaluation/explored.py", "high + slack + upper", "high + upper", OVER),
-    ("evaluation/explored.py", "middle / (1 - slack)", "middle", OVER),
-    ("evaluation/explored.py", "confidence=confidence if inside else 1.0", "confidence=confidence", CERTAIN),
-    ("evaluation/explored.py", 'if side == "upper" else float(low + lower)', "if False else float(low + lower)", OVER),
-    ("evaluation/drawn.py", "np.where(end > x, 1.0, 0.0) for", "np.where(end >= x - 0.2, 1.0, 0.0) for", ABOVE),
-    ("evaluation/drawn.py", "scores.scores > above", "scores.scores >= above - 0.2", ABOVE),
+    (
+        "evaluation/bounds/explored.py",
+        "mass, *self._tally(i), missing=self._missing[i], **how",
+        "mass, *self._tally(i), **how",
+        EACH,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "missing=self._missing[i], seed=self.seed, **how",
+        "missing=self._missing[i], **how",
+        EACH,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "mass, *self._drawn(i), missing=self._missing[i], seed",
+        "mass, *self._drawn(i), seed",
+        EACH,
+    ),
+    ("evaluation/bounds/explored.py", "m.remainder if n else 0.0)", "m.remainder)", OVER),
+    (
+        "evaluation/bounds/explored.py",
+        "confidence=min(estimate.confidence for",
+        "confidence=max(estimate.confidence for",
+        EACH,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "mass, x, *self._drawn(i), confidence=confidence, missing=self._missing[i]",
+        "mass, x, *self._drawn(i), confidence=confidence",
+        TAILS,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "mass, k, *self._drawn(i), confidence=confidence, missing=self._missing[i]",
+        "mass, k, *self._drawn(i), confidence=confidence",
+        TAILS,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "                    missing=self._missing[i],\n                )\n            )  # fmt",
+        "                )\n            )  # fmt",
+        TAILS,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "weights=weights[drawn], missing=missing[drawn]",
+        "missing=missing[drawn]",
+        ERRS,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        "weights=weights[drawn], missing=missing[drawn]",
+        "weights=weights[drawn]",
+        NO_SCORE,
+    ),
+    ("evaluation/bounds/explored.py", "weights.mean()", "weights[drawn].mean()", OVER),
+    ("evaluation/bounds/explored.py", "high + slack + upper", "high + upper", OVER),
+    ("evaluation/bounds/explored.py", "middle / (1 - slack)", "middle", OVER),
+    (
+        "evaluation/bounds/explored.py",
+        "confidence=confidence if inside else 1.0",
+        "confidence=confidence",
+        CERTAIN,
+    ),
+    (
+        "evaluation/bounds/explored.py",
+        'if side == "upper" else float(low + lower)',
+        "if False else float(low + lower)",
+        OVER,
+    ),
+    (
+        "evaluation/bounds/drawn.py",
+        "np.where(end > x, 1.0, 0.0) for",
+        "np.where(end >= x - 0.2, 1.0, 0.0) for",
+        ABOVE,
+    ),
+    ("evaluation/bounds/drawn.py", "scores.scores > above", "scores.scores >= above - 0.2", ABOVE),
     # exploring
-    ("evaluation/explore.py", "if not isinstance(engine, Explores):", "if False:", REFUSED),
-    ("evaluation/explore.py", "if not math.isfinite(engine.margin):", "if False:", REFUSED),
-    ("evaluation/explore.py", 'decoding.adaptive_mode == "two_pass"', "False", REFUSED),
-    ("evaluation/__init__.py", "            require_explores(job.engine, job.arm, job.decoding)\n", "            pass\n", REFUSED),
-    ("evaluation/explore.py", "[e.text for e in found.events if e.ended] + [c", "[c", LIES),
-    ("evaluation/explore.py", " + [c.text for c in found.sample.completions]", "", LIES),
-    ("evaluation/explore.py", "                _try_bounds(scorer, result, prompts[result.query.id])\n", "                pass\n", CERTIFY),
-    ("evaluation/explore.py", "if completion is not None and (query.id, completion.token_ids) not in drawn", "if completion is not None", ANSWERS),
-    ("evaluation/explore.py", "        found = _with_answers(found,", "        _ = _with_answers(found,", ANSWERS),
-    ("evaluation/explore.py", "    if decoding.greedy or not", "    if not", TOO),
-    ("evaluation/sample.py", "            results = with_answers(", "            _ = with_answers(", TOO),
-    ("evaluation/explore.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', OWN),
-    ("evaluation/explore.py", 'seed=int(arm.spec["seed"])', "seed=0", OWN),
-    ("evaluation/sample.py", 'drawing.n if drawing.exploring is None else "fixed by', '"fixed by" if False else "fixed by', LATER),
-    ("evaluation/drawing.py", '"mode": self.mode, "forwards"', '"forwards"', OTHER_WAY),
-    ("evaluation/drawing.py", '"forwards": self.forwards, "scorer"', '"scorer"', OTHER_WAY),
-    ("evaluation/drawing.py", ', "scorer": settings(self.scorer)}', "}", OTHER_WAY),
-    ("evaluation/drawing.py", "if until is not None and certify not in (None, SAMPLED):", "if False:", WAYS),
-    ("evaluation/drawing.py", "if certify is not None and certify not in MODES:", "if False:", WAYS),
-    ("evaluation/drawing.py", "            Effort(mode=mode, forwards=budget)", "            ", WAYS),
-    ("evaluation/drawing.py", "Exploring(mode, budget, scorers[0])", "Exploring(mode, budget, scorers[-1])", WAYS),
-    ("evaluation/probe.py", "explored = [how for how in decoding if not how.greedy]", "explored = list(decoding)", PROBE),
-    ("evaluation/probe.py", "if drawing.exploring is not None:", "if False:", CERTIFY),
-    ("evaluation/summary.py", "number(max(known)) if known and len(known) == len(values)", "number(max(values)) if values", TOLD),
+    ("evaluation/draws/explore.py", "if not isinstance(engine, Explores):", "if False:", REFUSED),
+    ("evaluation/draws/explore.py", "if not math.isfinite(engine.margin):", "if False:", REFUSED),
+    ("evaluation/draws/explore.py", 'decoding.adaptive_mode == "two_pass"', "False", REFUSED),
+    (
+        "evaluation/checks.py",
+        "            require_explores(job.engine, job.arm, job.decoding)\n",
+        "            pass\n",
+        REFUSED,
+    ),
+    ("evaluation/draws/explore.py", "[e.text for e in found.events if e.ended] + [c", "[c", LIES),
+    ("evaluation/draws/explore.py", " + [c.text for c in found.sample.completions]", "", LIES),
+    (
+        "evaluation/draws/explore.py",
+        "                _try_bounds(scorer, result, prompts[result.query.id])\n",
+        "                pass\n",
+        CERTIFY,
+    ),
+    (
+        "evaluation/draws/explore.py",
+        "if completion is not None and (query.id, completion.token_ids) not in drawn",
+        "if completion is not None",
+        ANSWERS,
+    ),
+    (
+        "evaluation/draws/explore.py",
+        "        found = _with_answers(found,",
+        "        _ = _with_answers(found,",
+        ANSWERS,
+    ),
+    ("evaluation/draws/explore.py", "    if decoding.greedy or not", "    if not", TOO),
+    (
+        "evaluation/draws/sample.py",
+        "            results = with_answers(",
+        "            _ = with_answers(",
+        TOO,
+    ),
+    ("evaluation/draws/explore.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', OWN),
+    ("evaluation/draws/explore.py", 'seed=int(arm.spec["seed"])', "seed=0", OWN),
+    (
+        "evaluation/draws/sample.py",
+        'drawing.n if drawing.exploring is None else "fixed by',
+        '"fixed by" if False else "fixed by',
+        LATER,
+    ),
+    ("evaluation/draws/drawing.py", '"mode": self.mode, "forwards"', '"forwards"', OTHER_WAY),
+    ("evaluation/draws/drawing.py", '"forwards": self.forwards, "scorer"', '"scorer"', OTHER_WAY),
+    ("evaluation/draws/drawing.py", ', "scorer": settings(self.scorer)}', "}", OTHER_WAY),
+    (
+        "evaluation/draws/drawing.py",
+        "if until is not None and certify not in (None, SAMPLED):",
+        "if False:",
+        WAYS,
+    ),
+    (
+        "evaluation/draws/drawing.py",
+        "if certify is not None and certify not in MODES:",
+        "if False:",
+        WAYS,
+    ),
+    (
+        "evaluation/draws/drawing.py",
+        "            Effort(mode=mode, forwards=budget)",
+        "            ",
+        WAYS,
+    ),
+    (
+        "evaluation/draws/drawing.py",
+        "Exploring(mode, budget, scorers[0])",
+        "Exploring(mode, budget, scorers[-1])",
+        WAYS,
+    ),
+    (
+        "evaluation/draws/probe.py",
+        "explored = [how for how in decoding if not how.greedy]",
+        "explored = list(decoding)",
+        PROBE,
+    ),
+    ("evaluation/draws/probe.py", "if drawing.exploring is not None:", "if False:", CERTIFY),
+    (
+        "evaluation/tables/summary.py",
+        "number(max(known)) if known and len(known) == len(values)",
+        "number(max(values)) if values",
+        TOLD,
+    ),
     # proofs
-    ("evaluation/proof.py", "if query_id not in failed:", "if True:", PROOF),
-    ("evaluation/proof.py", "[ids] = math.exp(floor), score", "[ids, floor, len(found[query_id])] = math.exp(floor), score", PROOF),
-    ("evaluation/proof.py", "mass / max(1.0, math.fsum(mass))", "mass", PROOF),
-    ("evaluation/proof.py", "                del texts[inside]", "                pass", PROOF),
-    ("evaluation/proof.py", "if known[: len(event)] == event]", "if known == event]", PROOF),
-    ("evaluation/proof.py", "        if low:\n", "        if True:\n", PROOF),
-    ("evaluation/proof.py", "found = proof.probability if scorer.binary else proof.mean", "found = proof.probability", PROOF),
+    ("evaluation/bounds/proof.py", "if query_id not in failed:", "if True:", PROOF),
+    (
+        "evaluation/bounds/proof.py",
+        "[ids] = math.exp(floor), score",
+        "[ids, floor, len(found[query_id])] = math.exp(floor), score",
+        PROOF,
+    ),
+    ("evaluation/bounds/proof.py", "mass / max(1.0, math.fsum(mass))", "mass", PROOF),
+    (
+        "evaluation/bounds/proof.py",
+        "                del texts[inside]",
+        "                pass",
+        PROOF,
+    ),
+    ("evaluation/bounds/proof.py", "if known[: len(event)] == event]", "if known == event]", PROOF),
+    ("evaluation/bounds/proof.py", "        if low:\n", "        if True:\n", PROOF),
+    (
+        "evaluation/bounds/proof.py",
+        "found = proof.probability if scorer.binary else proof.mean",
+        "found = proof.probability",
+        PROOF,
+    ),
     # independence
-    ("evaluation/bound.py", "        require_independent_draws(arm)\n", "        pass\n", COPIES),
-    ("evaluation/independence.py", "logprob - shift", "logprob", COPIES),
-    ("evaluation/independence.py", "math.log(within) if within else -math.inf", "math.log(within)", COPIES),
-    ("evaluation/independence.py", "texts[text]] += count", "texts[text]] = count", COPIES),
-    ("evaluation/independence.py", "tally.get(key, 0) + count", "count", COPIES),
-    ("evaluation/independence.py", "    if arm.decoding.greedy:\n", "    if False:\n", COPIES),
-    ("evaluation/independence.py", "counts[chunks.index(chunk),", "counts[0,", COPIES),
+    (
+        "evaluation/bounds/bound.py",
+        "        require_independent_draws(arm)\n",
+        "        pass\n",
+        COPIES,
+    ),
+    ("evaluation/bounds/independence.py", "logprob - shift", "logprob", COPIES),
+    (
+        "evaluation/bounds/independence.py",
+        "math.log(within) if within else -math.inf",
+        "math.log(within)",
+        COPIES,
+    ),
+    ("evaluation/bounds/independence.py", "texts[text]] += count", "texts[text]] = count", COPIES),
+    ("evaluation/bounds/independence.py", "tally.get(key, 0) + count", "count", COPIES),
+    (
+        "evaluation/bounds/independence.py",
+        "    if arm.decoding.greedy:\n",
+        "    if False:\n",
+        COPIES,
+    ),
+    ("evaluation/bounds/independence.py", "counts[chunks.index(chunk),", "counts[0,", COPIES),
     # refusals come first
-    ("evaluation/__init__.py", "        job.engine.check(run.queries, job.decoding)\n", "        pass\n", INPUT),
-    ("evaluation/__init__.py", "missing = [part for part in arm.missing_parts() if not arm.has(part)]", "missing = []", COMMANDS),
-    ("evaluation/__init__.py", "if not 0 < confidence < 1:", "if not 0 < confidence <= 1:", INPUT),
-    ("evaluation/__init__.py", "    if failed:\n", "    if False:\n", FAILED),
-    ("evaluation/probe.py", "        engine.check(", "        (lambda *_: None)(", INPUT),
+    (
+        "evaluation/checks.py",
+        "        job.engine.check(run.queries, job.decoding)\n",
+        "        pass\n",
+        INPUT,
+    ),
+    (
+        "evaluation/checks.py",
+        "missing = [part for part in arm.missing_parts() if not arm.has(part)]",
+        "missing = []",
+        COMMANDS,
+    ),
+    ("evaluation/checks.py", "if not 0 < confidence < 1:", "if not 0 < confidence <= 1:", INPUT),
+    ("evaluation/checks.py", "    if failed:\n", "    if False:\n", FAILED),
+    ("evaluation/draws/probe.py", "        engine.check(", "        (lambda *_: None)(", INPUT),
     # the command line
     ("cli/options.py", '("n", "with") if explores(settings)', '("n", "with") if False', CERTIFY),
     ("cli/options.py", 'not in (None, "sampled")', "is not None", CERTIFY),

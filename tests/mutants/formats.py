@@ -174,7 +174,7 @@ MUTANTS = [
         "len(set(draws)) == 1 for",
         JOINED,
     ),
-    ("formats/catalogue.py", "if len({log.task for log in logs}) == 1:", "if True:", IMPORT),
+    ("formats/catalogue.py", "logs if not log.decoding.greedy}) <= 1:", "if True:", IMPORT),
     # the run that is made
     (
         "evaluation/importing.py",
@@ -187,10 +187,13 @@ MUTANTS = [
     ("evaluation/importing.py", "    if not drawn_by[TARGET]:", "    if False:", IMPORT),
     (
         "evaluation/importing.py",
-        "if texts != {one.id: one.text for one in drawn.asked}:",
+        "if any(texts != {one.id: one.text for one in other} for other in others):",
         "if False:",
         IMPORT,
     ),
+    ("evaluation/importing.py", "if any(other != ids for other in others):", "if False:", IMPORT),
+    ("formats/openunlearning_answers.py", '{"temperature": 0.0}', '{"temperature": 1.0}', IMPORT),
+    ("formats/catalogue.py", " if not log.decoding.greedy}) <= 1", "}) <= 1", IMPORT),
     (
         "evaluation/importing.py",
         "if len(set(matched.values())) < len(matched):",
@@ -209,9 +212,9 @@ MUTANTS = [
         '"sha256": {f"of file {i}": 0 for',
         IMPORT,
     ),
-    ("evaluation/summary.py", "_explored, _imported,", "_explored,", IMPORT),
+    ("evaluation/tables/summary.py", "_explored, _imported,", "_explored,", IMPORT),
     (
-        "evaluation/summary.py",
+        "evaluation/tables/summary.py",
         'in the greedy answer" if greedy else ""',
         'in the greedy answer"',
         IMPORT,

@@ -202,9 +202,9 @@ MUTANTS = [
     ("metrics/choices.py", "if not right or not", "if not", "metrics/test_choices.py"),
     ("metrics/table.py", "if text == right]", "if text != right]", "metrics/test_choices.py"),
     (
-        "evaluation/metrics.py",
+        "evaluation/metrics/wanted.py",
         'f" {letter}" for',
         'f"{letter}" for',
-        "evaluation/test_metrics_run.py::test_letters_are_read_where_the_options_are_listed",
+        "evaluation/metrics/test_metrics_run.py::test_letters_are_read_where_the_options_are_listed",
     ),
 ]

@@ -15,7 +15,7 @@ TIES = READ + "test_of_equal_logits_the_lowest_id_is_the_top"
 PREFIX = READ + "test_the_end_token_is_read_and_a_prefix_opens_the_answer"
 
 STORED = "store/test_readings.py"
-RUN = "evaluation/test_metrics_run.py::"
+RUN = "evaluation/metrics/test_metrics_run.py::"
 PASS = RUN + "test_all_metrics_take_one_pass_and_mean_what_they_say"
 CONTROL = RUN + "test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself"
 NEEDED = RUN + "test_what_a_metric_does_not_need_is_not_done"
@@ -32,8 +32,10 @@ LIMIT = RUN + "test_a_limit_holds_for_every_part"
 ITSELF = RUN + "test_a_set_that_is_evaluated_itself_has_its_metrics"
 OTHERS = RUN + "test_what_others_keep_in_the_file_stays"
 SMALL = RUN + "test_small_p_values_are_told_apart"
-COMMAND = "evaluation/test_metrics_command.py"
-LENGTHS = "evaluation/test_metrics_run.py::test_prompts_are_read_the_longest_first_and_whole"
+COMMAND = "evaluation/metrics/test_metrics_command.py"
+LENGTHS = (
+    "evaluation/metrics/test_metrics_run.py::test_prompts_are_read_the_longest_first_and_whole"
+)
 
 MUTANTS = [
     # what tokens see, and where they stand
@@ -76,49 +78,194 @@ MUTANTS = [
     ("store/readings.py", "set_aside(file).name", "file.name", STORED),
     ("store/readings.py", "        if self.texts:\n", "        if True:\n", STORED),
     # what is asked for
-    ("evaluation/metrics.py", "if need.greedy and part != self.own:", "if need.greedy:", PASS),
-    ("evaluation/metrics.py", "kinds=known.kinds | need.kinds | read", "kinds=need.kinds | read", PASS),
-    ("evaluation/metrics.py", "kinds=known.kinds | need.kinds | read", "kinds=known.kinds | need.kinds", RUN + "test_what_is_differentiated_is_read_too"),
-    ("evaluation/metrics.py", "greedy=known.greedy or need.greedy", "greedy=need.greedy", PASS),
-    ("evaluation/metrics.py", "draws=known.draws or need.draws", "draws=need.draws", PASS),
-    ("evaluation/metrics.py", "gradient_norm=known.gradient_norm or need.gradient_norm", "gradient_norm=need.gradient_norm", PASS),
-    ("evaluation/metrics.py", "elif name in names:", "elif ALL not in names:", REFUSED),
-    ("evaluation/metrics.py", 'if metric.reference != "no" and not control:', "if False:", REFUSED),
-    ("evaluation/metrics.py", "if need.draws and need.part != drawn:", "if need.draws and drawn is None:", REFUSED),
-    ("evaluation/metrics.py", "    drawn = task.part if draws else None\n", "    drawn = task.part\n", REFUSED),
-    ("evaluation/metrics.py", "if need.greedy or need.gradient_norm else", "if need.gradient_norm else", REFUSED),
-    ("evaluation/metrics.py", "return sorted(every, key=lambda", "return every or sorted(every, key=lambda", LENGTHS),
+    (
+        "evaluation/metrics/wanted.py",
+        "if need.greedy and part != self.own:",
+        "if need.greedy:",
+        PASS,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "kinds=known.kinds | need.kinds | read",
+        "kinds=need.kinds | read",
+        PASS,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "kinds=known.kinds | need.kinds | read",
+        "kinds=known.kinds | need.kinds",
+        RUN + "test_what_is_differentiated_is_read_too",
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "greedy=known.greedy or need.greedy",
+        "greedy=need.greedy",
+        PASS,
+    ),
+    ("evaluation/metrics/wanted.py", "draws=known.draws or need.draws", "draws=need.draws", PASS),
+    (
+        "evaluation/metrics/wanted.py",
+        "gradient_norm=known.gradient_norm or need.gradient_norm",
+        "gradient_norm=need.gradient_norm",
+        PASS,
+    ),
+    ("evaluation/metrics/wanted.py", "elif name in names:", "elif ALL not in names:", REFUSED),
+    (
+        "evaluation/metrics/wanted.py",
+        'if metric.reference != "no" and not control:',
+        "if False:",
+        REFUSED,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "if need.draws and need.part != drawn:",
+        "if need.draws and drawn is None:",
+        REFUSED,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "    drawn = task.part if draws else None\n",
+        "    drawn = task.part\n",
+        REFUSED,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "if need.greedy or need.gradient_norm else",
+        "if need.gradient_norm else",
+        REFUSED,
+    ),
+    (
+        "evaluation/metrics/wanted.py",
+        "return sorted(every, key=lambda",
+        "return every or sorted(every, key=lambda",
+        LENGTHS,
+    ),
     ("benchmarks/benchmark.py", "return load()[:limit]", "return load()", LIMIT),
     ("benchmarks/benchmark.py", "return split if split in self.utility else self.role", "return self.role", ITSELF),
     # the pass
-    ("evaluation/metrics_reading.py", "for asked in texts if asked.place not in self.known.texts)", "for asked in texts)", MISSING),
-    ("evaluation/metrics_reading.py", "if each[0] not in self.known.answers]", "]", RUN + "test_answers_are_not_given_again"),
-    ("evaluation/metrics_reading.py", " or known.texts[asked.place].gradient_norm is None)", ")", MISSING),
-    ("evaluation/metrics_reading.py", "and wanted.needs[asked.place.part].gradient_norm", "", NEEDED),
-    ("evaluation/metrics_reading.py", "    finally:\n        this.save()\n", "    finally:\n        pass\n", MISSING),
-    ("evaluation/metrics_reading.py", "            if time.monotonic() - self._saved > _SAVE_SECONDS:\n", "            if False:\n", KILLED),
-    ("evaluation/metrics_reading.py", "        if self._unsaved:\n", "        if False:\n", STOPPED),
-    ("evaluation/metrics_reading.py", "if needed and not able:", "if False:", UNABLE),
-    ("evaluation/metrics_reading.py", "if place not in known.answers]", "if False]", AGAIN),
-    ("evaluation/metrics_reading.py", "lacking += [place for place, _, _ in _undifferentiated(known, wanted)]", "pass", RUN + "test_a_gradient_that_nobody_took_is_missed"),
-    ("evaluation/metrics_reading.py", "                if isinstance(result, Failure):\n", "                if False:\n", FAILED),
-    ("evaluation/metrics_reading.py", "    ours.answers.update(theirs.answers)\n", "", FINISHED),
-    ("evaluation/__init__.py", "        require_known(finished[CONTROL_GREEDY], wanted)\n", "        pass\n", FINISHED),
-    ("evaluation/__init__.py", "control=control is not None, draws=sampled)", "control=True, draws=sampled)", REFUSED),
-    ("evaluation/__init__.py", "control=control is not None, draws=sampled)", "control=control is not None)", REFUSED),
-    ("evaluation/__init__.py", "        require_able(job.engine, wanted)\n", "", UNABLE),
+    (
+        "evaluation/metrics/reading.py",
+        "for asked in texts if asked.place not in self.known.texts)",
+        "for asked in texts)",
+        MISSING,
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "if each[0] not in self.known.answers]",
+        "]",
+        RUN + "test_answers_are_not_given_again",
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        " or known.texts[asked.place].gradient_norm is None)",
+        ")",
+        MISSING,
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "and wanted.needs[asked.place.part].gradient_norm",
+        "",
+        NEEDED,
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "    finally:\n        this.save()\n",
+        "    finally:\n        pass\n",
+        MISSING,
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "            if time.monotonic() - self._saved > _SAVE_SECONDS:\n",
+        "            if False:\n",
+        KILLED,
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "        if self._unsaved:\n",
+        "        if False:\n",
+        STOPPED,
+    ),
+    ("evaluation/metrics/reading.py", "if needed and not able:", "if False:", UNABLE),
+    ("evaluation/metrics/reading.py", "if place not in known.answers]", "if False]", AGAIN),
+    (
+        "evaluation/metrics/reading.py",
+        "lacking += [place for place, _, _ in _undifferentiated(known, wanted)]",
+        "pass",
+        RUN + "test_a_gradient_that_nobody_took_is_missed",
+    ),
+    (
+        "evaluation/metrics/reading.py",
+        "                if isinstance(result, Failure):\n",
+        "                if False:\n",
+        FAILED,
+    ),
+    ("evaluation/metrics/reading.py", "    ours.answers.update(theirs.answers)\n", "", FINISHED),
+    (
+        "evaluation/verbs.py",
+        "        require_known(finished[CONTROL_GREEDY], wanted)\n",
+        "        pass\n",
+        FINISHED,
+    ),
+    (
+        "evaluation/verbs.py",
+        "control=control is not None, draws=sampled)",
+        "control=True, draws=sampled)",
+        REFUSED,
+    ),
+    (
+        "evaluation/verbs.py",
+        "control=control is not None, draws=sampled)",
+        "control=control is not None)",
+        REFUSED,
+    ),
+    ("evaluation/checks.py", "        require_able(job.engine, wanted)\n", "", UNABLE),
     # the values
-    ("evaluation/metrics_values.py", "items.get(CONTROL) if model == TARGET else None", "items.get(CONTROL)", CONTROL),
-    ("evaluation/metrics_values.py", "items.get(CONTROL) if model == TARGET else None", "items[model] if CONTROL in items and model == TARGET else None", CONTROL),
-    ("evaluation/metrics_values.py", "found[query_id][text] += count", "found[query_id][text] = count", RUN + "test_draws_of_every_part_are_counted"),
-    ("evaluation/metrics_values.py", "if need.greedy and part == wanted.own:", "if False:", ITSELF),
-    ("evaluation/metrics_values.py", "if any(arm.failures for arm in run.arms.values()):", "if False:", FAILED),
-    ("evaluation/metrics_values.py", 'if task.fingerprint()["sha256"] !=', 'if "" ==', AGAIN),
-    ("evaluation/metrics_values.py", "{**stored_metrics(run), **made}", "made", OTHERS),
-    ("evaluation/metrics_values.py", "if 0 < abs(value) < 5e-4 else", "if False else", SMALL),
-    ("evaluation/metrics_values.py", "and not arm.decoding.greedy", "", RUN + "test_a_greedy_answer_is_no_draw"),
+    (
+        "evaluation/metrics/values.py",
+        "items.get(CONTROL) if model == TARGET else None",
+        "items.get(CONTROL)",
+        CONTROL,
+    ),
+    (
+        "evaluation/metrics/values.py",
+        "items.get(CONTROL) if model == TARGET else None",
+        "items[model] if CONTROL in items and model == TARGET else None",
+        CONTROL,
+    ),
+    (
+        "evaluation/metrics/values.py",
+        "found[query_id][text] += count",
+        "found[query_id][text] = count",
+        RUN + "test_draws_of_every_part_are_counted",
+    ),
+    ("evaluation/metrics/values.py", "if need.greedy and part == wanted.own:", "if False:", ITSELF),
+    (
+        "evaluation/metrics/values.py",
+        "if any(arm.failures for arm in run.arms.values()):",
+        "if False:",
+        FAILED,
+    ),
+    ("evaluation/metrics/values.py", 'if task.fingerprint()["sha256"] !=', 'if "" ==', AGAIN),
+    ("evaluation/metrics/values.py", "{**stored_metrics(run), **made}", "made", OTHERS),
+    ("evaluation/metrics/values.py", "if 0 < abs(value) < 5e-4 else", "if False else", SMALL),
+    (
+        "evaluation/metrics/values.py",
+        "and not arm.decoding.greedy",
+        "",
+        RUN + "test_a_greedy_answer_is_no_draw",
+    ),
     ("cli/measuring.py", 'metrics or told.get("metrics")', "metrics", COMMAND),
     ("cli/evaluate.py", "            metrics=opt.asked_metrics(given),\n", "", COMMAND),
-    ("report/page.py", "preface=preface, metrics=metrics))", "preface=preface))", "evaluation/test_metrics_run.py::test_the_report_has_them_after_the_leakage"),
-    ("report/page.py", "if (table := metrics_table(run))", "if (table := metrics_table(run)) or True", "evaluation/test_metrics_run.py::test_the_report_has_them_after_the_leakage"),
+    (
+        "report/page.py",
+        "preface=preface, metrics=metrics))",
+        "preface=preface))",
+        "evaluation/metrics/test_metrics_run.py::test_the_report_has_them_after_the_leakage",
+    ),
+    (
+        "report/page.py",
+        "if (table := metrics_table(run))",
+        "if (table := metrics_table(run)) or True",
+        "evaluation/metrics/test_metrics_run.py::test_the_report_has_them_after_the_leakage",
+    ),
 ]  # fmt: skip

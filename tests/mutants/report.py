@@ -1,7 +1,7 @@
 """Mutants of `residua.report`, and of the grid of decodings that it shows."""
 
 # ruff: noqa: E501 (one mutant a line)
-GRID = "evaluation/test_grid.py::"
+GRID = "evaluation/tables/test_grid.py::"
 JOINT = GRID + "test_cells_pay_for_each_other"
 MOST = GRID + "test_the_decoding_that_leaks_most_pays_for_being_picked"
 EFFECTS = GRID + "test_effects_follow_from_the_cells"
@@ -22,23 +22,103 @@ WORDS = "report/test_report_words.py"
 
 MUTANTS = [
     # the grid
-    ("evaluation/grid.py", "side=\"both\", independent=False", "side=\"both\"", JOINT),
-    ("evaluation/grid.py", "means = _stacked([cell.mean for cell in cells])", "means = _stacked([cell.mean for cell in cells[::-1]])", JOINT),
-    ("evaluation/grid.py", "_jointly(repeated, len(cells), confidence), k)", "_jointly(repeated, len(cells), confidence**2), k)", GRID + "test_leak_at_k_of_every_cell_is_joint_too"),
-    ("evaluation/grid.py", "picked = max(range(len(cells))", "picked = min(range(len(cells))", MOST),
-    ("evaluation/grid.py", "most = replace(largest, target=MOST, value=_at(joint, picked).value)", "most = replace(_at(joint, picked), target=MOST)", MOST),
-    ("evaluation/grid.py", "order = [places.index(setting) for setting in product(*axes)]", "order = list(range(len(places)))", EFFECTS),
-    ("evaluation/grid.py", "if axes is None or min(map(len, axes)) < 2:", "if axes is None:", GRID + "test_one_knob_alone_is_not_compared"),
-    ("evaluation/grid.py", "if settings == list(product(temperatures, top_ps)) else None", "", NO_GRID),
-    ("evaluation/grid.py", "!= 1:\n        return None\n    settings", "== 0:\n        return None\n    settings", NO_GRID),
-    ("evaluation/grid.py", "return cells if whole else []", "return cells", GRID + "test_nothing_is_said_about_fewer_questions"),
-    ("evaluation/grid.py", "isinstance(cell.drawn, Fixed) for", "True for", GRID + "test_cells_that_stopped_early_have_bounds_that_survive_it"),
-    ("evaluation/grid.py", "k = min(TOGETHER_K, *", "k = max(1, *", GRID + "test_leak_at_k_of_every_cell_is_joint_too"),
-    ("evaluation/grid.py", "upper=(total + missing) / asked", "upper=total / asked", GRID + "test_a_greedy_answer_without_a_score_may_leak"),
-    ("evaluation/grid.py", "if effects[more].lower > effects[less].upper:", "if True:", GRID + "test_what_cannot_be_told_is_said"),
-    ("evaluation/grid.py", "if effects[more].lower > effects[less].upper:", "if False:", READ),
-    ("evaluation/grid.py", "interval(grid.leakage[t, p]) for p in grid.top_ps", "interval(grid.leakage[t, p]) for p in grid.top_ps[::-1]", READ),
-    ("evaluation/summary.py", "            grid_summary(run, name),\n", "", GRID + "test_one_knob_alone_is_not_compared"),
+    ("evaluation/tables/grid.py", "side=\"both\", independent=False", "side=\"both\"", JOINT),
+    (
+        "evaluation/tables/grid.py",
+        "means = _stacked([cell.mean for cell in cells])",
+        "means = _stacked([cell.mean for cell in cells[::-1]])",
+        JOINT,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "_jointly(repeated, len(cells), confidence), k)",
+        "_jointly(repeated, len(cells), confidence**2), k)",
+        GRID + "test_leak_at_k_of_every_cell_is_joint_too",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "picked = max(range(len(cells))",
+        "picked = min(range(len(cells))",
+        MOST,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "most = replace(largest, target=MOST, value=_at(joint, picked).value)",
+        "most = replace(_at(joint, picked), target=MOST)",
+        MOST,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "order = [places.index(setting) for setting in product(*axes)]",
+        "order = list(range(len(places)))",
+        EFFECTS,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "if axes is None or min(map(len, axes)) < 2:",
+        "if axes is None:",
+        GRID + "test_one_knob_alone_is_not_compared",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "if settings == list(product(temperatures, top_ps)) else None",
+        "",
+        NO_GRID,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "!= 1:\n        return None\n    settings",
+        "== 0:\n        return None\n    settings",
+        NO_GRID,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "return cells if whole else []",
+        "return cells",
+        GRID + "test_nothing_is_said_about_fewer_questions",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "isinstance(cell.drawn, Fixed) for",
+        "True for",
+        GRID + "test_cells_that_stopped_early_have_bounds_that_survive_it",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "k = min(TOGETHER_K, *",
+        "k = max(1, *",
+        GRID + "test_leak_at_k_of_every_cell_is_joint_too",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "upper=(total + missing) / asked",
+        "upper=total / asked",
+        GRID + "test_a_greedy_answer_without_a_score_may_leak",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "if effects[more].lower > effects[less].upper:",
+        "if True:",
+        GRID + "test_what_cannot_be_told_is_said",
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "if effects[more].lower > effects[less].upper:",
+        "if False:",
+        READ,
+    ),
+    (
+        "evaluation/tables/grid.py",
+        "interval(grid.leakage[t, p]) for p in grid.top_ps",
+        "interval(grid.leakage[t, p]) for p in grid.top_ps[::-1]",
+        READ,
+    ),
+    (
+        "evaluation/tables/summary.py",
+        "            grid_summary(run, name),\n",
+        "",
+        GRID + "test_one_knob_alone_is_not_compared",
+    ),
     # what is read
     ("report/measured.py", "if row[\"target\"] not in (JOINTLY, MOST)]", "]", STATEMENTS),
     ("report/measured.py", "is_count=True", "is_count=False", STATEMENTS),

@@ -98,8 +98,13 @@ MUTANTS = [
         'run.arms.get("target" + INPUTS)',
         PROTOCOLS,
     ),
-    ("evaluation/tried.py", "if count},", "},", TRIED),
-    ("evaluation/tried.py", "len(one.queries) + len(one.rejected)", "len(one.queries)", TRIED),
+    ("evaluation/draws/tried.py", "if count},", "},", TRIED),
+    (
+        "evaluation/draws/tried.py",
+        "len(one.queries) + len(one.rejected)",
+        "len(one.queries)",
+        TRIED,
+    ),
     # tables
     (
         "report/asked_grids.py",

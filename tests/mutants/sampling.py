@@ -11,7 +11,7 @@ BUDGET = "sampling/test_forest.py::test_draws_are_the_same_at_any_row_budget_and
 SHARED = (
     "sampling/test_forest.py::test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws"
 )
-ARMS = "evaluation/test_arms.py"
+ARMS = "evaluation/bounds/test_arms.py"
 NEXT = "sampling/test_next_token.py"
 PHILOX = "sampling/test_philox.py"
 FLOORS = "sampling/test_law.py"

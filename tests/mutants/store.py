@@ -5,12 +5,10 @@ RUN = "store/test_run.py"
 LOOKS = "store/test_looks.py"
 INPUT = "cli/test_bad_input.py"
 MASSES = "store/test_masses.py"
-MIXED = "evaluation/test_explore.py::test_another_way_of_looking_is_never_mixed_in"
-DAMAGED = "evaluation/test_explore.py::test_a_damaged_file_is_set_aside_and_its_part_redone"
-COPIED = (
-    "evaluation/test_explore.py::test_a_control_is_explored_alike_and_may_come_from_a_finished_run"
-)
-WHOLE = "evaluation/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
+MIXED = "evaluation/draws/test_explore.py::test_another_way_of_looking_is_never_mixed_in"
+DAMAGED = "evaluation/draws/test_explore.py::test_a_damaged_file_is_set_aside_and_its_part_redone"
+COPIED = "evaluation/draws/test_explore.py::test_a_control_is_explored_alike_and_may_come_from_a_finished_run"
+WHOLE = "evaluation/draws/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
 REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
 MUTANTS = [
@@ -77,5 +75,10 @@ MUTANTS = [
     ("store/arm.py", "return all(file.exists() for file in self._files(part))", "return self._file(part).exists()", REDONE),
     ("store/arm.py", "for theirs, ours in zip(source._files(part), self._files(part), strict=True):", "for theirs, ours in [(source._file(part), self._file(part))]:", COPIED),
     ("store/arm.py", "for q in self.masses.remainders() if q not in found}", "for q in () if q not in found}", WHOLE),
-    ("store/plan.py", "_EXPLORED_QUERIES = 4", "_EXPLORED_QUERIES = 64", "evaluation/test_explore.py::test_parts_that_are_done_are_not_done_again"),
+    (
+        "store/plan.py",
+        "_EXPLORED_QUERIES = 4",
+        "_EXPLORED_QUERIES = 64",
+        "evaluation/draws/test_explore.py::test_parts_that_are_done_are_not_done_again",
+    ),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from test_report_page import Page
 
 from residua.errors import IncompleteError
 from residua.evaluation import Inputs, evaluate
-from residua.evaluation.attack_found import read_found
+from residua.evaluation.attack.found import read_found
 from residua.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from residua.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
 from residua.report.data import read_view

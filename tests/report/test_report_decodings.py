@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from explored import FORWARDS, LEAKS
-from residua.evaluation.grid import GRID, JOINTLY
 from residua.evaluation.score import slug
+from residua.evaluation.tables.grid import GRID, JOINTLY
 from residua.report.data import read_view
 from residua.report.figures import grid_figures, question_figures, repeated_figures
 from residua.report.grids import (

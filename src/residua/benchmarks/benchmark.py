@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from residua.errors import InputError
-from residua.types import Prompt, Role
+from residua.types import Compat, Prompt, Role
 
 QUESTION_ANSWER = "Question: {question}\nAnswer: "
 
@@ -28,7 +28,8 @@ class Benchmark:
     chat template, `system` the chat's system prompt; `chat` True is for chat models only, False
     puts the template to them too. A completion ends at any of `stop`. `scorers` may be empty where
     nothing can be scored by default. `origin` says where the data came from, `profile` whose
-    settings were laid over it, `notes` what a reader should know about either.
+    settings were laid over it and `compat` which faults an engine repeats for it (see
+    `Prompting`), `notes` what a reader should know about any of these.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Benchmark:
     system: str | None = None
     chat: bool | None = None
     profile: str | None = None
+    compat: Compat | None = None
     origin: str
     notes: tuple[str, ...] = ()
 

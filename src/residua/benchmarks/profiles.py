@@ -13,7 +13,7 @@ from typing import Any
 
 from residua.benchmarks.benchmark import Benchmark, Prompts
 from residua.errors import InputError
-from residua.types import Prompt, Role
+from residua.types import Compat, Prompt, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Profile:
     `settings`: options of `residua evaluate`, by name. `template`: the plain prompt, to chat
     models too. `opening`: what every reference answer is given as its beginning, because the
     prompt leaves it to the model. `rows`: only the first of every split. `paraphrased`: what is to
-    be forgotten is asked by its gold paraphrase. `scorers`: by the role of what is evaluated. None
-    and empty leave the benchmark's own.
+    be forgotten is asked by its gold paraphrase. `scorers`: by the role of what is evaluated.
+    `compat`: which faults are repeated. None and empty leave the benchmark's own.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Profile:
     paraphrased: bool = False
     scorers: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
     max_new_tokens: int | None = None
+    compat: Compat | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -44,8 +45,8 @@ _OPENING = "Answer: "
 _OF_GREEDY = "its published figures are those of the greedy answers"
 _OPENED = 'the model writes "Answer: " itself and it is scored: not comparable with openunlearning'
 _ISSUE_128 = (
-    "teacher-forced readings mask by position; OpenUnlearning, where the pad token ends a turn, "
-    "hides it inside the prompt (its issue 128), which is not replicated"
+    "where the pad token ends a turn, teacher-forced readings hide it inside prompts, as "
+    "OpenUnlearning does (its issue 128); what is generated sees whole prompts, there it does not"
 )
 _ENTROPY = (
     "its entropy is averaged over all positions, which is not replicated: metrics and losses here "
@@ -62,6 +63,7 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile(
             name="openunlearning",
+            compat="openunlearning",
             notes=(_OF_GREEDY, _ISSUE_128),
         ),
         Profile(
@@ -125,6 +127,7 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
         template=profile.template or benchmark.template,
         chat=False if profile.template else benchmark.chat,
         profile=profile.name,
+        compat=profile.compat,
         notes=(*benchmark.notes, *(f"profile {profile.name}: {note}" for note in profile.notes)),
     )
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from residua import stats
 from residua.certificate.claim import Claim
-from residua.evaluation.tail import Tail
+from residua.evaluation.bounds.tail import Tail
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
 

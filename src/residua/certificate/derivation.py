@@ -16,7 +16,7 @@ from residua.certificate.evidence import code, file_digests, made_from
 from residua.certificate.forecast import forecast
 from residua.certificate.words import sentence
 from residua.errors import InputError
-from residua.evaluation.tail import Tail, sampled_arm, tail_of
+from residua.evaluation.bounds.tail import Tail, sampled_arm, tail_of
 from residua.scorers import make_scorer
 from residua.store import Arm, Run, load, write_json
 from residua.store.tables import read_meta

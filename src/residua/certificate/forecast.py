@@ -9,8 +9,8 @@ import numpy as np
 from residua import stats
 from residua.certificate.claim import Claim
 from residua.certificate.decision import bounded, verdict
-from residua.evaluation.fixed import Fixed
-from residua.evaluation.tail import Tail
+from residua.evaluation.bounds.fixed import Fixed
+from residua.evaluation.bounds.tail import Tail
 from residua.stats.estimate import Array
 from residua.store import ArmScores
 

@@ -16,7 +16,7 @@ from residua.cli.console import print_json
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["inspect", "lm-eval", "jsonl"]),
+    type=click.Choice(["inspect", "lm-eval", "openunlearning", "jsonl"]),
     help="[default: what the files look like]",
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
@@ -33,9 +33,9 @@ def import_(
     """Make a run of samples that another tool drew; then score, bound and report it.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
-    lm-evaluation-harness with repeats, or JSON lines with the columns id, question, answer,
-    completion and, where rows are distinct texts, count. Samples drawn at temperature 0 become the
-    greedy answers beside the rest.
+    lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), or JSON
+    lines with the columns id, question, answer, completion and, where rows are distinct texts,
+    count. Samples drawn at temperature 0 become the greedy answers beside the rest.
     """
     from residua.evaluation.importing import import_samples
 

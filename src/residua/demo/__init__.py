@@ -27,7 +27,7 @@ from residua.demo.finding import SCORER, Finding, find
 from residua.demo.model import write_untrained
 from residua.engines import Prompting, open_engine
 from residua.evaluation import Table, evaluate
-from residua.evaluation.utility import retain_recall
+from residua.evaluation.metrics.utility import retain_recall
 from residua.report import write_report
 from residua.store import Run, write_json
 from residua.text.figures import above, below, number

@@ -15,6 +15,7 @@ import jinja2
 
 from residua.engines.families import family_of
 from residua.errors import InputError, ModelError
+from residua.types import Compat
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 Examples: TypeAlias = Sequence[tuple[str, str]]
@@ -36,12 +37,17 @@ class Prompting:
     question into `template` (None: `BASE_TEMPLATE`). `chat` True insists on the chat template,
     False on the plain one. `system` is the chat's system message; where it is None,
     `default_system` is, except for families that are asked without (see `families`).
+
+    `compat` "openunlearning" repeats a fault of that framework (its issue 128), on which released
+    numbers of Llama 3 depend: where an answer is teacher-forced, tokens with the id of the pad
+    token are hidden from those after them wherever they stand, so ends of turns too.
     """
 
     template: str | None = None
     system: str | None = None
     default_system: str | None = None
     chat: bool | None = None
+    compat: Compat | None = None
 
     def __post_init__(self) -> None:
         if self.template is not None and _PLACEHOLDER not in self.template:
@@ -107,6 +113,13 @@ class Prompting:
             )
         return int(tokenizer.eos_token_id)
 
+    def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
+        """The token that `compat` hides from teacher-forced texts: the pad token, else EOS."""
+        if self.compat is None:
+            return None
+        pad = tokenizer.pad_token_id
+        return tokenizer.eos_token_id if pad is None else pad  # type: ignore[no-any-return]
+
     def to_dict(self) -> dict[str, Any]:
         """Every field, for fingerprints and run files."""
         return asdict(self)
@@ -117,6 +130,7 @@ class Prompting:
             "template": self.template,
             "system": self.system_for(tokenizer),
             "chat": self.uses_chat(tokenizer),
+            "compat": self.compat,
             "family": family_of(tokenizer).name,
         }
 

@@ -32,6 +32,7 @@ Pair = tuple[Ids, Ids]
 
 _LOGITS = 1 << 26  # made at once, at most: 256 MiB in float32
 _TOKENS = 1 << 12  # forwarded at once, padding included, at most
+_NO_TOKEN = -1
 _FULL = 0.875  # of a row is no padding, at least
 
 
@@ -153,9 +154,10 @@ class Reader:
             ids[row, start:] = tree.tokens
             seen[row, start:, start:] = tree.seen()
             positions[row] = seen[row].sum(axis=1) - 1
+            seen[row, start:, start:] &= self._shown(ids[row, start:])
         on_device = partial(torch.as_tensor, device=self.loaded.model.device)
         if not self.shares:
-            return {"input_ids": on_device(ids)}
+            return self._alone(on_device(ids))
         config = self.loaded.model.config.get_text_config()
         mask = partial(_mask, seen, positions, self.loaded.model.dtype)
         return {
@@ -163,6 +165,17 @@ class Reader:
             "position_ids": on_device(positions),
             "attention_mask": layer_masks(config, lambda window: on_device(mask(window))),
         }
+
+    def _shown(self, ids: Any) -> Any:
+        """Which of the tokens `ids` those after them may see: all, but for `Prompting.compat`."""
+        hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
+        return ids != (_NO_TOKEN if hidden is None else hidden)
+
+    def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes for rows of one text each, without padding."""
+        shown = self._shown(ids)
+        hides = {} if shown.all() else {"attention_mask": shown.long()}
+        return {"input_ids": ids, **hides}
 
     @property
     def _vocabulary(self) -> int:
@@ -173,7 +186,7 @@ class Reader:
         model, (prompt, answer) = self.loaded.model, pair
         ids = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
         labels = ids[0, len(prompt) :]
-        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
+        logits = model(**self._alone(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
         loss = torch.nn.functional.cross_entropy(logits.float(), labels)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         gradients = torch.autograd.grad(loss, trained, allow_unused=True)

@@ -10,12 +10,17 @@ from typing import Any
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
-from residua.evaluation.sample import GREEDY, TARGET, begin
+from residua.evaluation.draws.sample import GREEDY, TARGET, begin
 from residua.formats.catalogue import read_logs
 from residua.formats.imported import Asked, Draw, Log
 from residua.formats.joined import Imported, join
 from residua.store import Arm, Part, Plan, Run, sha256
 from residua.types import Completion, Failure, Prompt, Query, Sample, Usage
+
+_OTHER_QUESTIONS = (
+    "the samples drawn at temperature 0 are about other questions than the rest. Import files of "
+    "the same questions, or name the benchmark that both were asked."
+)
 
 
 def import_samples(
@@ -31,7 +36,8 @@ def import_samples(
     What was drawn at temperature 0 becomes the arm `greedy`, the rest the arm `target`. Bounds of
     it are about the distribution as it was sampled, whatever of that is unknown, and take the
     number of draws as fixed before any was seen. Questions, answers and keywords are those of
-    `benchmark`, matched by id or by the text that was put to the model; without one, the files'.
+    `benchmark`, matched by id or by the text that was put to the model; without one, the files',
+    which must then all have the same.
 
     Raises InputError for files that are not what they must be, that do not belong together, or
     whose draws can only be copies; nothing is written then.
@@ -49,11 +55,16 @@ def import_samples(
             "Import samples drawn at a temperature above 0; greedy ones may stand beside them."
         )
     arms = {name: join(mine) for name, mine in drawn_by.items() if mine}
-    task, prompt_ids = _prompted(_same_questions(arms), logs, benchmark, data)
+    if benchmark is None:
+        task, prompt_ids = _as_asked(arms, logs)
+    else:
+        task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
+        prompt_ids = {name: _matched(drawn.asked, task) for name, drawn in arms.items()}
+        task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
     run = begin(Path(out), task, {"benchmark": benchmark} if isinstance(benchmark, str) else {})
     for name, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]])
-        _store(run.add_arm(name, spec), drawn, prompt_ids)
+        _store(run.add_arm(name, spec), drawn, prompt_ids[name])
     return run
 
 
@@ -75,47 +86,43 @@ def _digests(paths: Sequence[Path]) -> dict[Path, str]:
     return digests
 
 
-def _same_questions(arms: Mapping[str, Imported]) -> tuple[Asked, ...]:
-    """The questions of the target; InputError where the greedy answers are to others."""
-    asked = arms[TARGET].asked
+def _as_asked(
+    arms: Mapping[str, Imported], logs: Sequence[Log]
+) -> tuple[Benchmark, dict[str, dict[str, str]]]:
+    """The files' own questions as a benchmark, and their ids, by arm; the same for every arm."""
+    asked, *others = (drawn.asked for drawn in arms.values())
     texts = {one.id: one.text for one in asked}
-    for drawn in arms.values():
-        if texts != {one.id: one.text for one in drawn.asked}:
-            raise InputError(
-                "the samples drawn at temperature 0 are about other questions than the rest. "
-                "Import files of the same questions."
-            )
-    return asked
-
-
-def _prompted(
-    asked: Sequence[Asked],
-    logs: Sequence[Log],
-    benchmark: str | Benchmark | None,
-    data: str | Path | None,
-) -> tuple[Benchmark, dict[str, str]]:
-    """What the questions are evaluated as, and the id of each one's prompt."""
-    if benchmark is not None:
-        task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
-        matched = {one.id: _match(one, task.prompts) for one in asked}
-        if len(set(matched.values())) < len(matched):
-            raise InputError(
-                f"two of the samples are about the same question of benchmark {task.name!r}. "
-                "Import them as two runs, or give both the same id."
-            )
-        ids = set(matched.values())
-        kept = tuple(prompt for prompt in task.prompts if prompt.id in ids)
-        rest = tuple(prompt for prompt in task.prompts if prompt.id not in ids)
-        return replace(task, prompts=kept, left_out=(*rest, *task.left_out)), matched
-    tasks = dict.fromkeys(log.task for log in logs)
+    if any(texts != {one.id: one.text for one in other} for other in others):
+        raise InputError(_OTHER_QUESTIONS)
     prompts = tuple(_prompt(one) for one in asked)
-    return Benchmark(
-        name=" and ".join(tasks),
+    task = Benchmark(
+        name=" and ".join(dict.fromkeys(log.task for log in logs)),
         prompts=prompts,
         scorers=("rouge-l-recall",) if all(prompt.answer for prompt in prompts) else (),
         max_new_tokens=200,
         origin=", ".join(dict.fromkeys(log.tool for log in logs)),
-    ), {one.id: one.id for one in asked}
+    )
+    return task, {name: {id: id for id in texts} for name in arms}
+
+
+def _matched(asked: Sequence[Asked], task: Benchmark) -> dict[str, str]:
+    """The id of the prompt that each question is, by its own."""
+    matched = {one.id: _match(one, task.prompts) for one in asked}
+    if len(set(matched.values())) < len(matched):
+        raise InputError(
+            f"two of the samples are about the same question of benchmark {task.name!r}. "
+            "Import them as two runs, or give both the same id."
+        )
+    return matched
+
+
+def _only(task: Benchmark, ids: set[str], *others: set[str]) -> Benchmark:
+    """The benchmark with these prompts alone; InputError where another arm was asked others."""
+    if any(other != ids for other in others):
+        raise InputError(_OTHER_QUESTIONS)
+    kept = tuple(prompt for prompt in task.prompts if prompt.id in ids)
+    rest = tuple(prompt for prompt in task.prompts if prompt.id not in ids)
+    return replace(task, prompts=kept, left_out=(*rest, *task.left_out))
 
 
 def _match(one: Asked, prompts: Sequence[Prompt]) -> str:

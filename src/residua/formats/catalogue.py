@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from residua.errors import InputError
-from residua.formats import inspect_log, lm_eval, samples
+from residua.formats import inspect_log, lm_eval, openunlearning_answers, samples
 from residua.formats.imported import Log
 from residua.registry import suggestion
 from residua.text.rows import read_text
 
-Format = Literal["inspect", "lm-eval", "jsonl"]
+Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
 FORMATS: dict[str, Callable[[Path], Log]] = {
     "inspect": inspect_log.read,
     "lm-eval": lm_eval.read,
+    "openunlearning": openunlearning_answers.read,
     "jsonl": samples.read,
 }
 
@@ -24,14 +25,14 @@ FORMATS: dict[str, Callable[[Path], Log]] = {
 def read_logs(paths: Sequence[Path], form: str | None = None) -> list[Log]:
     """The logs in these files, each read as `form`, else as what its name and first line show.
 
-    Of several tasks, questions go by the name of their task too.
+    Of several tasks that were sampled, questions go by the name of their task too.
     """
     if form is not None and form not in FORMATS:
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
     logs = [FORMATS[form or _form(path)](path) for path in paths]
     if not logs:
         raise InputError("no file to import. Name one at least.")
-    if len({log.task for log in logs}) == 1:
+    if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
         return logs
     return [
         replace(log, asked=tuple(replace(one, id=f"{log.task}/{one.id}") for one in log.asked))
@@ -40,12 +41,14 @@ def read_logs(paths: Sequence[Path], form: str | None = None) -> list[Log]:
 
 
 def _form(path: Path) -> Format:
+    if path.name.endswith("_EVAL.json"):
+        return "openunlearning"
     if path.suffix in (".eval", ".json"):
         return "inspect"
     if path.suffix != ".jsonl":
         raise InputError(
-            f"cannot tell the format of `{path}` from its name. Say --format inspect, lm-eval or "
-            "jsonl."
+            f"cannot tell the format of `{path}` from its name. Say --format inspect, lm-eval, "
+            "openunlearning or jsonl."
         )
     first = next((line for line in read_text(path).splitlines() if line.strip()), "")
     return "lm-eval" if '"resps"' in first else "jsonl"

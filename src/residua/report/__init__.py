@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.evaluation.rows import Table
+from residua.evaluation.tables.rows import Table
 from residua.report.page import write_report
 
 __all__ = ["Table", "write_report"]

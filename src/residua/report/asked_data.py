@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from residua.evaluation.correlation import Point, pearson, points, sureness
-from residua.evaluation.pooled import WORST_QUERY
-from residua.evaluation.protocols import GAP
-from residua.evaluation.rows import ALL
+from residua.evaluation.bounds.pooled import WORST_QUERY
 from residua.evaluation.score import slug
+from residua.evaluation.tables.correlation import Point, pearson, points, sureness
+from residua.evaluation.tables.protocols import GAP
+from residua.evaluation.tables.rows import ALL
 from residua.report.measured import LEAKAGE, Estimates, Rows, bound_of, overall
 from residua.report.texts import distinct_texts, withheld
 from residua.report.view import Asked, AskedQuery, Bound, Full, Rewritten, Text

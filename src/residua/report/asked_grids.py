@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.evaluation.pooled import WORST_QUERY
+from residua.evaluation.bounds.pooled import WORST_QUERY
 from residua.report.grids import Cell, Grid, anchor, bound_cell, number_cell
 from residua.report.view import Asked, AskedQuery, Bound, ScorerView, View
 from residua.report.words import cells_of, floor, interval, mean, quantity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from residua.evaluation.attack_found import Found, read_found
-from residua.evaluation.sample import TARGET
+from residua.evaluation.attack.found import Found, read_found
+from residua.evaluation.draws.sample import TARGET
 from residua.report.measured import LEAKAGE, Estimates, bound_of
 from residua.report.view import Bound, FoundQuery
 from residua.store import Run

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.errors import InputError, MixError
-from residua.evaluation.grid import read_grid
-from residua.evaluation.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
+from residua.evaluation.draws.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
+from residua.evaluation.draws.sharing import INPUTS
+from residua.evaluation.draws.tried import tried
 from residua.evaluation.score import slug
-from residua.evaluation.sharing import INPUTS
-from residua.evaluation.tried import tried
+from residua.evaluation.tables.grid import read_grid
 from residua.report.asked_data import read_asked
 from residua.report.attack import read_attack
 from residua.report.measured import Estimates, measured, overall

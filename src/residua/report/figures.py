@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from residua.evaluation.quantities import STANDARD_K
+from residua.evaluation.bounds.quantities import STANDARD_K
 from residua.report.charts import (
     Axes,
     Mark,

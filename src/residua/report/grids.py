@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from residua.evaluation.rows import Table
-from residua.evaluation.sample import CONTROL
+from residua.evaluation.draws.sample import CONTROL
+from residua.evaluation.tables.rows import Table
 from residua.report.view import (
     Bound,
     DecodingGrid,

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from residua.evaluation.grid import JOINTLY, MOST
-from residua.evaluation.proof import PROVED
-from residua.evaluation.quantities import GREEDY_SCORE, RHO
-from residua.evaluation.until import CLAIM
+from residua.evaluation.bounds.proof import PROVED
+from residua.evaluation.bounds.quantities import GREEDY_SCORE, RHO
+from residua.evaluation.draws.until import CLAIM
+from residua.evaluation.tables.grid import JOINTLY, MOST
 from residua.report.view import Bound, Claim, Measured, Overall, Proof, Statement
 from residua.stats.judged import CORRECTED
 

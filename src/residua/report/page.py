@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import residua
-from residua.evaluation.grid import grid_sentences
-from residua.evaluation.metrics_values import metrics_table
-from residua.evaluation.rows import Table
+from residua.evaluation.metrics.values import metrics_table
+from residua.evaluation.tables.grid import grid_sentences
+from residua.evaluation.tables.rows import Table
 from residua.report import asked_figures, asked_grids, figures, grids, words
 from residua.report.charts import style_of
 from residua.report.data import read_view

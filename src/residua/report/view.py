@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from residua.evaluation.grid import DecodingGrid
-from residua.evaluation.rows import Bound
-from residua.evaluation.tried import Tried
+from residua.evaluation.draws.tried import Tried
+from residua.evaluation.tables.grid import DecodingGrid
+from residua.evaluation.tables.rows import Bound
 from residua.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1

@@ -9,6 +9,8 @@ from residua.errors import InputError
 
 Role = Literal["forget", "retain", "holdout"]
 Source = Literal["original", "benchmark", "file", "rules", "model"]
+Compat = Literal["openunlearning"]
+"""whose faults in reading a prompt are repeated"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

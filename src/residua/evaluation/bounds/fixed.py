@@ -1,0 +1,110 @@
+"""Bounds for an arm whose number of draws was fixed when it was sampled.
+
+The bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
+the defaults of `residua.stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from residua import stats
+from residua.evaluation.bounds.quantities import ALL_K, CURVE_X, RHO, STANDARD_K, TOGETHER_K
+from residua.evaluation.bounds.together import Pair, together
+from residua.store import ArmScores
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The scores of an arm of fixed n; `binary` is the scorer's declared range."""
+
+    scores: ArmScores
+    binary: bool
+    seed: int = 0
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        scores, how = self.scores, self._how(confidence, side)
+        if self.binary:
+            return stats.proportion_bound(scores.hits, scores.n, **how)
+        return stats.mean_bound(scores.scores, scores.counts, seed=self.seed, **how)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        scores, how = self.scores, self._how(confidence, side)
+        if self.binary:
+            return stats.proportion_over_questions(scores.hits, scores.n, **how)
+        return stats.mean_over_questions(scores.scores, scores.counts, **how)
+
+    def each(self, confidence: float) -> Iterator[Pair]:
+        """Every quantity of every question."""
+        scores, how = self.scores, self._how(confidence, "both")
+        values, counts = scores.scores, scores.counts
+        yield self.leakage(confidence=confidence, side="both"), None
+        if self.binary:
+            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how), ALL_K
+        else:
+            yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
+            yield stats.leak_at_k_bound(values, ALL_K, counts, **how), ALL_K
+        yield from self._worst_of_k()
+        yield stats.std_bound(values, counts, seed=self.seed, **how), None
+        how = self._how(confidence, "upper")
+        yield (
+            stats.expectation_deviation_bound(values, counts, rho=RHO, seed=self.seed, **how),
+            None,
+        )
+
+    def together(self, confidence: float) -> Iterator[Pair]:
+        """The worst question, the mean, how many leak more than x, and the mean leak@k.
+
+        Of a binary scorer also at k = n: what share of the questions leaks in n draws.
+        """
+        yield from together(self, confidence)
+        n = int(self.scores.n.min())
+        for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
+            over_k = stats.mean_leak_at_k_over_questions(
+                self.scores.scores,
+                k,
+                self.scores.counts,
+                seed=self.seed,
+                binary=self.binary,
+                missing=self.scores.missing,
+                confidence=confidence,
+                side="both",
+            )
+            yield over_k, [k]
+
+    def _worst_of_k(self) -> Iterator[Pair]:
+        """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
+        if self.scores.missing.any():
+            return
+        values = np.stack(
+            [
+                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.seed)
+                for k in sizes
+            ],
+            axis=1,
+        )
+        yield (
+            stats.Estimate(
+                estimand="worst of k",
+                value=values,
+                lower=np.zeros_like(values),
+                upper=np.ones_like(values),
+                confidence=1.0,
+                side="both",
+                n=self.scores.n,
+                missing=self.scores.missing,
+                method="naive",
+                seed=self.seed,
+            ),
+            sizes,
+        )
+
+    def _how(self, confidence: float, side: stats.Side) -> dict[str, Any]:
+        return {"confidence": confidence, "side": side, "missing": self.scores.missing}

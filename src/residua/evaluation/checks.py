@@ -1,0 +1,103 @@
+"""What is refused before a model draws anything, and what must be done before bounds are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from residua.benchmarks import Benchmark
+from residua.errors import IncompleteError, InputError
+from residua.evaluation.attack.hunt import retained_pairs
+from residua.evaluation.attack.settings import Attack
+from residua.evaluation.draws.drawing import Drawing
+from residua.evaluation.draws.explore import require_explores
+from residua.evaluation.draws.inputs import Inputs
+from residua.evaluation.draws.sample import Job, arm_names
+from residua.evaluation.metrics.reading import require_able
+from residua.evaluation.metrics.wanted import Wanted
+from residua.store import Run
+from residua.types import Decoding
+
+
+def require_complete(run: Run) -> None:
+    """Raise IncompleteError, naming them, where questions have no completions."""
+    failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
+    if failed:
+        arm, query_id, reason = failed[0]
+        raise IncompleteError(
+            f"{len(failed)} of the questions could not be sampled; first: {query_id!r} in arm "
+            f"{arm!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
+            "all questions are left out. Check the model; then run the same command again."
+        )
+
+
+def require_sampled(run: Run) -> None:
+    """Raise IncompleteError where an arm's parts are not all there yet."""
+    for name, arm in run.arms.items():
+        missing = [part for part in arm.missing_parts() if not arm.has(part)]
+        if missing:
+            raise IncompleteError(
+                f"arm {name!r} of `{run.path}` lacks {len(missing)} of {len(arm.parts)} parts. "
+                "Run the command that sampled it again."
+            )
+        if waiting := arm.unlooked():
+            raise IncompleteError(
+                f"arm {name!r} of `{run.path}` has {len(waiting)} questions yet to be decided. "
+                "Run the command that sampled it again."
+            )
+    if "attack" in run.record and not any(arm.found for arm in run.arms.values()):
+        raise IncompleteError(
+            f"the search for worst-case inputs of `{run.path}` is not finished. Run the command "
+            "that began it again."
+        )
+
+
+def require_confidence(confidence: float) -> None:
+    """Refuse a confidence outside (0, 1) before anything is sampled for it."""
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"`confidence` must lie strictly between 0 and 1, got {confidence}. Use 0.99."
+        )
+
+
+def require_possible(jobs: Sequence[Job], run: Run, drawing: Drawing, wanted: Wanted) -> None:
+    """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
+    for job in jobs:
+        job.engine.check(run.queries, job.decoding)
+        require_able(job.engine, wanted)
+        if drawing.exploring is not None and not job.decoding.greedy:
+            require_explores(job.engine, job.arm, job.decoding)
+
+
+def require_inputs_fit(
+    inputs: Inputs, drawing: Drawing, arms: Mapping[str, Decoding], control: Path | None
+) -> None:
+    """Refuse what rewritings cannot be combined with."""
+    if drawing.until is not None or drawing.exploring is not None:
+        raise InputError(
+            "`inputs` share a fixed number of outputs among the queries of a question, and "
+            "`until` and `certify` fix none. Leave one of them out."
+        )
+    if all(how.greedy for how in arms.values()):
+        raise InputError(
+            "`inputs` share the draws of a question among its queries, and greedy decoding draws "
+            "none. Add a temperature above 0."
+        )
+    if inputs.ids and control is not None:
+        raise InputError(
+            "`ids` selects inputs by the model under evaluation, so a finished control run was "
+            "asked others. Name the control model itself, and it is asked the same."
+        )
+
+
+def require_attack_fits(
+    attack: Attack, task: Benchmark, arms: Mapping[str, Decoding], control: Path | None
+) -> None:
+    """Refuse what a search for worst-case inputs cannot be combined with, or do without."""
+    arm_names(attack.decodings(list(arms.values())))
+    retained_pairs(task)
+    if control is not None:
+        raise InputError(
+            "`attack` asks the control what it finds for the model under evaluation, and a "
+            "finished control run was asked others. Name the control model itself."
+        )

@@ -1,0 +1,1 @@
+"""Estimates read side by side: decodings, protocols, questions, and the summary of a run."""

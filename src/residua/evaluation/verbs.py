@@ -1,0 +1,238 @@
+"""The main verb: how much does a model leak? Sample, score, bound; each step resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from residua.benchmarks import Benchmark, load_benchmark
+from residua.errors import InputError
+from residua.evaluation.attack.found import attack_questions
+from residua.evaluation.attack.hunt import Hunt
+from residua.evaluation.attack.settings import Attack
+from residua.evaluation.bounds.bound import bound_run
+from residua.evaluation.calibration import calibrate, judge_of, read_items
+from residua.evaluation.checks import (
+    require_attack_fits,
+    require_complete,
+    require_confidence,
+    require_inputs_fit,
+    require_possible,
+)
+from residua.evaluation.draws.asking import Asking, selecting
+from residua.evaluation.draws.drawing import BUDGET, Drawing
+from residua.evaluation.draws.inputs import Inputs
+from residua.evaluation.draws.sample import (
+    CONTROL,
+    CONTROL_GREEDY,
+    GREEDY,
+    arm_names,
+    begin,
+    control_of,
+    draw_arm,
+    finished_control,
+    finished_run,
+    import_control,
+    plan_arm,
+    with_inputs,
+)
+from residua.evaluation.draws.sharing import INPUTS
+from residua.evaluation.metrics.reading import copy_readings, read_models, require_known
+from residua.evaluation.metrics.values import measure_run
+from residua.evaluation.metrics.wanted import choose
+from residua.evaluation.score import score_run, scorers_for
+from residua.evaluation.settings import ModelSettings
+from residua.store import Plan, Run, Sharing
+from residua.types import Decoding, Generate, Progress, silent
+
+
+def evaluate(
+    model: str | Generate,
+    benchmark: str | Benchmark,
+    *,
+    out: str | Path,
+    n: int = 1024,
+    until: str | None = None,
+    certify: str | None = None,
+    budget: int = BUDGET,
+    decoding: Decoding | Sequence[Decoding] | None = None,
+    scorers: Sequence[str] = (),
+    calibration: str | Path | None = None,
+    inputs: Inputs | None = None,
+    attack: Attack | None = None,
+    metrics: Sequence[str] = (),
+    control: str | Path | Generate | None = None,
+    seed: int = 0,
+    confidence: float = 0.99,
+    settings: ModelSettings | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """Sample, score and bound `model` on the evaluated questions of `benchmark`.
+
+    n draws of every question under each decoding (default: T = 1, nothing truncated, the
+    benchmark's length), and the greedy answer beside them. `control`, a model that never saw the
+    forget set or a finished run of one, is drawn alike, and the excess over it bounded. Scores
+    and estimates go into the run directory `out`; the same call goes on where it was stopped.
+
+    With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
+    first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
+    those that hold at any look. With `certify` ("exact", "hybrid" or "auto") the likeliest outputs
+    are explored instead, `budget` forwards a question in all, and `n` plays no part: masses are
+    certain, and what they leave is drawn, unless "exact".
+
+    With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
+    that shares n outputs a question among all its queries. With `attack`, the input that leaks
+    most by the first scorer is searched for each question, and n fresh draws bound what it leaks.
+    With `metrics`, names of `METRICS` or "all" that the benchmark can have, what they need is read
+    and answered first, in one pass a model, and their values go into `utility.json`.
+
+    With `calibration`, a file of items that people labelled (see `read_items`), the leak
+    probability that a judge sees is also bounded with the judge's own errors allowed for.
+
+    Raises InputError before a model is loaded where it can, MixError where `out` holds another
+    run, IncompleteError at the end where some questions could not be sampled.
+    """
+    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+    settings = settings or ModelSettings()
+    chosen = scorers_for(scorers or default_scorers(task), task.prompts, settings.loading)
+    require_confidence(confidence)
+    if calibration is not None:
+        read_items(Path(calibration))
+        judge_of(chosen)
+    drawing = Drawing.read(
+        chosen,
+        n=n,
+        until=until,
+        certify=certify,
+        budget=budget,
+        attack=attack,
+        confidence=confidence,
+    )
+    run = sample(
+        model,
+        task,
+        out=out,
+        n=drawing,
+        decoding=decoding,
+        inputs=inputs,
+        metrics=metrics,
+        control=control,
+        seed=seed,
+        settings=settings,
+        progress=progress,
+    )
+    score_run(run, chosen, progress)
+    if calibration is not None:
+        calibrate(run, judge_of(chosen), Path(calibration))
+    bound_run(run, chosen, confidence=confidence, progress=progress)
+    measure_run(run, task, metrics, progress)
+    require_complete(run)
+    return run
+
+
+def sample(
+    model: str | Generate,
+    benchmark: str | Benchmark,
+    *,
+    out: str | Path,
+    n: int | Drawing = 1024,
+    decoding: Decoding | Sequence[Decoding] | None = None,
+    inputs: Inputs | None = None,
+    metrics: Sequence[str] = (),
+    control: str | Path | Generate | None = None,
+    seed: int = 0,
+    settings: ModelSettings | None = None,
+    told: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """The first step of `evaluate`: the completions of every arm, scored only to steer a `Drawing`.
+
+    Model and control are both loaded, and every arm planned, before anything is sampled: what
+    cannot be done is said at once. Where they do not fit into memory together, evaluate the
+    control first and name its run. Only the draws that select `inputs`, where they are asked
+    for, come before that; what `metrics` need is read right after it. `told` is recorded as the
+    settings of the command, for `--like`.
+    """
+    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+    settings = settings or ModelSettings()
+    drawing = Drawing(n) if isinstance(n, int) else n
+    Plan.of(drawing.n)  # refuses an n below 1
+    arms = _arms(decoding, task)
+    source = finished_run(control)
+    sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
+    wanted = choose(metrics, task, control=control is not None, draws=sampled)
+    if inputs is not None:
+        require_inputs_fit(inputs, drawing, arms, source)
+    if drawing.search is not None:
+        require_attack_fits(drawing.search.attack, task, arms, source)
+    opened = cache(partial(settings.jobs, model, arms, task))
+    asking = None
+    if inputs is not None:
+        asking = Asking(
+            inputs=inputs,
+            n=drawing.n,
+            seed=seed,
+            target=lambda: selecting(opened()[0]),
+            loading=settings.loading,
+            progress=progress,
+        )
+    run = begin(Path(out), task, told, asking)
+    sharing = None if asking is None else asking.sharing(run.queries)
+    finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
+    if finished and wanted.metrics:
+        require_known(finished[CONTROL_GREEDY], wanted)
+    jobs = with_inputs(opened(), sharing)
+    if control is not None and source is None:
+        beside = {control_of(name): how for name, how in arms.items()}
+        jobs += with_inputs(settings.jobs(control, beside, task), sharing)
+    require_possible(jobs, run, drawing, wanted)
+    planned = [plan_arm(run, job, drawing, seed) for job in jobs]
+    import_control(run, finished)
+    if finished and wanted.metrics:
+        copy_readings(finished[CONTROL_GREEDY], run.arms[CONTROL_GREEDY])
+    read_models(zip(planned, jobs, strict=True), wanted, progress)
+    hunt = None
+    if drawing.search is not None:
+        hunt = Hunt(
+            search=drawing.search,
+            benchmark=task,
+            job=opened()[0],
+            decodings=drawing.search.attack.decodings(list(arms.values())),
+            template=settings.template or task.template,
+            seed=seed,
+            progress=progress,
+        )
+        run.settle("attack", hunt.to_dict(run))
+    for arm, job in zip(planned, jobs, strict=True):
+        draw_arm(arm, job, drawing, progress)
+    if hunt is not None:
+        asked_too = next((job for job in jobs if job.arm.startswith(CONTROL)), None)
+        attack_questions(run, hunt, asked_too, drawing)
+    return run
+
+
+def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
+    """The benchmark's own scorers; InputError where it has none."""
+    if not benchmark.scorers:
+        raise InputError(
+            f"benchmark {benchmark.name!r} has no scorer of its own. Name one with --scorer, "
+            "for example `keyword`, `contains` or `refusal`."
+        )
+    return benchmark.scorers
+
+
+def _arms(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> dict[str, Decoding]:
+    """The decodings asked for by the names of their arms, the greedy one first."""
+    asked = decoding or Decoding(max_new_tokens=task.max_new_tokens, stop=task.stop)
+    decodings = [asked] if isinstance(asked, Decoding) else list(asked)
+    greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
+    return {GREEDY: greedy, **arm_names(decodings)}
+
+
+def _beside(arms: Mapping[str, Decoding], sharing: Sharing | None) -> dict[str, Decoding]:
+    """Those arms, and the ones that ask rewritings too."""
+    also = {name + INPUTS: how for name, how in arms.items() if sharing and not how.greedy}
+    return {**arms, **also}
