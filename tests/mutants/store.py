@@ -27,7 +27,7 @@ MUTANTS = [
     ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "tally.get(None, 0)", RUN),
     ("store/arm.py", "if q.id in found and q.id not in failed", "if q.id in found", RUN),
     ("store/arm.py", "tally[score] = tally.get(score, 0) + count", "tally[score] = count", RUN),
-    ("store/arm.py", "        if self.has_scores(scorer, slug):\n            return\n", "", RUN),
+    ("store/arm.py", "known = self._scored_parts(scorer, slug)", "known = 0", RUN),
     ("store/tables.py", "return all(meta.get(key) == value for", "return all(True for", INPUT),
     ("store/tables.py", "        read_table(file)\n        meta", "        meta", RUN),
     # whole files, private folders

@@ -198,8 +198,6 @@ class Arm:
         were scored before others joined them are not scored again. `model`: what the scorer's
         model is, to be recorded; its scores are costly, and stored as each part is done.
         """
-        if self.has_scores(scorer, slug):
-            return
         known = self._scored_parts(scorer, slug)
         pieces = [tables.read_table(self.scores_file(slug))] if known else []
         for done, part in enumerate(self.parts[known:], start=known + 1):
