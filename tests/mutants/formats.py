@@ -174,7 +174,7 @@ MUTANTS = [
         "len(set(draws)) == 1 for",
         JOINED,
     ),
-    ("formats/catalogue.py", "logs if not log.decoding.greedy}) <= 1:", "if True:", IMPORT),
+    ("formats/catalogue.py", "log.decoding.greedy}) <= 1:", "log.decoding.greedy}) < 9:", IMPORT),
     # the run that is made
     (
         "evaluation/importing.py",
