@@ -145,9 +145,10 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     mine = tmp_path / "mine.csv"
     mine.write_text(
         "id,question,answer\n"
-        "es,What is the capital of Spain?,Madrid\nfr,What is the capital of France?,Paris\n"
+        "Spain,What is the capital of Spain?,Madrid\nFrance,What is the capital of France?,Paris\n"
     )
     file = write("s.jsonl", 0.5, 40, temperature=1)
+    file.write_text(file.read_text().replace("What is the", "Name the"))  # known by its id alone
     run = import_samples([file, log], out=tmp_path / "run", benchmark=str(mine))
     assert residua("score", run.path, "--scorer", "contains") == 0
     assert residua("bound", run.path, "--scorer", "contains") == 0
@@ -156,7 +157,7 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
         for row in run.estimates()
         if row["arm"] == "greedy" and row["estimand"] == "greedy score" and row["query_id"]
     }
-    assert greedy == {"es": 0.0, "fr": 1.0}
+    assert greedy == {"Spain": 0.0, "France": 1.0}
     told = run.arms["greedy"].spec["fingerprint"]["as sampled by"]
     assert told.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that both were asked"):
