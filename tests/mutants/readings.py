@@ -51,7 +51,12 @@ MUTANTS = [
     ("engines/reading.py", "if (path[-1], token) not in self._children:", "if True:", ONCE),
     ("engines/reading.py", "for token in answer[:-1]:", "for token in answer:", ONCE),
     ("engines/reading.py", "list(dict.fromkeys(pairs))", "pairs", UNSHARED),
-    ("engines/reading.py", "if tree is None or tree.asked + len(answer) > most:", "if tree is None:", BOUNDS),
+    (
+        "engines/reading.py",
+        "if tree is None or tree.asked + len(answer) > most:",
+        "if tree is None:",
+        "engines/test_reading.py::test_very_many_answers_of_a_prompt_are_read_in_several_rows",
+    ),
     ("engines/reading.py", "rows * width <= self.tokens and", "", BOUNDS),
     ("engines/reading.py", " and rows * keep * self._vocabulary <= self.logits", "", BOUNDS),
     ("engines/reading.py", 'inputs["logits_to_keep"] = keep', "pass", BOUNDS),
