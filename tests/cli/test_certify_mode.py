@@ -231,6 +231,7 @@ def test_every_cell_of_a_grid_is_explored(model: Path, questions: Path, tmp_path
     assert (out / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_exact_masses_agree_with_an_independent_sample(model: Path, tmp_path: Path) -> None:
     """With a nucleus and a stop string: explored whole, up to what batch shapes may do."""
     file = tmp_path / "mine.csv"

@@ -149,6 +149,7 @@ def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
         evaluate(engine(), benchmark(), out=tmp_path / "s", decoding=[cells[0], cells[0]])
 
 
+@pytest.mark.fault
 def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
     many = benchmark()
     want = evaluate(engine(), many, out=tmp_path / "whole", n=4100, scorers=["keyword"]).estimates()

@@ -196,6 +196,7 @@ def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, ba
             assert stats.chisquare(observed, expected).pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_children")
 @pytest.mark.parametrize("mode", ["hybrid", "auto"])
 def test_masses_and_draws_together_are_unbiased(mode: str) -> None:

@@ -272,6 +272,7 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
     assert contents(run) == contents(clean)
 
 
+@pytest.mark.fault
 def test_killed_at_any_write_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,6 +252,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, dies_before: int | None = None) -> 
     return written
 
 
+@pytest.mark.fault
 def test_killed_between_any_two_writes_it_ends_the_same(
     finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
