@@ -154,7 +154,7 @@ MUTANTS = [
         "and False:",
         HEEDLESS,
     ),
-    ("evaluation/draws/sample.py", "            **queries,\n", "", STORY),
+    ("evaluation/draws/sample.py", " | queries | ", " | ", STORY),
     ("store/inputs.py", "    require_same(run, stored, questions(record))\n", "", STORED),
     ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if False else (*_FIRST_FILES, SELECTION)", STOPPED),
     ("store/run.py", 'if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)', "if True else (*_FIRST_FILES, SELECTION)", KILLED),

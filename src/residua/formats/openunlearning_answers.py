@@ -1,4 +1,4 @@
-"""The greedy answers in a log of OpenUnlearning, as samples: a baseline, alone or beside draws."""
+"""The greedy answers in a log of OpenUnlearning, as samples: a baseline beside draws."""
 
 from __future__ import annotations
 

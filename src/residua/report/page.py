@@ -37,10 +37,10 @@ def write_report(
 
     `runs` maps the label that the page shows to a run with estimates; they must have asked the
     same questions with the same scorers and confidence, else MixError. A control's arm is shown
-    once, however many runs it stands beside. `preface` tables come before the results, what a run
-    has in metrics after its leakage. `redact`
-    keeps answers, keywords, completions, rewritings, what a search found to ask, and the reasons
-    of failures out of the file; questions stay. The file is there whole or not at all.
+    once, however many runs it stands beside. `preface` tables come before the results, a run's
+    metrics after its leakage. `redact` keeps answers, keywords, completions, rewritings, what a
+    search found to ask, and the reasons of failures out of the file; questions stay. The file is
+    there whole or not at all.
     """
     metrics = [
         replace(table, title=f"{table.title}, {label}")

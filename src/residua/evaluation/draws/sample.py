@@ -116,34 +116,27 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
         queries["queries"] = job.sharing.to_dict()
     if job.found:
         queries["found"] = [asdict(query) for query in job.found]
-    return run.add_arm(
-        job.arm,
-        {
-            "model": job.model,
-            "fingerprint": job.engine.fingerprint,
-            "decoding": job.decoding.to_dict(),
-            "seed": seed,
-            **queries,
-            **_plan(job, drawing),
-            "machine": machine(job.engine),
-        },
-    )
+    return run.add_arm(job.arm, _drawn_by(job, seed) | queries | _plan(job, drawing))
 
 
 def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
-    return run.add_arm(
-        job.arm,
-        {
-            "model": job.model,
-            "fingerprint": job.engine.fingerprint,
-            "decoding": job.decoding.to_dict(),
-            "seed": seed,
-            "queries": Sharing("fixed", draws).to_dict(),
-            "plan": Plan.of(max(draws.values())).to_dict(),
-            "machine": machine(job.engine),
-        },
-    )
+    asked = {
+        "queries": Sharing("fixed", draws).to_dict(),
+        "plan": Plan.of(max(draws.values())).to_dict(),
+    }
+    return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
+
+
+def _drawn_by(job: Job, seed: int) -> dict[str, Any]:
+    """What of an arm's plan its model and decoding say, whatever is asked of them."""
+    return {
+        "model": job.model,
+        "fingerprint": job.engine.fingerprint,
+        "decoding": job.decoding.to_dict(),
+        "seed": seed,
+        "machine": machine(job.engine),
+    }
 
 
 def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
