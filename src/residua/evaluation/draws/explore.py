@@ -104,22 +104,18 @@ def forced_answers(
 
 
 def with_answers(
-    results: Sequence[Sample | Failure],
+    samples: Sequence[Sample],
     engine: Generate,
     decoding: Decoding,
     prompts: Mapping[str, Prompt],
-) -> list[Sample | Failure]:
-    """The samples with the true answer's probability beside the draws, where it can be known."""
+) -> dict[str, Sample]:
+    """The samples by query id, the true answer's probability beside the draws where it is known."""
+    drawn = {sample.query.id: sample for sample in samples}
     if decoding.greedy or not knows_masses(engine, decoding):
-        return list(results)
-    samples = [r for r in results if isinstance(r, Sample)]
-    answers = forced_answers(engine, decoding, samples, prompts)
-    return [
-        replace(r, completions=(*r.completions, answers[r.query.id]))
-        if isinstance(r, Sample) and r.query.id in answers
-        else r
-        for r in results
-    ]
+        return drawn
+    for query, answer in forced_answers(engine, decoding, samples, prompts).items():
+        drawn[query] = replace(drawn[query], completions=(*drawn[query].completions, answer))
+    return drawn
 
 
 def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
@@ -149,7 +145,12 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
                 _try_bounds(scorer, result, prompts[result.query.id])
             progress(f"exploring {arm.name}", done + len(found), total, "questions")
         usage = engine.usage.since(before, time.perf_counter() - started)
-        found = _with_answers(found, engine, arm.decoding, prompts)
+        samples = [one.sample for one in found if isinstance(one, Exploration)]
+        drawn = with_answers(samples, engine, arm.decoding, prompts)
+        found = [
+            replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
+            for one in found
+        ]
         arm.write_explored(part, found, usage, getattr(engine, "machine", {}))
         spent.add(usage)
         done += len(mine)
@@ -161,21 +162,3 @@ def _try_bounds(scorer: Scorer, found: Exploration, prompt: Prompt) -> None:
     """Refuse a scorer whose `bounds` some continuation was seen to violate."""
     texts = [e.text for e in found.events if e.ended] + [c.text for c in found.sample.completions]
     check_bounds(scorer, texts[:TRIED], prompt)
-
-
-def _with_answers(
-    found: Sequence[Exploration | Failure],
-    engine: Generate,
-    decoding: Decoding,
-    prompts: Mapping[str, Prompt],
-) -> list[Exploration | Failure]:
-    samples = [one.sample for one in found if isinstance(one, Exploration)]
-    beside = {
-        sample.query.id: sample
-        for sample in with_answers(samples, engine, decoding, prompts)
-        if isinstance(sample, Sample)
-    }
-    return [
-        replace(one, sample=beside[one.query.id]) if isinstance(one, Exploration) else one
-        for one in found
-    ]

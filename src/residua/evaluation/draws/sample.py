@@ -216,7 +216,9 @@ def _draw(
             progress(f"sampling {arm.name}", done + share * part.draws, total, "draws")
             results.append(result)
         if part.first_chunk == 0 and purpose is None:
-            results = with_answers(results, engine, arm.decoding, prompts)
+            samples = [result for result in results if isinstance(result, Sample)]
+            drawn = with_answers(samples, engine, arm.decoding, prompts)
+            results = [drawn.get(result.query.id, result) for result in results]
         usage = engine.usage.since(before, time.perf_counter() - started)
         arm.write_part(part, results, usage, machine(engine))
         spent.add(usage)
