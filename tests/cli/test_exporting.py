@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from commands import done, refused, residua
 from scipy import stats
 
+from residua.stats import proportion_bound
 from residua.store import Run
 
 RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
@@ -87,16 +89,100 @@ def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> No
     refused(residua(*asked), "utility.json` holds no metrics", "residua measure")
 
 
-def test_samples_come_back_by_import(model: Path, questions: Path, tmp_path: Path) -> None:
+HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
+
+
+@pytest.mark.parametrize("how", [(), ("--top-p", 0.9), ("--adaptive-temperature", 0.5)])
+def test_samples_come_back_by_import(
+    model: Path, questions: Path, tmp_path: Path, how: tuple[object, ...]
+) -> None:
     run, out, again = tmp_path / "run", tmp_path / "samples.jsonl", tmp_path / "again"
-    short = ("-n", 256, "--max-new-tokens", 2)  # so that texts are drawn several times
-    done("evaluate", model, "--benchmark", questions, "--out", run, *short)
+    done("evaluate", model, "--benchmark", questions, "--out", run, *HOW, *how)
     done("export", run, out, "--jsonl")
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {line["question"] for line in lines} == {"who wrote red", 'who wrote "blue"'}
     assert {line["answer"] for line in lines} == {"Ann", "Bob"}
     done("import", out, "--out", again)
     assert drawn(again) == drawn(run) != {}
+    ours, theirs = (Run.open(path).arms["target"] for path in (run, again))
+    assert theirs.decoding == ours.decoding
+    assert theirs.spec["model"] == str(model)
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Path:
+    """A run of three draws of two questions, of which one never came."""
+    rows = [("It was Ann.", 1), ("Ann", 1), (None, 1)]
+    first = [{"id": "a", "answer": "Ann", "completion": text, "count": n} for text, n in rows]
+    second = {"id": "b", "answer": "Mauve", "completion": "Mauve", "count": 3}
+    file, run = tmp_path / "mine.jsonl", tmp_path / "imported"
+    lines = [json.dumps({"question": f"Secret {row['id']}?", **row}) for row in [*first, second]]
+    file.write_text("\n".join(lines))
+    done("import", file, "--out", run)
+    return run
+
+
+def test_draws_that_never_came_are_exported_as_such(imported: Path, tmp_path: Path) -> None:
+    out = tmp_path / "samples.jsonl"
+    done("export", imported, out, "--jsonl")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted((line["id"], line["completion"] or "", line["count"]) for line in lines) == [
+        ("a", "", 1),
+        ("a", "Ann", 1),
+        ("a", "It was Ann.", 1),
+        ("b", "Mauve", 3),
+    ]
+    assert not any("temperature" in line for line in lines)  # which nobody stated
+
+
+def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: Path) -> None:
+    out, scorers = tmp_path / "scores.jsonl", ("--scorer", "contains", "--scorer", "rouge-l-recall")
+    asked = ("export", imported, out, "--jsonl", "--redact")
+    refused(residua(*asked), "has no estimates", "residua bound")
+    done("score", imported, *scorers)
+    done("bound", imported, *scorers)
+    done(*asked)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert not any(word in out.read_text() for word in ("Ann", "Mauve", "Secret"))
+    columns = ("id", "scorer", "score", "count")
+    assert [tuple(line[name] for name in columns) for line in lines] == [
+        ("a", "contains", 1.0, 2),
+        ("a", "contains", None, 1),
+        ("b", "contains", 1.0, 3),
+        ("a", "rouge-l-recall", 1.0, 2),
+        ("a", "rouge-l-recall", None, 1),
+        ("b", "rouge-l-recall", 1.0, 3),
+    ]
+    shutil.rmtree(imported / "arms" / "target" / "scores")
+    refused(residua(*asked), "no scores of 'contains'", "residua score")
+
+
+def test_bounds_come_from_redacted_samples_as_from_the_run(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "scores.jsonl"
+    done("export", run, out, "--jsonl", "--redact", "--json")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    rows = [row for row in Run.open(run).estimates() if row["arm"] == "target"]
+    stored = [row for row in rows if row["estimand"] == "leak probability" and row["query_id"]]
+    assert len(stored) == 2
+    for row in stored:
+        place = row["query_id"], row["scorer"]
+        mine = [line for line in lines if (line["id"], line["scorer"]) == place]
+        hits = sum(line["count"] for line in mine if line["score"] == 1)
+        n = sum(line["count"] for line in mine)
+        bound = proportion_bound(hits, n, confidence=row["confidence"], side="both")
+        assert (bound.lower, bound.upper, n) == (row["lower"], row["upper"], row["n"])
+
+
+def test_samples_that_are_no_fixed_number_of_draws_stay(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    stopped, masses, out = tmp_path / "stopped", tmp_path / "masses", tmp_path / "samples.jsonl"
+    how = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 2)
+    done(*how, "--out", stopped, "-n", 64, "--until", "p<=0.6")
+    refused(residua("export", stopped, out, "--jsonl"), "'p<=0.6' was decided", "without --until")
+    done(*how, "--out", masses, "--certify", "exact", "--budget", 8)
+    refused(residua("export", masses, out, "--jsonl"), "holds masses")
+    assert not out.exists()
 
 
 def drawn(path: Path) -> dict[tuple[str, str], int]:

@@ -45,6 +45,22 @@ def test_what_is_said_of_the_decoding_is_kept_and_the_rest_unknown(tmp_path: Pat
     assert (log.model, log.others) == ("m", {"seed": 3})
 
 
+def test_every_setting_of_a_decoding_can_be_said(tmp_path: Path) -> None:
+    how = Decoding(
+        temperature=0.5,
+        top_p=0.9,
+        top_k=20,
+        max_new_tokens=64,
+        max_tokens=128,
+        adaptive_temperature=0.8,
+        adaptive_mode="two_pass",
+        stop=("\n\n", "Q:"),
+    )
+    log = read(written(tmp_path, how.to_dict()))
+    assert log.decoding == how
+    assert log.others == {}
+
+
 def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
     log = read(written(tmp_path, {"id": None}, {"id": None}, {"id": None, "question": "What?"}))
     assert [(one.id, len(one.draws)) for one in log.asked] == [("Who?", 2), ("What?", 1)]
@@ -64,6 +80,10 @@ def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
         ([{"temperature": 1}, {"temperature": 0.5}], "row 1 .* `temperature` 1, row 2 .* 0.5"),
         ([{"temperature": "hot"}], "`temperature` must be a number, got 'hot'"),
         ([{"temperature": float("nan")}], "`temperature` must be 0 .*mine.jsonl"),
+        ([{"stop": "Q:"}], "'stop' must be a list of texts, got 'Q:' in row 1"),
+        ([{"stop": [1]}], r"'stop' must be a list of texts, got \[1\] in row 1"),
+        ([{"adaptive_temperature": "low"}], "`adaptive_temperature` must be a number, got 'low'"),
+        ([{"adaptive_temperature": 0.5, "adaptive_mode": "x"}], "`adaptive_mode` must be .* 'x'"),
         ([{"top_p": True}], "`top_p` must be a number, got True"),
     ],
 )

@@ -9,6 +9,7 @@ DIVERSITY = "metrics/test_diversity.py"
 TABLE = "metrics/test_metrics_table.py"
 LOGS = "formats/test_openunlearning.py"
 EXPORT = "cli/test_exporting.py"
+READ = "formats/test_samples.py"
 
 MUTANTS = [
     ("metrics/likelihood.py", "logprobs.mean())", "logprobs[:-1].mean())", LIKELIHOOD),
@@ -188,9 +189,19 @@ MUTANTS = [
     ),
     ("cli/exporting.py", 'if prompt.role == "forget"', "if False", EXPORT),
     ("cli/exporting.py", "found = {**found, **against_log", "_ = {**found, **against_log", EXPORT),
-    ("cli/exporting.py", '"count": row["count"]', '"count": 1', EXPORT),
+    ("cli/exporting.py", '"count": count,', '"count": 1,', EXPORT),
+    ("formats/samples.py", "    if not isinstance(stop, list) or not all", "    if not all", READ),
+    ("formats/samples.py", "isinstance(text, str) for text in stop", "True for text in stop", READ),
+    ("formats/samples.py", "(*DECODING, ", "(*DECODING[:4], ", READ),
+    ("cli/exporting.py", "[*drawn, *undrawn]", "drawn", EXPORT),
+    ("cli/exporting.py", ", (None, missing)]", "]", EXPORT),
+    ("cli/exporting.py", "    require_fixed_n(drawn)", "    #", EXPORT),
+    ("cli/exporting.py", "        require_scores(arm, scorer)\n", "", EXPORT),
+    ("cli/exporting.py", "_scores(drawn) if redact else", "", EXPORT),
+    ("cli/exporting.py", "if k not in (*decoding.unknown", "if k not in ((),", EXPORT),
+    ("cli/exporting.py", "{**row, **how}", "row", EXPORT),
     ("cli/exporting.py", "if not out.name.endswith(_EVAL):", "if False:", EXPORT),
-    ("cli/exporting.py", 'if row["count"]  #', "#", EXPORT),
+    ("cli/exporting.py", "            if count:  #", "            if True:  #", EXPORT),
     (
         "metrics/choices.py",
         "reading.logprobs[:-1].sum()",

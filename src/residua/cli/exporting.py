@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from residua.registry import suggestion
 
 if TYPE_CHECKING:
     from residua.metrics import Values
-    from residua.store import Run
-    from residua.types import Prompt, Query
+    from residua.store import Arm, Run
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 
@@ -29,6 +28,7 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
     "--openunlearning", "form", flag_value="log", help="Metrics, as an evaluation log of theirs."
 )
 @click.option("--jsonl", "form", flag_value="samples", help="Completions and how often each came.")
+@click.option("--redact", is_flag=True, help="With --jsonl: scores in place of all texts.")
 @click.option("--arm", default="target", show_default=True, help="Of which model or decoding.")
 @click.option(
     "--retrained",
@@ -37,13 +37,20 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 )
 @opt.as_json
 def export(
-    run: Path, out: Path, form: str | None, arm: str, retrained: Path | None, as_json: bool
+    run: Path,
+    out: Path,
+    form: str | None,
+    redact: bool,
+    arm: str,
+    retrained: Path | None,
+    as_json: bool,
 ) -> None:
     """Write the metrics or the completions of RUN to OUT.
 
     With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
     log holds no text of the run. With --jsonl, OUT has the columns id, question, answer,
-    completion and count, which `residua import` reads.
+    completion, count, and those of the decoding, all of which `residua import` reads; with
+    --redact also, it has scorer and score in place of the texts: the bounds can be computed again.
     """
     from residua.store import Run
 
@@ -55,7 +62,7 @@ def export(
     written = (
         _write_log(opened, out, arm, retrained)
         if form == "log"
-        else _write_samples(opened, out, arm)
+        else _write_samples(opened, out, arm, redact)
     )
     if as_json:
         print_json({"run": str(run), "written": [str(file) for file in written]})
@@ -101,9 +108,9 @@ def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
     return {name: Values(**values) for name, values in arms[arm]["metrics"].items()}
 
 
-def _write_samples(run: Run, out: Path, arm: str) -> list[Path]:
+def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
     """Draws alone: masses are no samples, and a sample with questions missing is another one."""
-    from residua.evaluation import require_complete, require_sampled
+    from residua.evaluation import require_complete, require_fixed_n, require_sampled
     from residua.store import write_text
 
     if arm not in run.arms:
@@ -111,26 +118,62 @@ def _write_samples(run: Run, out: Path, arm: str) -> list[Path]:
     drawn = run.arms[arm]
     if drawn.exploring is not None:
         raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
+    require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
     require_sampled(run)
     require_complete(run)
-    prompts = {prompt.id: prompt for prompt in run.prompts}
-    queries = {query.id: query for query in drawn.queries}
-    lines = [
-        _line(queries[row["query_id"]], prompts, row)
-        for part in drawn.parts
-        for row in drawn.completions(part).select(["query_id", "text", "count"]).to_pylist()
-        if row["count"]  # a text that was only proved possible was not drawn
-    ]
-    write_text(out, "".join(lines))
+    rows = _scores(drawn) if redact else _texts(drawn)
+    how = _stated(drawn)
+    write_text(out, "".join(json.dumps({**row, **how}) + "\n" for row in rows))
     return [out]
 
 
-def _line(query: Query, prompts: Mapping[str, Prompt], row: Mapping[str, Any]) -> str:
-    columns = {
-        "id": query.id,
-        "question": query.text,
-        "answer": prompts[query.prompt_id].answer,
-        "completion": row["text"],
-        "count": row["count"],
-    }
-    return json.dumps(columns) + "\n"
+def _stated(arm: Arm) -> dict[str, Any]:
+    """What is known of who drew, and how: the columns of `residua import`."""
+    decoding = arm.decoding
+    known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
+    if decoding.adaptive_temperature is None:
+        del known["adaptive_mode"]
+    return {k: v for k, v in known.items() if v not in (None, [])} | {"model": arm.spec["model"]}
+
+
+def _texts(arm: Arm) -> Iterator[dict[str, Any]]:
+    """What was asked and answered, and how often; null for draws that never came."""
+    answers = {prompt.id: prompt.answer for prompt in arm.run.prompts}
+    queries = {query.id: query for query in arm.queries}
+    for part in arm.parts:
+        table = arm.completions(part)
+        drawn = zip(
+            *(table[name].to_pylist() for name in ("query_id", "text", "count")), strict=True
+        )
+        undrawn = [
+            (query_id, None, count)
+            for meta in arm.meta([part])
+            for query_id, count in meta["missing"].items()
+        ]
+        for query_id, text, count in [*drawn, *undrawn]:
+            if count:  # a text that was only proved possible was not drawn
+                query = queries[query_id]
+                yield {
+                    "id": query.id,
+                    "question": query.text,
+                    "answer": answers[query.prompt_id],
+                    "completion": text,
+                    "count": count,
+                }
+
+
+def _scores(arm: Arm) -> Iterator[dict[str, Any]]:
+    """How often each query drew each score, or none (null): all that a bound needs of a text."""
+    from residua.evaluation import require_scores
+    from residua.evaluation.score import slug
+    from residua.scorers import make_scorer
+
+    for name in dict.fromkeys(row["scorer"] for row in arm.run.estimates()):
+        scorer = make_scorer(name)
+        require_scores(arm, scorer)
+        found = arm.scores(slug(scorer))
+        columns = (found.scores.tolist(), found.counts.tolist(), found.missing.tolist())
+        for query, scores, counts, missing in zip(found.query_ids, *columns, strict=True):
+            for score, count in [*zip(scores, counts, strict=True), (None, missing)]:
+                if count:
+                    yield {"id": query, "scorer": name, "score": score, "count": count}

@@ -3,6 +3,7 @@
 from residua.evaluation.attack.found import Found, read_found
 from residua.evaluation.attack.settings import Attack
 from residua.evaluation.bounds.bound import bound_run
+from residua.evaluation.bounds.drawn import require_scores
 from residua.evaluation.calibration import calibrate, judge_of, read_items
 from residua.evaluation.checks import require_complete, require_confidence, require_sampled
 from residua.evaluation.draws.drawing import BUDGET, Drawing
@@ -47,6 +48,7 @@ __all__ = [
     "require_fixed_n",
     "require_same_looks",
     "require_sampled",
+    "require_scores",
     "sample",
     "score_run",
     "scorers_for",

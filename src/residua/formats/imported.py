@@ -15,6 +15,9 @@ from residua.errors import InputError
 from residua.types import Decoding, FinishReason
 from residua.types.decoding import UNSTATED
 
+_NUMBERS = (*UNSTATED, "max_tokens", "adaptive_temperature")
+DECODING = (*_NUMBERS, "adaptive_mode", "stop")
+
 
 class Draw(NamedTuple):
     """One output; how it ended is `stop` where the file does not tell."""
@@ -57,10 +60,10 @@ class Log:
     @property
     def decoding(self) -> Decoding:
         """The output distribution that was drawn from, with what is unknown of it."""
-        known = {k: v for k, v in self.stated.items() if k in (*UNSTATED, "stop")}
+        known = {k: v for k, v in self.stated.items() if k in DECODING}
         if known.get("top_k") == -1:  # as several tools say: all
             known["top_k"] = 0
-        bad = [k for k, v in known.items() if k != "stop" and not _is_number(v)]
+        bad = [k for k, v in known.items() if k in _NUMBERS and not _is_number(v)]
         if bad:
             raise InputError(
                 f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
@@ -73,7 +76,7 @@ class Log:
     @property
     def others(self) -> dict[str, Any]:
         """Settings that the file states beside the decoding."""
-        return {k: v for k, v in self.stated.items() if k not in (*UNSTATED, "stop")}
+        return {k: v for k, v in self.stated.items() if k not in DECODING}
 
 
 def same_settings(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """JSON lines of samples: one row a completion, with a count where rows are distinct texts.
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
-(optional); and, the same in every row, what is known of the decoding: `temperature`, `top_p`,
-`top_k`, `max_new_tokens`, `seed`, `model`.
+(optional); and, the same in every row, `seed`, `model` and what is known of the decoding, by the
+names of `Decoding`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import InputError
-from residua.formats.imported import Asked, Draw, Log, same_settings
+from residua.formats.imported import DECODING, Asked, Draw, Log, same_settings
 from residua.text.rows import Row, read_rows
 
-SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens", "seed", "model")
+SETTINGS = (*DECODING, "seed", "model")
 
 
 def read(path: Path) -> Log:
@@ -83,7 +83,11 @@ def _count(row: Row) -> int:
 
 
 def _stated(row: Row) -> dict[str, Any]:
-    return {key: row.values[key] for key in SETTINGS if row.values.get(key) is not None}
+    stated = {key: row.values[key] for key in SETTINGS if row.values.get(key) is not None}
+    stop = stated.get("stop", [])
+    if not isinstance(stop, list) or not all(isinstance(text, str) for text in stop):
+        raise InputError(f"'stop' must be a list of texts, got {stop!r} in {row.place}.")
+    return stated
 
 
 def _is_whole(value: object) -> bool:
