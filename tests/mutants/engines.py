@@ -21,8 +21,8 @@ FLOORS = EXPLORE + "test_floors_of_draws_hold_in_other_batch_shapes"
 TWO_PASS = EXPLORE + "test_draws_in_two_passes_have_no_floor"
 REFUSED = EXPLORE + "test_what_has_no_exact_mode_is_refused_with_the_remedy"
 USAGE = EXPLORE + "test_usage_counts_what_exploring_forwarded"
-SETTLED = "engines/test_settled_texts.py::test_what_is_settled"
-CONTINUED = "engines/test_settled_texts.py::test_every_continuation_begins_with_it"
+SETTLED = "engines/test_detokenizer.py::test_what_is_settled"
+CONTINUED = "engines/test_detokenizer.py::test_every_continuation_begins_with_it"
 CONFORMS = "conformance/test_engines.py"
 
 MUTANTS = [
@@ -252,33 +252,34 @@ MUTANTS = [
     ),
     ("engines/hf.py", '"num_attention_heads", 1)', '"num_attention_heads")', CONFORMS),
     # what of a text is settled
-    ("engines/hf.py", "ids if ended else self._firm(ids)", "ids", CONTINUED),
-    ("engines/hf.py", "ids if ended else self._firm(ids)", "self._firm(ids)", CONTINUED),
-    ("engines/hf.py", "if i not in special and not _BYTE", "if not _BYTE", CONTINUED),
-    ("engines/hf.py", "not _BYTE.fullmatch(word)", "word", CONTINUED),
-    ("engines/hf.py", "return ids[:last]", "return ids[: last - 1]", SETTLED),
-    ("engines/hf.py", "text.rstrip(_UNFINISHED)[", "text[", CONTINUED),
+    ("engines/detokenizer.py", "self._decode(self._firm(ids))", "self._decode(ids)", CONTINUED),
+    ("engines/hf.py", "text(ids, stop) if ended else settled", "settled", CONTINUED),
+    ("engines/hf.py", "text(ids, stop) if ended else settled", "text", CONTINUED),
+    ("engines/detokenizer.py", "if i not in special and not _BYTE", "if not _BYTE", CONTINUED),
+    ("engines/detokenizer.py", "not _BYTE.fullmatch(word)", "word", CONTINUED),
+    ("engines/detokenizer.py", "return ids[:last]", "return ids[: last - 1]", SETTLED),
+    ("engines/detokenizer.py", ".rstrip(_UNFINISHED)[", "[", CONTINUED),
     (
-        "engines/hf.py",
+        "engines/detokenizer.py",
         "max(map(len, stop), default=1) - 1",
         "min(map(len, stop), default=1) - 1",
         CONTINUED,
     ),
     (
-        "engines/hf.py",
+        "engines/detokenizer.py",
         "max(map(len, stop), default=1) - 1",
         "max(map(len, stop), default=1) - 2",
         CONTINUED,
     ),
     (
-        "engines/hf.py",
+        "engines/detokenizer.py",
         "max(map(len, stop), default=1) - 1",
         "max(map(len, stop), default=1)",
         SETTLED,
     ),
     (
-        "engines/hf.py",
-        "if token not in ends",
+        "engines/detokenizer.py",
+        "if token not in self._ends",
         "",
         EXPLORE + "test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special",
     ),

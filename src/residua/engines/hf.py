@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import torch
 
+from residua.engines.detokenizer import Detokenizer
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.margin import shape_margin
 from residua.engines.prefix_cache import CachedModel, prefix_model
@@ -39,8 +39,6 @@ _MOST_ROWS = 1024
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
 _LIGHT = math.log(1e-6)
 FORCED = -1  # the chunk of a completion that was not drawn
-_UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
 
 
 class TransformersEngine:
@@ -57,6 +55,7 @@ class TransformersEngine:
         self.loaded = loaded
         self.prompting = prompting or Prompting()
         self._rows = rows
+        self._text = Detokenizer(loaded)
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
         if note:
             self.usage.notes.append(note)
@@ -153,10 +152,10 @@ class TransformersEngine:
             self._seam,
             decoding,
             effort,
-            lambda root, nodes: ranges(queries[root], self._settled_texts(nodes, decoding.stop)),
+            lambda root, nodes: ranges(queries[root], self._texts(nodes, decoding.stop)),
             margin=self.margin,
             rows=min(_EXPLORE_ROWS, self.rows(decoding.max_new_tokens)),
-            ended=self._contains_stop(decoding.stop),
+            ended=self._text.stopped(decoding.stop),
         )
         started = time.perf_counter()
         for found in explorer.explore(self._roots(queries)):
@@ -185,12 +184,11 @@ class TransformersEngine:
             ],
             margin=self.margin,
             rows=self.rows(decoding.max_new_tokens),
-            ended=self._contains_stop(decoding.stop),
+            ended=self._text.stopped(decoding.stop),
         )
+        text, stop = self._text.text, decoding.stop
         return [
-            None
-            if leaf is None
-            else self._completion(leaf, 0, FORCED, self._texts([leaf], decoding.stop)[0])
+            None if leaf is None else self._completion(leaf, 0, FORCED, text(leaf.token_ids, stop))
             for leaf in leaves
         ]
 
@@ -238,44 +236,17 @@ class TransformersEngine:
     def _events(self, nodes: Sequence[Node], stop: Sequence[str]) -> Iterator[Event]:
         """What is worth keeping: a light open prefix says no more than not knowing."""
         nodes = [n for n in nodes if n.ended or n.low == n.high or n.floor > _LIGHT]
-        texts = self._settled_texts([(n.token_ids, n.ended) for n in nodes], stop)
+        texts = self._texts([(n.token_ids, n.ended) for n in nodes], stop)
         for node, (text, ended) in zip(nodes, texts, strict=True):
             mass = math.exp(node.floor)
             yield Event(text=text, token_ids=node.token_ids, ended=ended, mass=mass)
 
-    def _settled_texts(
+    def _texts(
         self, nodes: Sequence[tuple[tuple[int, ...], bool]], stop: Sequence[str]
     ) -> list[tuple[str, bool]]:
-        """The completion of an ended node; of an open one, what every completion begins with.
-
-        There, a character may be unfinished, and what looks like the beginning of a stop string
-        may be cut off.
-        """
-        reach = max(map(len, stop), default=1) - 1
-        texts = self._decode([ids if ended else self._firm(ids) for ids, ended in nodes])
-        return [
-            (_before(text, stop), True)
-            if ended
-            else ((text.rstrip(_UNFINISHED)[: -reach or None]), False)
-            for (_, ended), text in zip(nodes, texts, strict=True)
-        ]
-
-    def _firm(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """These ids up to the last token whose bytes no later token is decoded with."""
-        last = next((n for n in range(len(ids), 0, -1) if ids[n - 1] in self._firm_ids), 0)
-        return ids[:last]
-
-    @cached_property
-    def _firm_ids(self) -> frozenset[int]:
-        """Tokens after which the text before them stands, but for an unfinished character.
-
-        Byte tokens in a row are decoded as one, all to U+FFFD where they are no UTF-8; what decodes
-        to nothing, special tokens and unknown ids, does not part them.
-        """
-        tokenizer = self.loaded.tokenizer
-        special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-        words = tokenizer.get_vocab().items()
-        return frozenset(i for word, i in words if i not in special and not _BYTE.fullmatch(word))
+        """The completion of an ended node; of an open one, what every completion begins with."""
+        text, settled = self._text.text, self._text.settled
+        return [(text(ids, stop) if ended else settled(ids, stop), ended) for ids, ended in nodes]
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -297,7 +268,7 @@ class TransformersEngine:
             replace(decoding, max_new_tokens=room),
             draws,
             rows=self.rows(room),
-            ended=self._contains_stop(decoding.stop),
+            ended=self._text.stopped(decoding.stop),
             margin=self.margin,
         )
         for tree in forest.sample(self._roots(queries)):
@@ -323,34 +294,16 @@ class TransformersEngine:
             self.loaded.tokenizer, query.text, query.prefix, query.examples
         )
 
-    def _decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Texts of generated ids; the end token is no part of them, special or not."""
-        decode, ends = self.loaded.tokenizer.decode, self.loaded.eos_token_ids
-        return [
-            decode(
-                [token for token in ids if token not in ends],
-                skip_special_tokens=True,
-                clean_up_tokenization_spaces=False,
-            )
-            for ids in sequences
-        ]
-
-    def _contains_stop(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
-        return lambda ids: any(s in self._decode([ids])[0] for s in stop)
-
     def _completions(
         self, leaves: Sequence[Leaf], decoding: Decoding, draws: Draws
     ) -> tuple[Completion, ...]:
-        texts = self._texts(leaves, decoding.stop)
         return tuple(
             self._completion(leaf, count, draws.first_chunk + i, text)
-            for leaf, text in zip(leaves, texts, strict=True)
+            for leaf in leaves
+            for text in [self._text.text(leaf.token_ids, decoding.stop)]
             for i, count in enumerate(leaf.counts)
             if count
         )
-
-    def _texts(self, leaves: Sequence[Leaf], stop: Sequence[str]) -> list[str]:
-        return [_before(text, stop) for text in self._decode([leaf.token_ids for leaf in leaves])]
 
     def _completion(self, leaf: Leaf, count: int, chunk: int, text: str) -> Completion:
         return Completion(
@@ -379,11 +332,6 @@ def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
     """True if two-pass adaptive temperature makes the query greedy altogether."""
     mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
     return mean is not None and threshold is not None and mean > threshold
-
-
-def _before(text: str, stop: Sequence[str]) -> str:
-    """`text` up to the first stop string in it."""
-    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
 
 
 def _in_two_passes(sample: Sample, decoding: Decoding) -> Sample:

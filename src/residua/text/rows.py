@@ -97,7 +97,7 @@ def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) 
         for number, record in enumerate(_records(path, form or _form(path), bare), start=1)
     ]
     if not rows:
-        raise InputError(f"{str(path)!r} holds no row.")
+        raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
     return rows
 
 

@@ -17,6 +17,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from residua.engines import Prompting
+from residua.engines.detokenizer import Detokenizer
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
 from residua.types import Decoding, Effort, Exploration, Query
@@ -147,9 +148,10 @@ def test_what_is_settled(name: str, stop: tuple[str, ...], tokens: list[str], te
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_continuation_of_longer_prefixes_begins_with_it(name: str) -> None:
     made, rng = engine(name), random.Random(1)
+    detokenizer = Detokenizer(made.loaded)
     others = [i for i in range(len(made.loaded.tokenizer) + UNKNOWN) if i != EOS]
     for _ in range(100):
         whole = tuple(rng.choices(others, k=8))
-        prefixes = [(whole[:length], False) for length in range(len(whole))]
-        for text, _ended in made._settled_texts(prefixes, ()):
+        for length in range(len(whole)):
+            text = detokenizer.settled(whole[:length], ())
             assert text_of(made.loaded.tokenizer, whole, ()).startswith(text), whole
