@@ -1,0 +1,155 @@
+"""What is compared on which data: the methods of each size, with their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from residua.demo import FORGET, LEARN
+from residua.unlearning import Sampling, TrainingSettings
+
+RECALL = "rouge-l-recall"
+TARGET, CONTROL = "target", "control"
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective; `after` names the method whose model it goes on from, else the target.
+
+    `like`: the method whose learning rate it takes, else its own. `centres`: contrast centres of
+    each question, made by rule; None: what the benchmark has.
+    """
+
+    objective: str
+    after: str = TARGET
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    like: str | None = None
+    centres: int | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A benchmark with the settings that suit it; `utility` are sets of what should be kept."""
+
+    benchmark: str
+    learn: TrainingSettings
+    forget: TrainingSettings
+    scorers: tuple[str, ...]
+    n: int
+    dtype: str  # of the weights while they are sampled; training holds float32
+    methods: Mapping[str, Method]
+    utility: Mapping[str, tuple[str, int]]
+    rates: tuple[float, ...] = ()
+    ablations: Mapping[str, Method] = field(default_factory=dict)
+
+
+LEAKS = Sampling(draws=32, scorer=RECALL, max_new_tokens=48)
+SIZES = {
+    "builtin": Size(
+        benchmark="fictitious",
+        learn=LEARN,
+        forget=FORGET,
+        scorers=(RECALL, "keyword:require=all"),
+        n=1024,
+        dtype="float32",
+        methods={
+            "GA": Method("ga"),
+            "GD": Method("gd:retain=5"),
+            "KL": Method("kl:retain=5"),
+            "DPO": Method("dpo:retain=5"),
+            "IDK": Method("idk:retain=5"),
+            "NPO": Method("npo:beta=1.5,retain=5"),
+            "SimNPO": Method("simnpo:retain=1"),
+            "RMU": Method("rmu:layer=2"),
+            "CEL": Method("cel:layer=2"),
+            "NPO + entropy": Method("npo:beta=1.5,retain=5+entropy:retain=-0.1"),
+            "NPO then entropy": Method("gd:forget=0,retain=5+entropy:retain=-0.1", after="NPO"),
+            "leakmin": Method("leakmin:retain=5", settings={"sampling": LEAKS}),
+            "NPO + leakmin": Method(
+                "npo:beta=1.5,retain=5+leakmin:retain=0", settings={"sampling": LEAKS}
+            ),
+            "NPO then leakmin": Method("leakmin:retain=5", "NPO", {"sampling": LEAKS}),
+            "NPO then leakmin on keywords": Method(
+                "leakmin:retain=5",
+                "NPO",
+                {"sampling": replace(LEAKS, draws=64, scorer="keyword:require=all")},
+            ),
+        },
+        utility={"R_r": ("retain", 168)},
+        rates=(5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4),
+        ablations={
+            **{
+                f"NPO then entropy lambda {x}": Method(
+                    f"gd:forget=0,retain=5+entropy:forget={x},retain=-0.1",
+                    after="NPO",
+                    like="NPO then entropy",
+                )
+                for x in (0, 0.1, 0.5, 2, 5)
+            },
+            **{
+                f"CEL {name} {x}": Method(f"cel:layer=2,{name}={x}", like="CEL")
+                for name, values in {"tau": (0, 0.2, 1), "alpha": (0, 0.2, 1)}.items()
+                for x in values
+            },
+            **{f"CEL centres {k}": Method("cel:layer=2", like="CEL", centres=k) for k in (1, 2, 3)},
+        },
+    ),
+    "tofu-mini": Size(
+        benchmark="tofu-mini",
+        learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8),
+        forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=8),
+        scorers=(RECALL, "rouge-l-recall>=0.9"),
+        n=256,
+        dtype="bfloat16",
+        methods={
+            "GA": Method("ga", settings={"learning_rate": 2e-5}),
+            "GD": Method("gd", settings={"learning_rate": 2e-5}),
+            "KL": Method("kl", settings={"learning_rate": 2e-5}),
+            "DPO": Method("dpo"),
+            "IDK": Method("idk"),
+            "NPO": Method("npo"),
+            "NPO + entropy": Method("npo+entropy"),
+            "NPO then entropy": Method("entropy+gd:forget=0", after="NPO"),
+            "SimNPO": Method("simnpo"),
+            "RMU": Method("rmu"),
+            "CEL": Method("cel"),
+            "CEL tau 60": Method("cel:tau=60"),  # twice the mean square of what it pushes apart
+            "NPO then leakmin": Method(
+                "leakmin",
+                after="NPO",
+                settings={
+                    "epochs": 3,
+                    "batch_size": 2,
+                    "accumulation": 4,
+                    "learning_rate": 2e-5,
+                    "sampling": Sampling(draws=8, scorer=RECALL, max_new_tokens=64),
+                },
+            ),
+        },
+        utility={
+            "R_r": ("retain", 40),
+            "R_RA": ("tofu:real_authors", 100),
+            "R_WF": ("tofu:world_facts", 117),
+        },
+    ),
+}
+_MINI = SIZES["tofu-mini"]
+SIZES["tofu"] = replace(
+    _MINI,
+    methods={  # a large model takes the papers' settings, not those found for a small one
+        name: replace(
+            method, settings={k: v for k, v in method.settings.items() if k == "sampling"}
+        )
+        for name, method in _MINI.methods.items()
+    },
+    benchmark="tofu:forget05",
+    learn=TrainingSettings(epochs=5, learning_rate=2e-5),
+    forget=TrainingSettings(epochs=5),
+    n=1024,
+    utility={
+        "R_r": ("retain", 400),
+        "R_RA": ("tofu:real_authors", 100),
+        "R_WF": ("tofu:world_facts", 117),
+    },
+)
