@@ -35,7 +35,9 @@ def import_(
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), or JSON
     lines with the columns id, question, answer, completion and, where rows are distinct texts,
-    count. Samples drawn at temperature 0 become the greedy answers beside the rest.
+    count; columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every
+    row, say how they were drawn. Samples drawn at temperature 0 become the greedy answers beside
+    the rest.
     """
     from residua.evaluation.importing import import_samples
 
