@@ -132,6 +132,10 @@ SIZES = {
             "R_RA": ("tofu:real_authors", 100),
             "R_WF": ("tofu:world_facts", 117),
         },
+        ablations={  # as many passes as NPO then leakmin
+            "NPO for 8 epochs": Method("npo", settings={"epochs": 8}),
+            "NPO + entropy for 8 epochs": Method("npo+entropy", settings={"epochs": 8}),
+        },
     ),
 }
 _MINI = SIZES["tofu-mini"]
