@@ -305,8 +305,6 @@ def test_stopped_and_gone_on_with_the_same_weights(
     ids=lambda how: next(iter(how)),
 )
 def test_however_the_model_is_trained(knowing: Path, tmp_path: Path, how: dict[str, Any]) -> None:
-    if "weights" in how and how["weights"].adapters:
-        pytest.importorskip("peft")
     settings = replace(FAST, **how)
     lines = log(train(knowing, tmp_path / "m", settings=settings).path)
     assert lines[0]["leakage forget"] > 0.6

@@ -115,11 +115,26 @@ def test_without_peft_adapters_are_refused(
 
 
 class TestAdapters:
-    """Low-rank adapters; they need peft."""
+    """Low-rank adapters."""
 
-    @pytest.fixture(autouse=True)
-    def _peft(self) -> None:
-        pytest.importorskip("peft")
+    def test_peft_is_told_all_of_it(self) -> None:
+        asked = Adapters(rank=3, alpha=5.0, dropout=0.25)
+        with trained(tiny_llama(12), Weights(modules=("q_proj",), adapters=asked), 0) as adapted:
+            told = adapted.peft_config["default"]
+        assert (told.r, told.lora_alpha, told.lora_dropout) == (3, 5.0, 0.25)
+        assert told.target_modules == {f"model.layers.{i}.self_attn.q_proj" for i in (0, 1)}
+
+    def test_they_begin_as_the_seed_says(self) -> None:
+        where = Weights(modules=("q_proj",), adapters=Adapters(rank=2))
+
+        def first(seed: int) -> torch.Tensor:
+            model, before = tiny_llama(12), torch.get_rng_state()
+            with trained(model, where, seed) as adapted:
+                assert torch.equal(torch.get_rng_state(), before)
+                return next(p.clone() for n, p in adapted.named_parameters() if "lora_A" in n)
+
+        assert torch.equal(first(1), first(1))
+        assert not torch.equal(first(1), first(2))
 
     def test_the_change_is_of_low_rank(self, base: Path, tmp_path: Path) -> None:
         where = Weights(modules=("up_proj",), layers=(1,), adapters=Adapters(rank=2, alpha=64.0))

@@ -153,7 +153,6 @@ def require_peft() -> None:
 
 
 def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any:
-    require_peft()
     from peft import LoraConfig, get_peft_model
 
     settings = LoraConfig(
