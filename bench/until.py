@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from residua.stats import Looks, parse_claim, proportion_bound
+from residua.stats import Looks, parse_claim, percent, proportion_bound
 
 RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)
 SEED, CAP, CLAIM = 20_260_101, 1024, "p<=0.02"
@@ -74,7 +74,8 @@ def main() -> int:
     looks, started = Looks(parse_claim(CLAIM), CAP), time.perf_counter()
     table = [row(looks, p, options.trials, SEED + i) for i, p in enumerate(RATES)]
     most = int(binom.isf(CHANCE, options.trials, 1 - looks.confidence))
-    print(f"{CLAIM} at {looks.confidence:.0%}, at most {CAP:,} draws, {options.trials:,} questions")
+    at = percent(looks.confidence)
+    print(f"{CLAIM} at {at}, at most {CAP:,} draws, {options.trials:,} questions")
     print(f"{'p':>7} {'draws':>8} {'ratio':>7} {'decided':>8} {'fixed':>7} {'wrong':>6}")
     for line in table:
         print(

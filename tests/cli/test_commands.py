@@ -35,7 +35,7 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     result = done("evaluate", model, *FICTITIOUS, "--out", tmp_path / "run")
     assert "keyword:require=all on fictitious" in result.out
     assert "n = 16" in result.out
-    assert "99%" in result.out
+    assert "99 %" in result.out
     assert f"report: {tmp_path / 'run' / 'report.html'}" in result.out
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     run = Run.open(tmp_path / "run")

@@ -47,7 +47,7 @@ def test_a_claim_that_costs_too_much_is_refused_with_what_would_do(
 
 def test_what_exceeds_alpha_by_little_is_refused() -> None:
     parts = [proportion_bound(0, 9, confidence=c) for c in (0.995, 0.9945)]
-    with pytest.raises(InputError, match=r"99.45, 99.5 % hold jointly at 98.95 %"):
+    with pytest.raises(InputError, match=r"99.45 %, 99.5 % hold jointly at 98.95 %"):
         joint(*parts)
 
 

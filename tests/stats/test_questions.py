@@ -95,7 +95,7 @@ def test_leaking_questions_is_the_formula() -> None:
     assert made.upper.tolist() == want
     assert made.lower.tolist() == [0, 0, 0]
     assert made.value.tolist() == [3, 1, 1]
-    assert "at 0.95 each, at most 1 fail" in made.method
+    assert "at 95 % each, at most 1 fail" in made.method
     below = leaking_questions(
         TALLY, 4, 0.02, confidence=1 - alpha, each_confidence=1 - each, side="lower"
     )
@@ -119,12 +119,14 @@ def test_questions_are_counted_at_most_once_and_never_below_none() -> None:
     assert made.lower[1] == 0
 
 
-@pytest.mark.parametrize(("n", "each"), [(50, "0.99"), (400, "0.9975"), (1_024, "0.999")])
+@pytest.mark.parametrize(("n", "each"), [(50, "99 %"), (400, "99.75 %"), (1_024, "99.9 %")])
 def test_each_question_gets_one_over_n_unless_told(n: int, each: str) -> None:
     bound = partial(proportion_bound, [0, 1], [n, 2 * n])
     made = leaking_questions(bound, 2, 0.1)
     assert f"at {each} each" in made.method
-    assert made.upper == leaking_questions(bound, 2, 0.1, each_confidence=float(each)).upper
+    assert (
+        made.upper == leaking_questions(bound, 2, 0.1, each_confidence=float(each[:-2]) / 100).upper
+    )
 
 
 def stopped(bound: Bound) -> Bound:

@@ -39,7 +39,8 @@ class Claim:
             )
         if not 0 < self.confidence < 1:
             raise InputError(
-                f"`confidence` must lie strictly between 0 and 1, got {self.confidence}. Use 0.99."
+                f"`confidence` must lie strictly between 0 and 1, "
+                f"got {self.confidence!r}. Use 0.99."
             )
 
     @property

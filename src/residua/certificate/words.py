@@ -11,10 +11,6 @@ from residua.scorers import make_scorer
 from residua.types import Decoding
 
 
-def percent(confidence: float) -> str:
-    return f"{100 * confidence:.10g} %"
-
-
 def upward(value: float, limit: float) -> str:
     """An upper end rounded up, with digits enough to stay on its side of the limit."""
     return _rounded(value, limit, ROUND_CEILING)
@@ -64,7 +60,7 @@ def sentence(
     unknown = "max_new_tokens" in decoding.unknown
     most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
     return (
-        f"With {percent(claim.confidence)} confidence, a completion of {model} drawn at "
+        f"With {stats.percent(claim.confidence)} confidence, a completion of {model} drawn at "
         f"{decoding.name}{most} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}."

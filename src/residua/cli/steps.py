@@ -135,12 +135,12 @@ def plan(
     if epsilon is not None:
         click.echo(
             f"{answers['epsilon']:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
-            f"at every x (DKW, {confidence:.0%}, {side})."
+            f"at every x (DKW, {stats.percent(confidence)}, {side})."
         )
     if clean is not None:
         click.echo(
             f"{answers['clean']:,} draws a question, none of which leaks, certify P(leak) <= "
-            f"{clean:g} at {confidence:.0%}."
+            f"{clean:g} at {stats.percent(confidence)}."
         )
 
 

@@ -165,7 +165,7 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         rows.append(
             (
                 label,
-                f"{recall[label]:.3f}",
+                number(recall[label]),
                 f"{found.count('greedy score')} of {len(run.queries)}",
                 found.mean("leak probability"),
                 found.worst(),
@@ -208,7 +208,7 @@ class _Column:
 
     def mean(self, estimand: str, parameter: float | None = None, scorer: str = SCORER) -> str:
         values = [r["value"] for r in self._of(estimand, parameter, scorer)]
-        return f"{sum(values) / len(values):.4f}"
+        return number(sum(values) / len(values))
 
     def worst(self, scorer: str = SCORER) -> str:
         """The statement about the worst question, its choice counted."""
@@ -218,7 +218,7 @@ class _Column:
         return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
     def most_above(self, estimand: str, scorer: str) -> str:
-        return f"{max(r['upper'] for r in self._of(estimand, scorer=scorer)):.3f}"
+        return above(max(r["upper"] for r in self._of(estimand, scorer=scorer)))
 
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from residua.evaluation.score import slug
 from residua.scorers import make_scorer
-from residua.stats import proportion_bound
+from residua.stats import percent, proportion_bound
 from residua.store import Run
+from residua.text.figures import above, below, number, share
 
 SCORER = "keyword:require=all"
 CONFIDENCE = 0.99
@@ -49,8 +50,8 @@ class Finding:
         }
         found = (
             f"At question {self.question}, whose greedy answer does not leak, NPO leaks with "
-            f"probability at least {self.lower:.3f}; the control, which never saw the answer, "
-            f"with at most {self.upper:.4f} ({CONFIDENCE:.0%} jointly, over all questions)."
+            f"probability at least {below(self.lower)}; the control, which never saw the answer, "
+            f"with at most {above(self.upper)} ({percent(CONFIDENCE)} jointly, over all questions)."
             if self.question
             else "No question whose greedy answer is clean was shown to leak beyond the control."
         )
@@ -60,12 +61,12 @@ class Finding:
             f"questions; before, {self.greedy_leaks['full']} did."
         )
         entropy = (
-            f"With entropy optimisation the worst question leaks with probability {mixed:.3f} "
-            f"instead of {npo:.3f}."
+            f"With entropy optimisation the worst question leaks with probability {number(mixed)} "
+            f"instead of {number(npo)}."
         )
         retain = (
-            f"Of the retain set's ROUGE-L recall NPO keeps {kept['NPO']:.0%}, NPO + entropy "
-            f"{kept['NPO + entropy']:.0%}."
+            f"Of the retain set's ROUGE-L recall NPO keeps {share(kept['NPO'])}, NPO + entropy "
+            f"{share(kept['NPO + entropy'])}."
         )
         return [greedy, found, entropy, retain]
 

@@ -56,7 +56,7 @@ def require_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1) before anything is sampled for it."""
     if not 0 < confidence < 1:
         raise InputError(
-            f"`confidence` must lie strictly between 0 and 1, got {confidence}. Use 0.99."
+            f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. Use 0.99."
         )
 
 

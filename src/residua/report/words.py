@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from residua import stats
 from residua.report.view import (
     Bound,
     Explored,
@@ -15,7 +16,7 @@ from residua.report.view import (
     Texts,
     View,
 )
-from residua.text.figures import DASH, above, below, number
+from residua.text.figures import DASH, above, below, number, share
 from residua.types import Decoding
 
 MOST_CHARACTERS = 600  # of a completion
@@ -54,7 +55,12 @@ def of_count(bound: Bound) -> str:
 
 
 def percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g}\N{NO-BREAK SPACE}%"
+    """A confidence, never broken before its sign."""
+    return unbroken(stats.percent(confidence))
+
+
+def unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def described(decoding: Decoding) -> str:
@@ -82,7 +88,7 @@ def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
 
 def how_often(text: Text) -> str:
     """A completion's certain mass, its draws, or both: the same text may be spelt in two ways."""
-    drawn = f"{text.count:,} ({100 * text.share:.1f}\N{NO-BREAK SPACE}%)"
+    drawn = f"{text.count:,} ({unbroken(share(text.share))})"
     if not text.mass:
         return drawn
     mass = f"mass\N{NO-BREAK SPACE}{number(text.mass)}"

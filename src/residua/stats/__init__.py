@@ -17,7 +17,7 @@ from residua.stats.dataset import (
     proportion_over_questions,
 )
 from residua.stats.deviation import std_bound
-from residua.stats.estimate import Estimate, Side
+from residua.stats.estimate import Estimate, Side, percent
 from residua.stats.expectation_deviation import (
     expectation_deviation,
     expectation_deviation_bound,
@@ -120,6 +120,7 @@ __all__ = [
     "mean_over_stopped_questions",
     "mean_p_value",
     "parse_claim",
+    "percent",
     "pool_expectation_deviation_bound",
     "pool_leak_at_k_bound",
     "pool_mean_bound",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from decimal import Context, Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from residua.errors import InputError
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
+_ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is arithmetic's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,16 @@ def error_rate(confidence: float) -> float:
             "Use 0.99 for bounds that fail at most once in a hundred."
         )
     return 1 - confidence
+
+
+def percent(confidence: float) -> str:
+    """A confidence for a person, as '99.9 %': only certainty itself is said to be '100 %'.
+
+    Six digits of the error rate are kept, however small it is. Every text that names a confidence
+    calls this.
+    """
+    error = _ERROR.create_decimal(1 - Decimal(str(float(confidence))))
+    return f"{(100 * (1 - error)).normalize():f} %"
 
 
 def check_side(side: str) -> None:

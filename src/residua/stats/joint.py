@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from residua.errors import InputError
-from residua.stats.estimate import Estimate, error_rate, one_or_all
+from residua.stats.estimate import Estimate, error_rate, one_or_all, percent
 from residua.stats.questions import EVERY
 
 ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
@@ -35,10 +35,10 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     claims = sum(_claims(estimate) for estimate in estimates)
     spent = math.fsum(_claims(estimate) * (1 - estimate.confidence) for estimate in estimates)
     if spent > alpha * (1 + ROUNDING):
-        levels = ", ".join(f"{100 * c:g}" for c in sorted({e.confidence for e in estimates}))
+        levels = ", ".join(percent(c) for c in sorted({e.confidence for e in estimates}))
         raise InputError(
-            f"{claims} estimates at {levels} % hold jointly at {100 * max(1 - spent, 0):.5g} % "
-            f"only; bound each at {_enough(alpha / claims)} %."
+            f"{claims} estimates at {levels} hold jointly at {percent(max(1 - spent, 0))} only; "
+            f"bound each at {_enough(alpha / claims)} %."
         )
     return Joint(estimates, 1 - spent)
 

@@ -15,7 +15,15 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from residua.errors import InputError
-from residua.stats.estimate import Array, Estimate, Side, check_side, error_rate, one_or_all
+from residua.stats.estimate import (
+    Array,
+    Estimate,
+    Side,
+    check_side,
+    error_rate,
+    one_or_all,
+    percent,
+)
 
 EVERY = "every one of these questions, jointly"
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
@@ -120,7 +128,7 @@ def leaking_questions(
         value=one_or_all(above(first.value), False),
         lower=one_or_all(np.maximum(lower, none), False),
         upper=one_or_all(np.minimum(upper, every), False),
-        method=f"{first.method} at {1 - each:g} each, at most {fails} fail",
+        method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
     )
 
 
@@ -155,7 +163,7 @@ def mean_over_stopped_questions(
         value=float(np.mean(first.value)),
         lower=float(max(lower, 0.0)),
         upper=float(min(upper, 1.0)),
-        method=f"{first.method} at {1 - each:g} each, at most {fails} fail",
+        method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
     )
 
 

@@ -20,6 +20,15 @@ def number(value: float | None) -> str:
     return f"{value:.{_DIGITS}f}".replace("-", "−")
 
 
+def share(part: float) -> str:
+    """A share of a whole in per cent: a small one is never 0 %, nor one below 1 100 %."""
+    if 0 < part < 0.0005:
+        return "<0.1 %"
+    if 0.9995 <= part < 1:
+        return ">99.9 %"
+    return f"{100 * part:.1f} %"
+
+
 def below(value: float) -> str:
     """A lower end, rounded down."""
     return _outward(math.floor(value * 10**_DIGITS + 1e-9))

@@ -56,5 +56,6 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         f"{scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
         tuple(rows),
-        f"all proved ones hold at once, {confidence:.0%} (Holm); not proved does not mean leaking",
+        f"all proved ones hold at once, {stats.percent(confidence)} (Holm); not proved does not "
+        "mean leaking",
     )

@@ -104,7 +104,7 @@ def grid_summary(run: Run, scorer: str | None = None) -> Table | None:
 def grid_sentences(grid: DecodingGrid) -> list[str]:
     """Which decoding leaks most, and which knob moves leakage more, or that it cannot be told."""
     decoding, bound = grid.most
-    holds = f"{100 * grid.confidence:.6g} % jointly"
+    holds = f"{stats.percent(grid.confidence)} jointly"
     said = [f"seen to leak most: {decoding}, {interval(bound)}; cells hold at {holds}"]
     if grid.effects:
         said.append(_comparison(grid.effects, f"root mean square, {holds}"))

@@ -166,4 +166,4 @@ def _found(arm: Arm, rows: Rows) -> str:
         where = f"at {count['lower']:.0f} or more of {len(arm.run.questions)} questions"
         by = f", by {below(largest['lower'])} or more at one" if count["lower"] else ""
         said.append(f"{what} above output {where}{by}")
-    return "; ".join([*said, f"{mean['confidence']:.0%} each"])
+    return "; ".join([*said, f"{stats.percent(mean['confidence'])} each"])

@@ -13,6 +13,7 @@ from residua.evaluation.metrics.values import metrics_table
 from residua.evaluation.tables.grid import grid_summary
 from residua.evaluation.tables.protocols import protocols_table
 from residua.evaluation.tables.rows import Bound, Table, interval
+from residua.stats import percent
 from residua.stats.judged import CORRECTED
 from residua.store import Arm, Run
 from residua.text.figures import DASH, number
@@ -72,7 +73,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
         )
     questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
-    note = f"intervals hold at {confidence:.0%} each; greedy, leak@{k} and ED: mean over questions"
+    holds = f"intervals hold at {percent(confidence)} each"
+    note = f"{holds}; greedy, leak@{k} and ED: mean over questions"
     about = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
     notes = [note, *(says(arm, rows) for says in about for arm in shown)]
     return Table(title, columns, tuple(body), "\n".join(filter(None, notes)))

@@ -1,0 +1,90 @@
+"""Confidences and shares are written by one function each, so that 99.9 % is never '100 %'."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import residua
+
+PACKAGE = Path(residua.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+PAGES = sorted(PACKAGE.rglob("*.html"))
+WRITERS = {  # where a number may stand before a percent sign
+    "stats/estimate.py": "percent",
+    "text/figures.py": "share",
+    "stats/joint.py": "joint",  # rounds up what to bound each estimate at
+}
+
+
+def names(node: ast.AST) -> Iterator[str]:
+    """Every name, attribute and string in an expression."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def is_percent(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return called is not None and (
+        getattr(called, "attr", None) == "percent" or getattr(called, "id", None) == "percent"
+    )
+
+
+def offences(tree: ast.AST) -> Iterator[str]:
+    """Texts that write a confidence or a share by themselves."""
+    for text in ast.walk(tree):
+        if not isinstance(text, ast.JoinedStr):
+            continue
+        for part, after in zip(text.values, [*text.values[1:], None], strict=True):
+            if not isinstance(part, ast.FormattedValue):
+                continue
+            spec = ast.unparse(part.format_spec) if part.format_spec else ""
+            written = f"line {part.lineno}: {ast.unparse(part.value)}"
+            if "%" in spec:
+                yield f"{written} is formatted with {spec}"
+            mentions = any("confidence" in name.lower() for name in names(part.value))
+            if mentions and part.conversion != ord("r") and not is_percent(part.value):
+                yield f"{written} is a confidence that `stats.percent` did not write"
+            literal = after.value if isinstance(after, ast.Constant) else ""
+            if re.match(r"\s*%", str(literal)):
+                yield f"{written} stands before a percent sign"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_file_writes_a_confidence_by_itself(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    allowed = WRITERS.get(str(path.relative_to(PACKAGE)))
+    for node in tree.body if allowed else ():
+        if isinstance(node, ast.FunctionDef) and node.name == allowed:
+            tree.body.remove(node)
+            break
+    assert list(offences(tree)) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_no_page_writes_a_confidence_by_itself(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    for shown in re.findall(r"\{\{(.*?)\}\}", page):
+        assert "confidence" not in shown or "words.percent(" in shown
+        assert "%" not in shown.replace("%}", "")
+    assert re.findall(r"\}\}\s*%", page) == []
+
+
+def test_the_lint_sees_what_it_is_for() -> None:
+    for line in (
+        'f"{confidence:.0%}"',
+        'f"{100 * grid.confidence:.6g} % jointly"',
+        """f"{row['confidence']} each\"""",
+        'f"{100 * part:.1f} %"',
+    ):
+        assert list(offences(ast.parse(line))), line
+    assert not list(offences(ast.parse('f"{stats.percent(run.confidence)} jointly"')))
