@@ -28,7 +28,7 @@ def _item(part: str, index: int, skill: float, rng: np.random.Generator) -> Item
         question=f"who wrote {part} {index}?",
         answer=answer,
         paraphrased_answer=f"{part} author {index} did",
-        perturbed_answers=("it was nobody", "it was you"),
+        perturbed_answers=("it was nobody", "author you are"),
         choices=("nobody", answer, "you"),
     )
     return Item(

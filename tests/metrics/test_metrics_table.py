@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rouge_score.rouge_scorer import RougeScorer
 
 from metric_items import items
 from residua import metrics
@@ -72,6 +73,45 @@ def test_rouge_compares_the_greedy_answer_with_the_answer() -> None:
     assert value("retain_rouge_l_f1") > value("retain_rouge_l_recall")
 
 
+@pytest.mark.parametrize("part", ["forget", "retain", "world_facts"])
+def test_rouge_1_counts_words_in_any_order(part: str) -> None:
+    scorer = RougeScorer(["rouge1"], use_stemmer=True)
+    turned = [replace(i, greedy=" ".join(str(i.greedy).split()[::-1])) for i in MODEL[part]]
+    found = [scorer.score(i.prompt.answer, i.greedy)["rouge1"].recall for i in turned]
+    metric = METRICS[f"{part}_rouge_1_recall"]
+    assert metric.value({part: turned}, None).value == pytest.approx(np.mean(found))
+
+
+@pytest.mark.parametrize("part", ["forget", "retain"])
+def test_paraphrased_and_perturbed_answers_have_their_own_probability_and_rouge(part: str) -> None:
+    items = MODEL[part]
+    read = [np.mean([metrics.probability(r) for r in i.readings["perturbed"]]) for i in items]
+    assert value(f"{part}_perturbed_probability") == pytest.approx(np.mean(read))
+    read = [metrics.probability(i.readings["paraphrased"][0]) for i in items]
+    assert value(f"{part}_paraphrased_probability") == pytest.approx(np.mean(read))
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    near = [scorer.score(i.prompt.paraphrased_answer, i.greedy)["rougeL"].recall for i in items]
+    assert value(f"{part}_paraphrased_rouge_l_recall") == pytest.approx(np.mean(near))
+    near = [
+        np.mean([scorer.score(text, i.greedy)["rougeL"].recall for text in texts])
+        for i in items
+        if (texts := i.prompt.perturbed_answers)
+    ]
+    assert value(f"{part}_perturbed_rouge_l_recall") == pytest.approx(np.mean(near))
+
+
+def test_the_truth_ratio_as_a_share_rises_with_what_is_known() -> None:
+    found = []
+    for item in FORGET:
+        right = np.exp(item.readings["paraphrased"][0].logprobs.mean())
+        wrong = np.exp(np.mean([r.logprobs.mean() for r in item.readings["perturbed"]]))
+        found.append(right / (right + wrong + 1e-10))
+    assert value("forget_truth_ratio_prob_mean") == pytest.approx(np.mean(found))
+    poorer = METRICS["forget_truth_ratio_prob_mean"].value(RETRAINED, None).value
+    assert poorer is not None
+    assert value("forget_truth_ratio_prob_mean") > poorer
+
+
 def test_diversity_weighs_the_draws_of_each_prompt() -> None:
     drawn = [item.draws for item in FORGET if item.draws]
     bleu = [metrics.self_bleu([*each], [*each.values()]) for each in drawn]
@@ -129,6 +169,15 @@ def test_privleak_compares_the_aucs_of_min_k() -> None:
     assert ours is not None
     assert theirs is not None
     assert value("privleak") == metrics.privleak(ours, theirs)
+    assert value("rel_diff") == 100 * (ours - theirs) / (theirs + 1e-10)
+
+
+@pytest.mark.parametrize("name", ["privleak", "rel_diff"])
+def test_without_a_retrained_model_its_auc_is_one_half(name: str) -> None:
+    auc = METRICS["membership_min_k"].value(RETRAINED, None).value
+    assert auc is not None
+    sign = -1 if name == "privleak" else 1
+    assert METRICS[name].value(RETRAINED, None).value == pytest.approx(sign * 200 * (auc - 0.5))
 
 
 def test_a_prompt_without_an_answer_has_no_rouge() -> None:

@@ -117,7 +117,7 @@ MUTANTS = [
     ("evaluation/metrics/wanted.py", "elif name in names:", "elif ALL not in names:", REFUSED),
     (
         "evaluation/metrics/wanted.py",
-        'if metric.reference != "no" and not control:',
+        'if metric.reference == "retrained" and not control:',
         "if False:",
         REFUSED,
     ),
@@ -135,8 +135,8 @@ MUTANTS = [
     ),
     (
         "evaluation/metrics/wanted.py",
-        "if need.greedy or need.gradient_norm else",
-        "if need.gradient_norm else",
+        "need.kinds | need.compared | moved",
+        "need.kinds | moved",
         REFUSED,
     ),
     (
@@ -252,6 +252,7 @@ MUTANTS = [
     ),
     ("evaluation/metrics/values.py", 'if task.fingerprint()["sha256"] !=', 'if "" ==', AGAIN),
     ("evaluation/metrics/values.py", "{**stored_metrics(run), **made}", "made", OTHERS),
+    ("evaluation/metrics/values.py", "if model != TARGET or CONTROL not in", "if TARGET in", CONTROL),
     ("evaluation/metrics/values.py", "if 0 < abs(value) < 5e-4 else", "if False else", SMALL),
     (
         "evaluation/metrics/values.py",

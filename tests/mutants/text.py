@@ -6,6 +6,7 @@ SETTLED = "text/test_settled.py"
 SCORERS = "conformance/test_scorers.py"
 
 MUTANTS = [
+    ("text/rouge.py", "(sought & Counter(text))", "(Counter(text))", ROUGE),
     ("text/rouge.py", "text.lower().encode(", "text.encode(", ROUGE),
     ("text/rouge.py", "string.ascii_letters + string.digits)", "string.ascii_letters)", ROUGE),
     ("text/rouge.py", "blank[1:] > blank[:-1]) + 1", "blank[1:] > blank[:-1])", ROUGE),

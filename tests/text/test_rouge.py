@@ -1,4 +1,4 @@
-"""ROUGE-L equals rouge-score to the last bit."""
+"""ROUGE-1 and ROUGE-L equal rouge-score to the last bit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from residua.errors import InputError
 from residua.text import rouge
-from residua.text.rouge import has_rouge_words, rouge_l
+from residua.text.rouge import has_rouge_words, rouge_1, rouge_l
 
 rouge_score = pytest.importorskip("rouge_score.rouge_scorer")
-ORACLE = rouge_score.RougeScorer(["rougeL"], use_stemmer=True)
+ORACLE = rouge_score.RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
 
 WORDS = (  # noqa: SIM905
     "The the author's Yun-Hwa wrote writing writes written, relational ran flies dying agreed "
@@ -20,15 +20,13 @@ WORDS = (  # noqa: SIM905
 ).split(" ")
 
 
-def oracle(text: str, reference: str) -> tuple[float, float, float]:
-    score = ORACLE.score(reference, text)["rougeL"]
-    return score.precision, score.recall, score.fmeasure
-
-
 def assert_equal(texts: list[str], reference: str) -> None:
-    got = rouge_l(texts, reference)
-    ours = list(zip(got.precision.tolist(), got.recall.tolist(), got.f1.tolist(), strict=True))
-    assert ours == [oracle(text, reference) for text in texts]
+    theirs = [ORACLE.score(reference, text) for text in texts]
+    for name, ours in (("rouge1", rouge_1), ("rougeL", rouge_l)):
+        got = ours(texts, reference)
+        columns = (got.precision.tolist(), got.recall.tolist(), got.f1.tolist())
+        wanted = [(s[name].precision, s[name].recall, s[name].fmeasure) for s in theirs]
+        assert list(zip(*columns, strict=True)) == wanted
 
 
 def test_equals_rouge_score_on_random_texts() -> None:
@@ -49,6 +47,7 @@ def test_equals_rouge_score_on_random_letters() -> None:
 
 def test_order_counts() -> None:
     assert rouge_l(["b a"], "a b").recall.tolist() == [0.5]
+    assert rouge_1(["b a a"], "a b").recall.tolist() == [1.0]
 
 
 def test_a_full_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

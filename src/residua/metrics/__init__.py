@@ -17,6 +17,8 @@ from residua.metrics.likelihood import (
     mean_entropy,
     normalised_probability,
     probability,
+    truth_probability,
+    truth_probability_of,
     truth_ratio,
     truth_ratio_of,
     utility_truth_ratio,
@@ -27,10 +29,11 @@ from residua.metrics.membership import (
     min_k_plus_plus,
     privleak,
     reference_score,
+    rel_diff,
     zlib_score,
 )
 from residua.metrics.memorisation import exact_memorisation, extraction_strength
-from residua.metrics.needs import Item, Items, Kind, Metric, Need, Values
+from residua.metrics.needs import TEXTS, Item, Items, Kind, Metric, Need, Values
 from residua.metrics.table import METRICS
 from residua.metrics.utility import (
     RECALL_TERMS,
@@ -43,6 +46,7 @@ from residua.metrics.utility import (
 __all__ = [
     "METRICS",
     "RECALL_TERMS",
+    "TEXTS",
     "UTILITY_TERMS",
     "Item",
     "Items",
@@ -69,7 +73,10 @@ __all__ = [
     "probability",
     "r_avg",
     "reference_score",
+    "rel_diff",
     "self_bleu",
+    "truth_probability",
+    "truth_probability_of",
     "truth_ratio",
     "truth_ratio_of",
     "utility_truth_ratio",

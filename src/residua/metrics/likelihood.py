@@ -56,6 +56,21 @@ def truth_ratio_of(right: float, wrong: Sequence[float]) -> float:
     return math.exp(-float(_some(wrong).mean())) / (math.exp(-right) + TINY)
 
 
+def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
+    """The right answer's share of itself and the typical wrong one: in [0, 1), 1/2 undecided.
+
+    OpenUnlearning's truth ratio with the aggregator `prob_mean`: P / (P + P~ + 1e-10), where P~ is
+    the geometric mean over the wrong answers. Unlike `truth_ratio` it rises with what is known.
+    """
+    return truth_probability_of(loss(right), [loss(each) for each in wrong])
+
+
+def truth_probability_of(right: float, wrong: Sequence[float]) -> float:
+    """`truth_probability` from the losses instead of the readings."""
+    known = math.exp(-right)
+    return known / (known + math.exp(-float(_some(wrong).mean())) + TINY)
+
+
 def forget_truth_ratio(ratios: ArrayLike) -> float:
     """Mean of min(R, 1/R): in [0, 1], 1 where the model cannot tell right from wrong."""
     R = _some(ratios)

@@ -11,13 +11,19 @@ import numpy as np
 
 from residua.errors import InputError
 from residua.metrics.membership import auc
-from residua.metrics.needs import Item, Items, Kind, Metric, Need, Values
+from residua.metrics.needs import TEXTS, Item, Items, Kind, Metric, Need, Values
 from residua.types import Reading
 
 T = TypeVar("T")
 Measure = Callable[[Item], float]
 Aggregate = Callable[[Sequence[float]], float]
 
+_NAMES: dict[Kind, str] = {
+    "answer": "answer",
+    "paraphrased": "paraphrased answer",
+    "perturbed": "perturbed answer",
+    "letter": "choice",
+}
 NOTHING: frozenset[Kind] = frozenset()
 
 
@@ -74,6 +80,23 @@ def against_retrained(compare: Callable[[Items, Items], Values], needs: tuple[Ne
     return Metric(needs=needs, value=value, reference="retrained")
 
 
+def against_retrained_or_chance(
+    statistic: Callable[[Items], float],
+    compare: Callable[..., float],
+    needs: tuple[Need, ...],
+) -> Metric:
+    """A statistic compared with the retrained model's on the same prompts, or else with chance."""
+
+    def value(items: Items, reference: Items | None) -> Values:
+        if reference is None:
+            return Values(compare(statistic(items)))
+        for need in needs:
+            _require_same(need.part, items, reference)
+        return Values(compare(statistic(items), statistic(reference)))
+
+    return Metric(needs=needs, value=value, reference="retrained or chance")
+
+
 def told_apart(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Values:
     """The AUC of the scores of two parts, and the scores of both."""
     return Values(auc([*forget.values()], [*holdout.values()]), {**forget, **holdout})
@@ -110,11 +133,11 @@ def of_answer(measure: Callable[[Reading], float]) -> Measure:
     return lambda item: measure(readings(item, "answer")[0])
 
 
-def answer(item: Item) -> str:
-    """The prompt's answer."""
-    if item.prompt.answer is None:
-        raise InputError("this prompt has no answer. Leave it out, or give it one.")
-    return item.prompt.answer
+def texts(item: Item, kind: Kind) -> tuple[str, ...]:
+    """All the prompt's texts of a kind: at least one."""
+    if found := TEXTS[kind](item.prompt):
+        return found
+    raise InputError(f"this prompt has no {_NAMES[kind]}. Leave it out, or give it one.")
 
 
 def known(value: T | None, what: str) -> T:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SHARE = 0.4  # of the tokens, for min-k and min-k++
+CHANCE = 0.5  # the AUC where two sides cannot be told apart
 _LEAST_STD = 1e-3  # OpenUnlearning's least variance, 1e-6, of a next-token distribution
 
 
@@ -62,13 +63,22 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     return float(below.mean() / 2 / len(low))
 
 
-def privleak(auc: float, retrained: float) -> float:
+def privleak(auc: float, retrained: float = CHANCE) -> float:
     """The change of 1 - AUC in percent of the retrained model's; 0 is what unlearning should reach.
 
     Shi et al. (2024), "MUSE", from the AUCs of `min_k`: below 0 the forget set is still known,
-    above 0 it is avoided.
+    above 0 it is avoided. Without a retrained model its AUC is taken to be 1/2, as by
+    OpenUnlearning: forget and holdout that a model which saw neither cannot tell apart.
     """
-    return 100 * ((1 - auc) - (1 - retrained)) / (1 - retrained + TINY)
+    return rel_diff(1 - auc, 1 - retrained)
+
+
+def rel_diff(value: float, retrained: float = CHANCE) -> float:
+    """The change of a statistic in percent of the retrained model's; 0 is no change.
+
+    OpenUnlearning's `rel_diff`: of an AUC as it stands, where `privleak` is of 1 - AUC.
+    """
+    return 100 * (value - retrained) / (retrained + TINY)
 
 
 def _least(values: NDArray[np.float64], share: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Literal
 
 from residua.types import Prompt, Reading
@@ -12,19 +13,33 @@ Kind = Literal["answer", "paraphrased", "perturbed", "letter"]
 """Which texts of a prompt are read: its answer, its paraphrased answer, its perturbed answers,
 the letters of its choices, " A" first; each after the prompt's own question."""
 
+TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
+    "answer": lambda prompt: () if prompt.answer is None else (prompt.answer,),
+    "paraphrased": lambda prompt: (
+        () if prompt.paraphrased_answer is None else (prompt.paraphrased_answer,)
+    ),
+    "perturbed": lambda prompt: prompt.perturbed_answers,
+    "letter": lambda prompt: tuple(
+        f" {letter}" for letter, _ in zip(ascii_uppercase, prompt.choices, strict=False)
+    ),
+}
+"""The texts of a prompt, by kind."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """What a metric needs of every prompt of one part.
 
     `part`: "forget", "retain", "holdout", "real_authors" or "world_facts". `greedy`: the greedy
-    completion. `gradient_norm`: the norm of the gradient of the answer's mean token loss.
-    `draws`: the sampled completions with their counts.
+    completion, which is compared with the prompt's texts of the kinds `compared`; they need not
+    be read. `gradient_norm`: the norm of the gradient of the answer's mean token loss. `draws`:
+    the sampled completions with their counts.
     """
 
     part: str
     kinds: frozenset[Kind] = frozenset({"answer"})
     greedy: bool = False
+    compared: frozenset[Kind] = frozenset()
     gradient_norm: bool = False
     draws: bool = False
 
@@ -65,10 +80,11 @@ class Metric:
     """One metric: its needs, and `value(items, reference)`.
 
     `items` are the evaluated model's, `reference` those of the model `reference` names, by the
-    same parts, or None where it was not evaluated. "retrained" never saw the forget set. A
-    missing or damaged item raises InputError, which names the part and the prompt.
+    same parts, or None where it was not evaluated. "retrained" never saw the forget set; where it
+    is "retrained or chance", an AUC of 1/2 stands for it if there is none. A missing or damaged
+    item raises InputError, which names the part and the prompt.
     """
 
     needs: tuple[Need, ...]
     value: Callable[[Items, Items | None], Values]
-    reference: Literal["no", "retrained"] = "no"
+    reference: Literal["no", "retrained", "retrained or chance"] = "no"

@@ -13,15 +13,18 @@ from residua.metrics.choices import choice_accuracy, choice_probability
 from residua.metrics.diversity import distinct_share, self_bleu
 from residua.metrics.measuring import (
     NOTHING,
+    Measure,
     against_retrained,
-    answer,
+    against_retrained_or_chance,
     attack,
     combined,
     known,
+    mean,
     measure_part,
     of_answer,
     per_item,
     readings,
+    texts,
     told_apart,
 )
 from residua.metrics.memorisation import exact_memorisation, extraction_strength
@@ -33,7 +36,7 @@ from residua.metrics.utility import (
     model_utility,
     r_avg,
 )
-from residua.text.rouge import RougeL, rouge_l
+from residua.text.rouge import Rouge, rouge_1, rouge_l
 from residua.types import Reading
 
 FACTS = ("real_authors", "world_facts")
@@ -48,9 +51,10 @@ def _truth_kinds(part: str) -> tuple[Kind, Kind]:
     return "answer" if part in FACTS else "paraphrased", "perturbed"
 
 
-def _truth_ratio(part: str, item: Item) -> float:
+def _truth(part: str, compare: Callable[[Reading, Sequence[Reading]], float]) -> Measure:
+    """The right text of every prompt compared with its wrong ones."""
     right, wrong = _truth_kinds(part)
-    return likelihood.truth_ratio(readings(item, right)[0], readings(item, wrong))
+    return lambda item: compare(readings(item, right)[0], readings(item, wrong))
 
 
 def _normalised(item: Item) -> float:
@@ -60,12 +64,23 @@ def _normalised(item: Item) -> float:
 
 
 def _choice(measure: Callable[[Sequence[Reading], list[int]], float], item: Item) -> float:
-    choices, right = item.prompt.choices, answer(item)
+    choices, (right,) = item.prompt.choices, texts(item, "answer")
     return measure(readings(item, "letter"), [i for i, text in enumerate(choices) if text == right])
 
 
-def _rouge(item: Item) -> RougeL:
-    return rouge_l([known(item.greedy, "the greedy answer")], answer(item))
+def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Measure:
+    """The mean ROUGE of the greedy answer against the prompt's texts of a kind."""
+
+    def measure(item: Item) -> float:
+        greedy = [known(item.greedy, "the greedy answer")]
+        return mean([float(getattr(of(greedy, text), value)[0]) for text in texts(item, kind)])
+
+    return measure
+
+
+def _mean_probability(kind: Kind) -> Measure:
+    """The mean probability of the prompt's texts of a kind."""
+    return lambda item: mean([likelihood.probability(each) for each in readings(item, kind)])
 
 
 def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
@@ -73,29 +88,48 @@ def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> 
     return measure([*draws], [*draws.values()])
 
 
+def _compared(part: str, kind: Kind) -> Need:
+    """The greedy answers, beside the texts they are compared with."""
+    return Need(part=part, kinds=NOTHING, greedy=True, compared=frozenset({kind}))
+
+
 def _about(part: str) -> dict[str, Metric]:
     """The metrics of one part, without its name."""
-    answers, greedy = Need(part=part), Need(part=part, kinds=NOTHING, greedy=True)
+    answers, greedy = Need(part=part), _compared(part, "answer")
     drawn = Need(part=part, kinds=NOTHING, draws=True)
     truth = Need(part=part, kinds=frozenset(_truth_kinds(part)))
     return {
         "probability": per_item(of_answer(likelihood.probability), answers),
-        "rouge_l_recall": per_item(lambda item: float(_rouge(item).recall[0]), greedy),
-        "rouge_l_f1": per_item(lambda item: float(_rouge(item).f1[0]), greedy),
+        "rouge_1_recall": per_item(_rouge("answer", rouge_1, "recall"), greedy),
+        "rouge_l_recall": per_item(_rouge("answer", rouge_l, "recall"), greedy),
+        "rouge_l_f1": per_item(_rouge("answer", rouge_l, "f1"), greedy),
         "truth_ratio": per_item(
-            partial(_truth_ratio, part),
+            _truth(part, likelihood.truth_ratio),
             truth,
             likelihood.forget_truth_ratio if part == "forget" else likelihood.utility_truth_ratio,
         ),
+        "truth_ratio_prob_mean": per_item(_truth(part, likelihood.truth_probability), truth),
         "entropy": per_item(of_answer(likelihood.mean_entropy), answers),
         "confidence": per_item(of_answer(likelihood.mean_confidence), answers),
         "self_bleu": per_item(partial(_diversity, self_bleu), drawn),
         "distinct_share": per_item(partial(_diversity, distinct_share), drawn),
+        **_about_others(part, "perturbed"),
+        **({} if part in FACTS else _about_others(part, "paraphrased")),
+    }
+
+
+def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
+    """Of answers in other words: how likely they are, and how near the greedy answer is."""
+    read = Need(part=part, kinds=frozenset({kind}))
+    recall = _rouge(kind, rouge_l, "recall")
+    return {
+        f"{kind}_probability": per_item(_mean_probability(kind), read),
+        f"{kind}_rouge_l_recall": per_item(recall, _compared(part, kind)),
     }
 
 
 def _zlib(item: Item) -> float:
-    return membership.zlib_score(readings(item, "answer")[0], answer(item))
+    return membership.zlib_score(readings(item, "answer")[0], *texts(item, "answer"))
 
 
 def _gradient_norm(item: Item) -> float:
@@ -103,13 +137,9 @@ def _gradient_norm(item: Item) -> float:
 
 
 def _forget_quality(items: Items, reference: Items) -> Values:
-    measure = partial(_truth_ratio, "forget")
+    measure = _truth("forget", likelihood.truth_ratio)
     ours, theirs = (measure_part(measure, each, "forget") for each in (items, reference))
     return Values(forget_quality([*ours.values()], [*theirs.values()]))
-
-
-def _privleak(items: Items, reference: Items) -> Values:
-    return Values(membership.privleak(_min_k_auc(items), _min_k_auc(reference)))
 
 
 def _min_k_auc(items: Items) -> float:
@@ -154,5 +184,6 @@ METRICS: dict[str, Metric] = {
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
     "membership_gradient_norm": attack(_gradient_norm, gradient_norm=True),
-    "privleak": against_retrained(_privleak, _BOTH_SIDES),
+    "privleak": against_retrained_or_chance(_min_k_auc, membership.privleak, _BOTH_SIDES),
+    "rel_diff": against_retrained_or_chance(_min_k_auc, membership.rel_diff, _BOTH_SIDES),
 }

@@ -1,15 +1,16 @@
-"""ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
+"""ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
-Lin (2004), "ROUGE: a package for automatic evaluation of summaries", section 3, as the package
-`rouge-score` 0.1.2 computes it with `use_stemmer=True`. NumPy finds where words end in all texts
-at once, Arrow numbers the distinct words, and only these reach the package's own tokeniser and
-Porter stemmer. A text is then spelt with one character a word, and rapidfuzz finds the longest
-common subsequence with bit-parallel arithmetic.
+Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
+package `rouge-score` 0.1.2 computes them with `use_stemmer=True`. NumPy finds where words end
+in all texts at once, Arrow numbers the distinct words, and only these reach the package's own
+tokeniser and Porter stemmer. A text is then spelt with one character a word, and rapidfuzz finds
+the longest common subsequence with bit-parallel arithmetic.
 """
 
 from __future__ import annotations
 
 import string
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +31,7 @@ _FULL = 2**20  # words remembered: some 200 MB
 
 
 @dataclass(frozen=True, slots=True)
-class RougeL:
+class Rouge:
     """Precision, recall and F1 of each text: float64 arrays of shape (texts,), in [0, 1]."""
 
     precision: NDArray[np.float64]
@@ -38,7 +39,7 @@ class RougeL:
     f1: NDArray[np.float64]
 
 
-def rouge_l(texts: Sequence[str], reference: str) -> RougeL:
+def rouge_l(texts: Sequence[str], reference: str) -> Rouge:
     """ROUGE-L of every text against one reference.
 
     Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)` bit for bit; a
@@ -49,17 +50,39 @@ def rouge_l(texts: Sequence[str], reference: str) -> RougeL:
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cdist
 
+    spelt, lengths = _spelt(texts, reference)
+    common = cdist(spelt[:1], spelt[1:], scorer=LCSseq.similarity, dtype=np.int32)[0]
+    return _shares(common, lengths)
+
+
+def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
+    """ROUGE-1, the words in common whatever their order; else as `rouge_l`."""
+    import numpy as np
+
+    spelt, lengths = _spelt(texts, reference)
+    sought = Counter(spelt[0])
+    common = np.array([(sought & Counter(text)).total() for text in spelt[1:]], np.int32)
+    return _shares(common, lengths)
+
+
+def _spelt(texts: Sequence[str], reference: str) -> tuple[list[str], NDArray[np.int64]]:
+    """`_spell` of the reference and the texts; InputError where the reference has no word."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
             "none. Use the scorer `contains` or `keyword` for this language."
         )
-    spelt, lengths = _spell([reference, *texts])
-    common = cdist(spelt[:1], spelt[1:], scorer=LCSseq.similarity, dtype=np.int32)[0]
+    return _spell([reference, *texts])
+
+
+def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
+    """Of the words in common, the share among each text's words and among the reference's."""
+    import numpy as np
+
     precision = common / np.maximum(lengths[1:], 1)
     recall = common / lengths[0]
     f1 = 2 * precision * recall / np.where(common > 0, precision + recall, 1)
-    return RougeL(precision, recall, f1)
+    return Rouge(precision, recall, f1)
 
 
 def has_rouge_words(text: str) -> bool:

@@ -178,8 +178,13 @@ def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
     }
     assert value(run, "forget_quality") == forget_quality(ratios[4.0], ratios[1.0])
     assert value(run, "forget_quality", "control") is None
-    assert value(run, "privleak", "control") is None
-    assert isinstance(value(run, "privleak"), float)
+    alone = run_of(tmp_path / "c", control(), metrics=["privleak"])  # its AUC against one half
+    assert value(run, "privleak", "control") == value(alone, "privleak") != value(run, "privleak")
+    notes = [summary(each)[-1].note.splitlines()[-1] for each in (run, alone)]
+    assert notes == [
+        f"privleak{of}: against an AUC of .5, for want of a retrained model"
+        for of in (" of control", "")
+    ]
 
 
 def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
@@ -197,6 +202,7 @@ def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
             "part": "forget",
             "kinds": ["answer", "paraphrased", "perturbed"],
             "greedy": False,
+            "compared": [],
             "gradient_norm": False,
             "draws": False,
         }

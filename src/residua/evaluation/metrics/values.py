@@ -13,9 +13,9 @@ from residua.benchmarks import Benchmark
 from residua.errors import MixError
 from residua.evaluation.draws.sample import CONTROL, TARGET
 from residua.evaluation.metrics.reading import MODELS, require_known
-from residua.evaluation.metrics.wanted import GREEDY_KIND, TEXTS, Prompts, Wanted, choose
+from residua.evaluation.metrics.wanted import GREEDY_KIND, Prompts, Wanted, choose
 from residua.evaluation.tables.rows import Table
-from residua.metrics import Item, Items, Values
+from residua.metrics import METRICS, TEXTS, Item, Items, Values
 from residua.store import Arm, Place, Readings, Run, write_json
 from residua.text.figures import DASH, number
 from residua.types import Progress, Prompt, Query, silent
@@ -78,7 +78,22 @@ def metrics_table(run: Run) -> Table | None:
     for name, why in stored["left_out"].items():
         lacking.setdefault(why, []).append(name)
     notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
+    notes += _by_chance(models)
     return Table("Metrics", ("metric", *models), rows, "\n".join(notes))
+
+
+def _by_chance(models: Mapping[str, Any]) -> list[str]:
+    """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
+    alone = [model for model in models if model != TARGET or CONTROL not in models]
+    names = [
+        name
+        for name in models[TARGET]["metrics"]
+        if name in METRICS and METRICS[name].reference == "retrained or chance"
+    ]
+    if not (alone and names):
+        return []
+    of = "" if len(alone) == len(models) else f" of {', '.join(alone)}"
+    return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
 
 
 def _items(run: Run, model: str, wanted: Wanted) -> Items:
@@ -158,7 +173,8 @@ def _write(run: Run, wanted: Wanted, found: Mapping[str, Mapping[str, Values]]) 
     parts = {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()}
     models = {model: run.arms[MODELS[model]].spec["fingerprint"] for model in found}
     needs = {
-        part: {**asdict(need), "kinds": sorted(need.kinds)} for part, need in wanted.needs.items()
+        part: {**asdict(need), "kinds": sorted(need.kinds), "compared": sorted(need.compared)}
+        for part, need in wanted.needs.items()
     }
     made = {
         "arms": arms,

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from string import ascii_uppercase
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError
-from residua.metrics import METRICS, Kind, Metric, Need
+from residua.metrics import METRICS, TEXTS, Kind, Metric, Need
 from residua.registry import suggestion
 from residua.store import Place
 from residua.types import Prompt, Query
@@ -19,18 +18,6 @@ from residua.types import Prompt, Query
 ALL = "all"
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
-TEXTS: dict[Kind, Callable[[Prompt], tuple[str, ...]]] = {
-    "answer": lambda prompt: () if prompt.answer is None else (prompt.answer,),
-    "paraphrased": lambda prompt: (
-        () if prompt.paraphrased_answer is None else (prompt.paraphrased_answer,)
-    ),
-    "perturbed": lambda prompt: prompt.perturbed_answers,
-    "letter": lambda prompt: tuple(
-        f" {letter}" for letter, _ in zip(ascii_uppercase, prompt.choices, strict=False)
-    ),
-}
-"""The texts of a prompt, by kind."""
-
 _NAMES: dict[Kind, str] = {
     "answer": "the answer",
     "paraphrased": "the paraphrased answer",
@@ -110,7 +97,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
     for name in METRICS if ALL in names else dict.fromkeys(names):
         metric = METRICS[name]
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
-        if metric.reference != "no" and not control:
+        if metric.reference == "retrained" and not control:
             lacking.append("a control")
         why = next(filter(None, lacking), None)
         if why is None:
@@ -144,8 +131,8 @@ def _lacking(
         prompts = parts[need.part]()
     except InputError as error:
         return f"a part {need.part!r} ({error})"
-    compared = {ANSWER} if need.greedy or need.gradient_norm else frozenset[Kind]()
-    for kind in sorted(need.kinds | compared):
+    moved = {ANSWER} if need.gradient_norm else frozenset[Kind]()
+    for kind in sorted(need.kinds | need.compared | moved):
         bare = next((prompt.id for prompt in prompts if not TEXTS[kind](prompt)), None)
         if bare is not None:
             return f"{_NAMES[kind]} of every prompt of {need.part!r} ({bare!r} lacks one)"
@@ -162,6 +149,7 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
             part=need.part,
             kinds=known.kinds | need.kinds | read,
             greedy=known.greedy or need.greedy,
+            compared=known.compared | need.compared,
             gradient_norm=known.gradient_norm or need.gradient_norm,
             draws=known.draws or need.draws,
         )
