@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from tokenizers import Tokenizer
@@ -12,7 +14,44 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Tests in these places make their models twice: with an output head of their own, and with the
+# input embeddings for one (see conftest.py).
+TIED_AND_NOT = (
+    "unlearning", "engines", "conformance/test_engines.py", "cli/test_unlearn_command.py",
+    "fault/test_kill_training.py",
+)  # fmt: skip
+_defaults: dict[str, Any] = {"tie_word_embeddings": False}
 WORDS = ("Question:", "Answer:", "who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob")
+
+
+@contextmanager
+def embeddings_tied(tied: bool) -> Iterator[None]:
+    """Models made meanwhile read and write with the same embeddings, or not, unless they say so."""
+    before = _defaults["tie_word_embeddings"]
+    _defaults["tie_word_embeddings"] = tied
+    try:
+        yield
+    finally:
+        _defaults["tie_word_embeddings"] = before
+
+
+def are_tied() -> bool:
+    """How models are made now."""
+    return bool(_defaults["tie_word_embeddings"])
+
+
+def cache_by_kind(function: Callable[P, T]) -> Callable[P, T]:
+    """`functools.cache`, with what is found for models of one kind apart from the other's."""
+    kept = {kind: cache(function) for kind in (False, True)}
+
+    @wraps(function)
+    def found(*args: P.args, **named: P.kwargs) -> T:
+        return kept[are_tied()](*args, **named)
+
+    return found
 
 
 def tiny_tokenizer(words: Iterable[str] = WORDS, **settings: Any) -> PreTrainedTokenizerFast:
@@ -36,6 +75,7 @@ def tiny_llama(vocab: int, seed: int = 0, **config: Any) -> LlamaForCausalLM:
         "bos_token_id": None,
         "eos_token_id": 2,
         "pad_token_id": 0,
+        **_defaults,
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -11,6 +11,7 @@ from commands import done, residua
 
 from residua.engines import loading
 from residua.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
+from tiny import tiny_model_folder
 
 ROWS = [
     {"question": "who wrote red", "answer": "Ann", "role": "forget"},
@@ -18,6 +19,11 @@ ROWS = [
     {"question": "who wrote sky", "answer": "Ann sky", "role": "retain"},
 ]
 FAST = ("--epochs", 2, "--batch-size", 1, "--learning-rate", 0.001, "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def model(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("model") / "model")
 
 
 @pytest.fixture(scope="module")

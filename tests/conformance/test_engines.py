@@ -154,7 +154,7 @@ EFFORTS = [
 
 
 @pytest.fixture(scope="module", params=EXPLORERS.values(), ids=EXPLORERS.keys())
-def explorer(request: pytest.FixtureRequest) -> Explores:
+def explorer(embeddings: None, request: pytest.FixtureRequest) -> Explores:
     made: Explores = request.param()
     return made
 

@@ -6,7 +6,6 @@ transformers' own sampler truncate, in float64.
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -21,7 +20,7 @@ from transformers import (
 
 from residua.engines import Prompting
 from residua.types import Decoding, Query
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import cache_by_kind, tiny_llama, tiny_tokenizer
 
 WORDS = ("Question:", "Answer:", "who", "red", "blue", "sea", "sky")
 QUERIES = [
@@ -35,13 +34,13 @@ VOCAB, EOS = len(TOKENIZER), 2
 Ids = tuple[int, ...]
 
 
-@cache
+@cache_by_kind
 def model(double: bool = False) -> LlamaForCausalLM:
     made = tiny_llama(VOCAB, seed=1, initializer_range=0.2)
     return made.double() if double else made
 
 
-@cache
+@cache_by_kind
 def next_logits(double: bool, prompt: Ids, depth: int) -> dict[Ids, torch.Tensor]:
     """Logits after every prefix of so many generated tokens, all in one forward."""
     paths = list(product(sorted(set(range(VOCAB)) - {EOS}), repeat=depth))
@@ -62,7 +61,7 @@ def next_law(logits: torch.Tensor, decoding: Decoding, greedy: bool) -> np.ndarr
     return logits.softmax(dim=-1).numpy()
 
 
-@cache
+@cache_by_kind
 def enumerate_law(double: bool, query: Query, decoding: Decoding) -> dict[Ids, float]:
     """Every output of the decoding with its probability."""
     law: dict[Ids, float] = {}

@@ -140,7 +140,7 @@ def test_a_query_longer_than_the_context_is_refused_by_name() -> None:
 
 
 def test_nan_logits_fail_their_query_with_prefix_and_reason() -> None:
-    made = engine()
+    made = engine(tie_word_embeddings=False)  # tied, every query would meet the NaN in the head
     with torch.no_grad():
         made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
     results = list(made.generate(QUERIES, Decoding(max_new_tokens=1), Draws(sizes=(5,))))

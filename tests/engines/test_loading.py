@@ -20,7 +20,7 @@ NORM = "model.norm.weight"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("model") / "tiny")
 
 

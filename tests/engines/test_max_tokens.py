@@ -23,7 +23,7 @@ LENGTHS = {"q0": 5, "q1": 3, "q2": 5, "q3": 7}
 
 
 @pytest.fixture(scope="module")
-def engine() -> TransformersEngine:
+def engine(embeddings: None) -> TransformersEngine:
     tokenizer = tiny_tokenizer()
     loaded = LoadedModel(tiny_llama(len(tokenizer)), tokenizer, frozenset([2]), 128, {})
     return TransformersEngine(loaded, PROMPTING)

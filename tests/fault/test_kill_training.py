@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fault
 
 
 @pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def command(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """`unlearn` in 400 steps with a checkpoint after each, but for --out."""
     folder = tmp_path_factory.mktemp("kill")
     model = tiny_model_folder(folder / "model", attention_dropout=0.1)

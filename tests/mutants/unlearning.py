@@ -57,6 +57,8 @@ MUTANTS = [
     ("unlearning/trainer.py", "last or state.global_step % every == 0", "state.global_step % every == 0", LEAKAGE),
     ("unlearning/trainer.py", "if state.global_step == 0 and", "if", LEAKAGE),
     ("unlearning/trainer.py", "self.model.eval()", "pass", LEAKAGE),
+    ("engines/loading.py", "model.load_state_dict(kept.state_dict())", "pass", RESUME),
+    ("unlearning/trainer.py", "load_weights(trained, Path(resume_from_checkpoint))", "super()._load_from_checkpoint(resume_from_checkpoint, trained)", RESUME),
     ("unlearning/trainer.py", "control.should_save = not last and self._due()", "control.should_save = True", RESUME),
     ("unlearning/trainer.py", "waited >= 60 *", "waited >= 0 *", RESUME),
     ("unlearning/trainer.py", 'self.trainer.started -= history[-1]["seconds"]', "pass", RESUME),

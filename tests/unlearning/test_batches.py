@@ -59,7 +59,7 @@ def run(model: Any, needs: dict[str, Needs], frozen: Any = None, narrow: bool = 
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
+def model(embeddings: None) -> Any:
     return tiny_llama(14, num_hidden_layers=3)
 
 

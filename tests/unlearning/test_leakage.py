@@ -30,7 +30,7 @@ NAMES = {"p_max forget", "p_max retain", "ED forget", "utility retain"}
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # With dropout, which measuring must not disturb.
     return tiny_model_folder(tmp_path_factory.mktemp("base") / "model", attention_dropout=0.2)
 

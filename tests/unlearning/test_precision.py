@@ -20,7 +20,7 @@ SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("base") / "model")
 
 

@@ -28,7 +28,7 @@ class StoppedError(Exception):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # With dropout, so that going on needs the random state too.
     return tiny_model_folder(tmp_path_factory.mktemp("base") / "model", attention_dropout=0.2)
 

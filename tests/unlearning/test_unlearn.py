@@ -35,7 +35,7 @@ SHORT = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
 
 
@@ -98,14 +98,17 @@ def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path
     assert not same(first, run("other", seed=1))
 
 
-def test_accumulation_is_one_step_over_more_rows(target: str, tmp_path: Path) -> None:
-    """Two passes of one row are a step over two rows: same gradient, same weights."""
+def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> None:
+    """Two passes of one row are a step over two rows: same gradient, same weights.
+
+    Not of a model that knows all: Adam divides rounding by rounding where a gradient is all but 0.
+    """
     common = {"epochs": 2, "learning_rate": 1e-3, "warmup_ratio": 0.0}
     paths = []
     for rows, passes in ((2, 1), (1, 2)):
         settings = TrainingSettings(**common, batch_size=rows, accumulation=passes)
         out = tmp_path / f"{rows}"
-        paths.append(unlearn(target, "ga", forget=FORGET, out=out, settings=settings).path)
+        paths.append(unlearn(base, "ga", forget=FORGET, out=out, settings=settings).path)
     one, two = weights(paths[0]), weights(paths[1])
     for name in one:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)

@@ -155,6 +155,18 @@ def save_model(
     partial.rename(path)
 
 
+def load_weights(model: Any, folder: Path) -> None:
+    """Give `model` the weights that it had when it was saved to `folder`.
+
+    All of them, whatever the files leave out because it is tied to another; ModelError where one
+    is missing.
+    """
+    location, dtype = str(folder), str(model.dtype).removeprefix("torch.")
+    kept = _read(type(model), location, _find(location), dtype)
+    with _refusing(location):
+        model.load_state_dict(kept.state_dict())
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and load reports off the terminal meanwhile."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback
 
+from residua.engines.loading import load_weights
 from residua.errors import IncompleteError
 from residua.objective import Objective
 from residua.unlearning.batches import Assembly, Drawn, Frozen, Head
@@ -180,7 +182,12 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             self.processing_class.save_pretrained(output_dir)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, self.model.model)
+        """Read what `save_model` wrote into the model itself: adapters alone, or every weight."""
+        trained = self.model.model
+        if hasattr(trained, "peft_config"):
+            super()._load_from_checkpoint(resume_from_checkpoint, trained)
+        else:  # Trainer's own way looks into a wrapping, and overlooks weights that are missing
+            load_weights(trained, Path(resume_from_checkpoint))
 
 
 class Follow(TrainerCallback):  # type: ignore[misc]

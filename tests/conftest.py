@@ -1,0 +1,43 @@
+"""What all tests share: those that train or run an engine see models of both kinds."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiny import TIED_AND_NOT, embeddings_tied
+
+HERE = Path(__file__).parent
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    place = Path(metafunc.module.__file__).relative_to(HERE)
+    if any(place.is_relative_to(each) for each in TIED_AND_NOT) and _runs_models(metafunc):
+        tied = {"untied": False, "tied": True}
+        metafunc.parametrize(
+            "embeddings", tied.values(), ids=tied.keys(), indirect=True, scope="module"
+        )
+
+
+def _runs_models(metafunc: pytest.Metafunc) -> bool:
+    """True where the module imports what makes tiny models, or speaks of it by its helpers."""
+    makers = {"tiny", "chatting", "plain_forwards", "plain_training"}
+    return any(
+        getattr(value, "__module__", "") in makers for value in vars(metafunc.module).values()
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How `tiny_llama` ties the embeddings of the models that this module's tests make."""
+    with embeddings_tied(getattr(request, "param", False)):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported_objects_are_kept() -> None:
+    """Trainer collects garbage after each training: of what was imported there is none."""
+    gc.freeze()

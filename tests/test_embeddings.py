@@ -1,0 +1,43 @@
+"""Tests that train or run an engine see untied and tied embeddings, whatever makes their models."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiny import TIED_AND_NOT, are_tied, tiny_llama
+
+HERE = Path(__file__).parent
+
+
+def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
+    """The fixtures that outlive a test, with their file and the others of it."""
+    for place in TIED_AND_NOT:
+        found = HERE / place
+        for file in [found] if found.suffix else sorted(found.glob("test_*.py")):
+            made = {
+                node.name: node
+                for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+                if isinstance(node, ast.FunctionDef)
+                and any("scope=" in ast.unparse(each) for each in node.decorator_list)
+            }
+            for node in made.values():
+                yield str(file.relative_to(HERE)), node, set(made)
+
+
+def test_what_is_kept_between_tests_is_made_for_either_kind() -> None:
+    """Else the second kind would be tested on the first one's models, kept by pytest."""
+    for file, node, others in kept_fixtures():
+        asked = {argument.arg for argument in node.args.args}
+        makes = any(f"tiny_{it}(" in ast.unparse(node) for it in ("llama", "model_folder"))
+        asks = bool(asked & (others | {"embeddings"}))
+        assert asks or not makes, f"{file}: `{node.name}` must take the fixture `embeddings`"
+
+
+@pytest.mark.parametrize("embeddings", [False, True], indirect=True, scope="module")
+def test_models_are_made_as_said(embeddings: None) -> None:
+    model = tiny_llama(12)
+    assert (model.get_output_embeddings().weight is model.model.embed_tokens.weight) == are_tied()
