@@ -89,6 +89,42 @@ def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> No
     refused(residua(*asked), "utility.json` holds no metrics", "residua measure")
 
 
+def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
+    model: Path, tmp_path: Path
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    (data / "news").mkdir(parents=True)
+    for split in ("forget", "retain"):
+        for name, number in ((f"{split}_qa", 3), (f"{split}_qa_icl", 10)):
+            rows = [{"question": f"{name} {i}", "answer": f"Ann {i}"} for i in range(number)]
+            (data / "news" / f"{name}.json").write_text(json.dumps(rows))
+    muse = ("--benchmark", "muse:news", "--data", data)
+    names = "forget_rouge_l_f1,retain_rouge_l_f1,forget_probability"
+    how = ("-n", 4, "--max-new-tokens", 2, "--metrics", names)
+    done("evaluate", model, *muse, "--out", run, *how)
+    log, samples, again = tmp_path / "MUSE_EVAL.json", tmp_path / "s.jsonl", tmp_path / "again"
+    found = done("export", run, log, "--openunlearning")
+    assert "left out" in found.err
+    assert found.err.endswith("has no entry for them: forget_probability\n")
+    entries = json.loads(log.read_text())
+    assert list(entries) == ["forget_knowmem_ROUGE", "retain_knowmem_ROUGE"]
+    assert done("recompute", log).out.endswith("same: 4\n")
+
+    for row, values in entries["forget_knowmem_ROUGE"]["value_by_index"].items():
+        asked = "".join(f"Question: icl {i}\nAnswer: Ann {i}\n\n" for i in range(10))
+        asked += f"Question: forget_qa {row}\nAnswer:"
+        answer = {"ground_truth": f"Ann {row}", "generation": "blue " * int(row)}
+        values.clear()
+        values.update({"input": asked, **answer})
+    entries["forget_verbmem_ROUGE"] = {**entries["retain_knowmem_ROUGE"], "value_by_index": {}}
+    log.write_text(json.dumps(entries))
+    done("export", run, samples, "--jsonl")
+    done("import", samples, log, *muse, "--out", again)
+    greedy = Run.open(again).arms["greedy"]
+    texts = [text for part in greedy.parts for text in greedy.completions(part)["text"].to_pylist()]
+    assert texts == ["", "blue ", "blue blue "]
+
+
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
 
 

@@ -6,6 +6,7 @@ MEMORISATION = "metrics/test_memorisation.py"
 MEMBERSHIP = "metrics/test_membership.py"
 UTILITY = "metrics/test_model_utility.py"
 DIVERSITY = "metrics/test_diversity.py"
+CHECK = "formats/test_openunlearning_check.py"
 TABLE = "metrics/test_metrics_table.py"
 LOGS = "formats/test_openunlearning.py"
 EXPORT = "cli/test_exporting.py"
@@ -196,21 +197,64 @@ MUTANTS = [
     ),
     (
         "formats/openunlearning_values.py",
-        "if odd := {*rows(ours.by_item)} ^ {*theirs}:",
+        "if odd := {*ours} ^ {*theirs}:",
         "if odd := set():",
         LOGS,
     ),
     (
         "formats/openunlearning_values.py",
-        "if part in FACTS else",
-        "if part else",
+        "if prefix in _FACTS else",
+        "if prefix else",
         LOGS,
     ),
-    ("formats/openunlearning_values.py", '_by_item(holdout, "holdout/")', "{}", LOGS),
     (
         "formats/openunlearning_values.py",
-        "metrics.privleak(ours.value, theirs)",
-        "metrics.privleak(theirs, ours.value)",
+        '(("forget", forget), ("holdout", holdout))',
+        '(("forget", forget),)',
+        LOGS,
+    ),
+    ("formats/openunlearning_values.py", "{key: _scored(", "{key: stored[key] or _scored(", CHECK),
+    (
+        "formats/openunlearning_values.py",
+        '"rougeL_f1" if entry in _F1',
+        '"rougeL_f1" if not entry',
+        CHECK,
+    ),
+    (
+        "formats/openunlearning_values.py",
+        "if same(alone.value, log",
+        "if not same(alone.value, log",
+        CHECK,
+    ),
+    ("formats/openunlearning_check.py", " and not made.odd", "", CHECK),
+    (
+        "formats/openunlearning_check.py",
+        "if made.value is None or (stored",
+        "if made.value is None or not stored or (stored",
+        CHECK,
+    ),
+    (
+        "formats/openunlearning_check.py",
+        'in ("same", "not made anew")',
+        'in ("same", "damaged", "not made anew")',
+        CHECK,
+    ),
+    (
+        "formats/openunlearning_names.py",
+        'if family == "muse" else TOFU',
+        'if family == "" else TOFU',
+        LOGS,
+    ),
+    (
+        "cli/recomputing.py",
+        "return 0 if agrees else",
+        "return 0 if found else",
+        "cli/test_recompute.py",
+    ),
+    (
+        "formats/openunlearning_values.py",
+        "metrics.privleak(auc, theirs)",
+        "metrics.privleak(theirs, auc)",
         LOGS,
     ),
     ("cli/exporting.py", 'if prompt.role == "forget"', "if False", EXPORT),

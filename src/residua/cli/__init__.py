@@ -27,6 +27,7 @@ COMMANDS = {
     "report": ("steps", "Write the HTML report of a run, and print its table."),
     "export": ("exporting", "Write the metrics or completions of a run for other tools."),
     "import": ("importing", "Make a run of samples that another tool drew."),
+    "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),
     "plan": ("steps", "How many samples a guarantee needs."),
 }
 

@@ -73,17 +73,32 @@ def export(
 
 def _write_log(run: Run, out: Path, arm: str, retrained: Path | None) -> list[Path]:
     from residua.formats.openunlearning import as_log, as_summary, read_log
+    from residua.formats.openunlearning_names import names_of
     from residua.formats.openunlearning_values import against_log
     from residua.store import write_json
 
+    task = run.record["benchmark"]["name"]
+    family = "MUSE" if task.startswith("muse:") else "TOFU"
     if not out.name.endswith(_EVAL):
         raise InputError(
-            f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name('TOFU' + _EVAL)}."
+            f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."
         )
-    found = _metrics(run, arm)
+    found, names = _metrics(run, arm), names_of(task)
     if retrained:
         found = {**found, **against_log(found, read_log(retrained))}
-    log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"})
+    log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
+    unnamed = [name for name in found if name not in names]
+    if unnamed:
+        click.echo(
+            f"note: left out, as OpenUnlearning's log of {task!r} has no entry for them: "
+            f"{', '.join(unnamed)}",
+            err=True,
+        )
+    if not log:
+        raise InputError(
+            f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
+            f"`residua measure` with one of: {', '.join(names) or 'another benchmark'}."
+        )
     summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
     write_json(out, log)
     write_json(summary, as_summary(log))

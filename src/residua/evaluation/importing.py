@@ -14,6 +14,7 @@ from residua.evaluation.draws.sample import GREEDY, TARGET, begin
 from residua.formats.catalogue import read_logs
 from residua.formats.imported import Asked, Draw, Log
 from residua.formats.joined import Imported, join
+from residua.formats.openunlearning_names import asked_by
 from residua.store import Arm, Part, Plan, Run, sha256
 from residua.types import Completion, Failure, Prompt, Query, Sample, Usage
 
@@ -43,7 +44,7 @@ def import_samples(
     whose draws can only be copies; nothing is written then.
     """
     paths = [Path(file) for file in files]
-    logs = read_logs(paths, form)
+    logs = read_logs(paths, form, _part(benchmark))
     digests = _digests(paths)
     drawn_by = {
         TARGET: [log for log in logs if not log.decoding.greedy],
@@ -72,6 +73,13 @@ def _store(arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str]) -> None:
     draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
     for part in arm.missing_parts():
         arm.write_part(part, _samples(arm, part, draws), _usage(part, drawn), {})
+
+
+def _part(benchmark: str | Benchmark | None) -> str | None:
+    """Which answers of a log of OpenUnlearning are those to the benchmark's questions."""
+    if benchmark is None:
+        return None
+    return asked_by(benchmark if isinstance(benchmark, str) else benchmark.name)
 
 
 def _digests(paths: Sequence[Path]) -> dict[Path, str]:

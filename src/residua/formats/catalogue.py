@@ -22,14 +22,15 @@ FORMATS: dict[str, Callable[[Path], Log]] = {
 }
 
 
-def read_logs(paths: Sequence[Path], form: str | None = None) -> list[Log]:
+def read_logs(paths: Sequence[Path], form: str | None = None, part: str | None = None) -> list[Log]:
     """The logs in these files, each read as `form`, else as what its name and first line show.
 
-    Of several tasks that were sampled, questions go by the name of their task too.
+    `part`: which answers are taken of a log that has those of several parts of a benchmark. Of
+    several tasks that were sampled, questions go by the name of their task too.
     """
     if form is not None and form not in FORMATS:
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
-    logs = [FORMATS[form or _form(path)](path) for path in paths]
+    logs = [_read(path, form or _form(path), part) for path in paths]
     if not logs:
         raise InputError("no file to import. Name one at least.")
     if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
@@ -38,6 +39,12 @@ def read_logs(paths: Sequence[Path], form: str | None = None) -> list[Log]:
         replace(log, asked=tuple(replace(one, id=f"{log.task}/{one.id}") for one in log.asked))
         for log in logs
     ]
+
+
+def _read(path: Path, form: str, part: str | None) -> Log:
+    if form == "openunlearning":
+        return openunlearning_answers.read(path, part)
+    return FORMATS[form](path)
 
 
 def _form(path: Path) -> Format:

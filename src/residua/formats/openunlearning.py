@@ -15,38 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import InputError
+from residua.formats.openunlearning_names import TOFU, Names
 from residua.metrics import Values
 from residua.registry import suggestion
 from residua.text.rows import read_text
-
-PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
-FACTS = ("real_authors", "world_facts")
-_MEMBERSHIP = {
-    "loss": "loss",
-    "zlib": "zlib",
-    "reference": "reference",
-    "min_k": "min_k",
-    "min_k_plus_plus": "min_k_plus_plus",
-    "gradient_norm": "gradnorm",
-}
-NAMES: dict[str, tuple[str, str]] = {
-    **{f"{ours}_probability": (f"{its}_Q_A_Prob", "prob") for ours, its in PREFIXES.items()},
-    **{
-        f"{ours}_rouge_l_recall": (f"{its}_Q_A_ROUGE", "rougeL_recall")
-        for ours, its in PREFIXES.items()
-    },
-    **{f"{ours}_truth_ratio": (f"{its}_Truth_Ratio", "score") for ours, its in PREFIXES.items()},
-    "forget_truth_ratio": ("forget_truth_ratio", "score"),
-    **{
-        f"{part}_normalised_probability": (f"{PREFIXES[part]}_Q_A_Prob_normalised", "prob")
-        for part in FACTS
-    },
-    "exact_memorisation": ("exact_memorization", "score"),
-    "extraction_strength": ("extraction_strength", "score"),
-    **{f"membership_{ours}": (f"mia_{its}", "score") for ours, its in _MEMBERSHIP.items()},
-    **{name: (name, "") for name in ("model_utility", "forget_quality", "privleak")},
-}
-"""What OpenUnlearning calls a metric of `residua.metrics.METRICS`, and its value of one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +71,30 @@ class Log:
                 what = f"`{key}` in row {row} is no list of numbers but {found!r}"
                 raise self.error(name, what, "Evaluate every row with all perturbed answers")
             columns[row] = [self._number(each, name, f"`{key}` in row {row}") for each in found]
+        return columns
+
+    def means(self, name: str, key: str) -> dict[str, float]:
+        """The mean of what each row holds under `key`, a number or several, by row.
+
+        Rows that hold None there are left out, as OpenUnlearning leaves them out.
+        """
+        found = {}
+        for row, value in self._column(name, key).items():
+            if value is not None:
+                each = value if isinstance(value, list) and value else [value]
+                what = f"`{key}` in row {row}"
+                numbers = [self._number(one, name, what) for one in each]
+                found[str(row)] = math.fsum(numbers) / len(numbers)
+        return found
+
+    def text_lists(self, name: str, key: str) -> dict[str, list[str]]:
+        """The text or the texts that each row holds under `key`, by row."""
+        columns = {}
+        for row, value in self._column(name, key).items():
+            columns[str(row)] = value if isinstance(value, list) else [value]
+            if not all(isinstance(text, str) for text in columns[str(row)]):
+                what = f"`{key}` in row {row} is no text but {value!r}"
+                raise self.error(name, what, "Evaluate that row again")
         return columns
 
     def texts(self, name: str, key: str) -> dict[int, str]:
@@ -174,22 +170,31 @@ def _logged(path: Path, name: str, entry: Any) -> Logged:
     return Logged(entry["agg_value"], by_index, parts)
 
 
-def as_log(found: Mapping[str, Values], forget: Collection[str]) -> dict[str, Any]:
+def as_log(
+    found: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
+) -> dict[str, Any]:
     """What `*_EVAL.json` holds, from the metrics of one model by our names.
 
     `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
-    numbered as the ids end, or in order where not all end in numbers. A metric that
-    OpenUnlearning has not is left out; a number that is not finite raises InputError.
+    numbered as the ids end, or in order where not all end in numbers. A metric that is not among
+    `names` is left out; a number that is not finite raises InputError.
     """
     log: dict[str, Any] = {}
-    for name in sorted(NAMES.keys() & found.keys(), key=lambda name: NAMES[name][0].lower()):
-        its, key = NAMES[name]
-        values = found[name]
-        _require_finite(name, values)
+    averaged = {column.entry: name for name, column in names.items() if column.averaged}
+    for entry in sorted(averaged, key=str.lower):
+        if (name := averaged[entry]) not in found:
+            continue
+        columns = {
+            column.key: found[other]
+            for other, column in names.items()
+            if column.entry == entry and other in found
+        }
+        for key, values in columns.items():
+            _require_finite(f"{name}, {key}" if len(columns) > 1 else name, values)
         if name.startswith("membership_"):
-            log[its] = _attack(values, key, forget)
+            log[entry] = _attack(found[name], names[name].key, forget)
         else:
-            log[its] = {"agg_value": values.value, **_entries(values.by_item, key)}
+            log[entry] = {"agg_value": found[name].value, **_entries(columns)}
     return log
 
 
@@ -206,12 +211,13 @@ def rows(ids: Iterable[str]) -> list[int]:
     return numbers if len(ends) == len({*numbers}) else [*range(len(ends))]
 
 
-def _entries(by_item: Mapping[str, float], key: str) -> dict[str, Any]:
-    """Nothing for a metric that no row has a value of."""
-    if not by_item:
-        return {}
-    entries = dict(zip(map(str, rows(by_item)), by_item.values(), strict=True))
-    return {"value_by_index": {row: {key: value} for row, value in entries.items()}}
+def _entries(columns: Mapping[str, Values]) -> dict[str, Any]:
+    """The values of every row under their keys; nothing for a metric that no row has one of."""
+    by_row: dict[str, dict[str, float]] = {}
+    for key, values in columns.items():
+        for row, value in zip(rows(values.by_item), values.by_item.values(), strict=True):
+            by_row.setdefault(str(row), {})[key] = value
+    return {"value_by_index": by_row} if by_row else {}
 
 
 def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, Any]:
@@ -219,7 +225,10 @@ def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, Any]
     for id, score in values.by_item.items():
         sides["forget" if id in forget else "holdout"][id] = score
     parts = {
-        side: {"agg_value": sum(scores.values()) / len(scores), **_entries(scores, key)}
+        side: {
+            "agg_value": sum(scores.values()) / len(scores),
+            **_entries({key: Values(None, scores)}),
+        }
         for side, scores in sides.items()
         if scores
     }

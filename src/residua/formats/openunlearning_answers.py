@@ -6,23 +6,27 @@ from pathlib import Path
 
 from residua.formats.imported import Asked, Draw, Log
 from residua.formats.openunlearning import read_log
+from residua.formats.openunlearning_names import ANSWERS
 from residua.formats.openunlearning_values import greedy_answers
 
 
-def read(path: Path) -> Log:
-    """The answers to the forget set, by row; the text of each question is all the model was shown.
+def read(path: Path, part: str | None = None) -> Log:
+    """The answers to the questions of a part, by row: one of `ANSWERS`, else the first there is.
 
-    InputError where the log has none.
+    The text of each question is all the model was shown. InputError where the log has none.
     """
+    log = read_log(path)
+    first = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
+    part = first if part is None else part
     asked = tuple(
         Asked(id=str(row), text=found.prompt, answers=(found.answer,), draws=(Draw(found.text),))
-        for row, found in greedy_answers(read_log(path), "forget").items()
+        for row, found in greedy_answers(log, part).items()
     )
     return Log(
         path=path,
         tool="OpenUnlearning",
         model="unnamed",
-        task="forget",
+        task=part,
         stated={"temperature": 0.0},
         asked=asked,
     )

@@ -1,0 +1,70 @@
+"""`residua recompute`: is a log of OpenUnlearning what its own rows make it?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from residua.cli import options as opt
+from residua.cli.certify import VERIFICATION_FAILED
+from residua.cli.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from residua.formats.openunlearning_check import Checked
+
+_EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
+_SHOWN = 5  # rows of an entry
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("logs", type=_FILE, nargs=-1, required=True)
+@click.option(
+    "--retrained", type=_FILE, help="The retrained model's log: forget quality, privleak."
+)
+@opt.as_json
+def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
+    """Make every aggregate of OpenUnlearning's LOGS anew from the values of the rows.
+
+    LOGS are *_EVAL.json of TOFU, MUSE or metrics of your own; no model is loaded. ROUGE comes from
+    the texts, truth ratios and normalised probabilities from losses and probabilities, model
+    utility from its nine terms, AUCs from the scores of both sides. The *_SUMMARY.json beside a
+    log is compared too. Exit status 6 where a value differs or a row is damaged.
+    """
+    from residua.formats.openunlearning import read_log
+    from residua.formats.openunlearning_check import check_log
+
+    reference = None if retrained is None else read_log(retrained)
+    found: dict[str, list[Checked]] = {}
+    for path in dict.fromkeys(logs):
+        beside = path.with_name(path.name.removesuffix(_EVAL) + _SUMMARY)
+        summary = read_log(beside) if path.name.endswith(_EVAL) and beside.is_file() else None
+        found[str(path)] = check_log(read_log(path), reference, summary)
+    agrees = all(checked.agrees for each in found.values() for checked in each)
+    if as_json:
+        values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
+        print_json({"agrees": agrees, "logs": values})
+    else:
+        for name, each in found.items():
+            _print(name, each)
+    return 0 if agrees else VERIFICATION_FAILED
+
+
+def _print(path: str, found: list[Checked]) -> None:
+    rows = [(c.entry, c.verdict, _figure(c.stored), _figure(c.found), c.how) for c in found]
+    print_table(path, ("entry", "result", "stored", "made anew", "of"), rows)
+    for checked in found:
+        if checked.odd:
+            first = ", ".join(checked.odd[:_SHOWN])
+            click.echo(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
+    counts = dict.fromkeys(("same", "differs", "damaged", "not made anew"), 0)
+    for checked in found:
+        counts[checked.verdict] += 1
+    click.echo(", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count))
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.10g}"
