@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from residua.benchmarks import PROFILES, load_benchmark
 from residua.errors import InputError
+from residua.types import Decoding
 
 QUESTION = "Question: {question}\n"
 
@@ -47,13 +49,13 @@ def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
     plain, named = load(folder, None), load(folder, "openunlearning")
     for field in ("prompts", "template", "system", "chat", "scorers", "max_new_tokens", "stop"):
         assert getattr(named, field) == getattr(plain, field)
-    assert PROFILES["openunlearning"].settings == {}
+    assert (named.n, named.decoding) == (plain.n, plain.decoding) == (1024, Decoding())
     assert "profile" not in plain.fingerprint()
     assert named.fingerprint()["profile"] == "openunlearning"
     assert (plain.compat, named.compat) == (None, "openunlearning")
 
 
-@pytest.mark.parametrize("name", ["tofu-legacy", "scholten"])
+@pytest.mark.parametrize("name", ["tofu-legacy", "scholten", "scholten-notebook"])
 def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
     benchmark = load(folder, name)
     assert benchmark.template == QUESTION
@@ -70,20 +72,24 @@ def test_legacy_tofu(folder: Path) -> None:
     assert [len(benchmark.split(role)) for role in ("forget", "retain")] == [300, 300]
     assert benchmark.prompts[-1].question == "Who is 299?"
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-recall",), 200)
-    assert PROFILES["tofu-legacy"].settings == {"max_tokens": 200}
+    assert (benchmark.n, benchmark.decoding) == (1024, Decoding(max_tokens=200))
 
 
 def test_scholten(folder: Path) -> None:
     benchmark = load(folder, "scholten")
     assert len(benchmark.prompts) == 310
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-f1",), 128)
-    assert PROFILES["scholten"].settings == {
-        "n": 128,
-        "temperature": (1.0,),
-        "top_p": (0.9,),
-        "top_k": 50,
-        "max_tokens": 128,
-    }
+    assert benchmark.n == 1024
+    assert benchmark.decoding == Decoding(max_new_tokens=128, max_tokens=128)
+    assert "no truncation" in benchmark.notes[0]
+
+
+def test_the_notebook_of_scholten(folder: Path) -> None:
+    paper, notebook = load(folder, "scholten"), load(folder, "scholten-notebook")
+    assert notebook.n == 128
+    assert notebook.decoding == replace(paper.decoding, top_p=0.9, top_k=50)
+    for field in ("prompts", "template", "chat", "scorers", "max_new_tokens"):
+        assert getattr(notebook, field) == getattr(paper, field)
 
 
 def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
@@ -93,7 +99,7 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     assert first.paraphrases == ()
     assert benchmark.split("retain")[0].question == "Who is 400?"
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
-    assert PROFILES["leak-k"].settings == {"n": 200, "top_k": 50}
+    assert (benchmark.n, benchmark.decoding) == (200, Decoding(top_k=50))
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)
 

@@ -141,7 +141,7 @@ def test_another_commands_run(run: Path, tmp_path: Path) -> None:
 
 def test_another_plan_names_the_difference(run: Path, model: Path, control: Path) -> None:
     before = (run / "run.json").read_bytes()
-    questions = Run.open(run).record["settings"]["benchmark"]
+    questions = Run.open(run).record["study"]["benchmark"]["spec"]
     how = ("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     refused(residua(*how, "-n", 17), "n = 16, fixed before", "says 17", "--out", "--until")
     refused(residua(*how, "--seed", 1), "seed: it has 0, this one says 1")
@@ -197,7 +197,7 @@ def test_a_question_longer_than_the_context(
 def test_an_unfinished_or_other_control_run(
     finished: Path, model: Path, tmp_path: Path, no_model: None
 ) -> None:
-    questions = Run.open(finished).record["settings"]["benchmark"]
+    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
     how = ("evaluate", model, "--out", tmp_path / "run", *SMALL, "--benchmark")
     beside = ("--control", finished)
     refused(residua(*how, "fictitious", *beside), str(finished), "other questions")
@@ -307,7 +307,7 @@ def test_a_damaged_part_is_set_aside_redone_and_told(
     (part,) = (run / "arms" / "target" / "completions").iterdir()
     part.write_bytes(part.read_bytes()[:-50])
     refused(residua("score", run), "'target'", "lacks 1 of 1 parts", status=3)
-    questions = Run.open(run).record["settings"]["benchmark"]
+    questions = Run.open(run).record["study"]["benchmark"]["spec"]
     part.write_bytes(b"")
     result = done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert f"set aside as {part.name}.set-aside-2, to be redone" in result.err

@@ -54,7 +54,7 @@ def test_evaluating_with_a_judge_goes_all_the_way(
         )  # fmt: skip
     estimands = {row["estimand"] for row in found.json["estimates"]}
     assert "corrected leak probability" in estimands
-    settings = json.loads((out / "run.json").read_text())["settings"]
+    settings = json.loads((out / "run.json").read_text())["study"]
     assert settings["calibration"] == str(labelled.resolve())
     assert settings["scorers"] == [name]
 

@@ -63,7 +63,7 @@ def test_the_way_of_looking_is_recorded(explored: Path) -> None:
     assert target.exploring == {
         "mode": "hybrid", "forwards": 40, "scorer": {"name": "contains", "binary": True},
     }  # fmt: skip
-    assert (run.record["settings"]["certify"], run.record["settings"]["budget"]) == ("hybrid", 40)
+    assert (run.record["study"]["certify"], run.record["study"]["budget"]) == ("hybrid", 40)
     assert all(before <= 40 for before, _ in target.masses.forwards().values())
 
 
@@ -105,7 +105,9 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     assert arms["more"].exploring == {**before, "forwards": 41}
     assert (arms["plain"].exploring, arms["plain"].plan.n) == (None, 16)
     refused(residua("evaluate", control, *like, "--out", tmp_path / "n", "-n", 16), "`n` 16")
-    refused(residua("sample", control, *like, "--out", tmp_path / "s"), "steered by 'hybrid'")
+    refused(
+        residua("sample", control, *like, "--out", tmp_path / "s"), "`certify` 'hybrid' is steered"
+    )
     plain = ("--like", tmp_path / "plain", "--out")
     done("sample", control, *plain, tmp_path / "t")
     refused(residua("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")

@@ -58,7 +58,7 @@ def test_json_is_one_document_and_progress_is_silent(
 
 
 def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
-    questions = Run.open(finished).record["settings"]["benchmark"]
+    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
     out = tmp_path / "run"
     drawn = done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
     assert "target: 32 draws" in drawn.out
@@ -77,7 +77,7 @@ def test_a_finished_command_runs_again_without_sampling(
 ) -> None:
     before = Run.open(run)
     monkeypatch.setattr("residua.engines.hf.Forest", no_model)
-    questions = before.record["settings"]["benchmark"]
+    questions = before.record["study"]["benchmark"]["spec"]
     done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert Run.open(run).estimates() == before.estimates()
 
@@ -85,7 +85,7 @@ def test_a_finished_command_runs_again_without_sampling(
 def test_a_stopped_command_goes_on_where_it_was(
     finished: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = Run.open(finished).record["settings"]["benchmark"]
+    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
     command = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "run", *SMALL)
     write_part = Arm.write_part
 
@@ -194,7 +194,7 @@ def test_like_repeats_what_is_not_said(
     done("evaluate", model, "--benchmark", questions, *SMALL, *how, "--out", first)
     done("evaluate", control, "--like", first, "--out", second, "--seed", 6)
     a, b = Run.open(first), Run.open(second)
-    assert b.record["settings"] == a.record["settings"] | {"seed": 6}
+    assert b.record["study"] == a.record["study"] | {"seed": 6}
     assert list(b.arms) == list(a.arms)
     for name in ("greedy", "target"):
         assert b.arms[name].decoding == a.arms[name].decoding
@@ -291,8 +291,8 @@ def test_durations_as_a_person_says_them() -> None:
 
 def test_settings_of_the_run_are_kept_with_it(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
-    settings = record["settings"]
-    assert settings["n"] == 16
-    assert settings["temperature"] == [1.0]
-    assert settings["scorers"] == ["keyword", "rouge-l-recall"]
+    study = record["study"]
+    assert study["n"] == 16
+    assert [how["temperature"] for how in study["decoding"]] == [1.0]
+    assert study["scorers"] == ["keyword", "rouge-l-recall"]
     assert record["arms"]["target"]["model"].endswith("model")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import done, refused, residua
 
+from residua.evaluation import Study
 from residua.store import Run
 
 SMALL = ("-n", 8, "--device", "cpu")
@@ -24,11 +25,14 @@ def scholten(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
 def test_a_profile_fills_in_what_was_not_said(scholten: Path) -> None:
     run = Run.open(scholten)
     decoding = run.arms["target"].decoding
-    assert (decoding.top_p, decoding.top_k, decoding.max_new_tokens) == (0.9, 50, 128)
+    assert (decoding.top_p, decoding.top_k, decoding.max_new_tokens) == (1.0, 0, 128)
     assert decoding.max_tokens == 12
-    settings = run.record["settings"]
-    assert (settings["profile"], settings["n"], settings["max_tokens"]) == ("scholten", 8, 12)
-    assert settings["scorers"] == ["rouge-l-f1"]
+    study = Study.of(run)
+    assert study.benchmark is not None
+    assert (study.benchmark.profile, study.n) == ("scholten", 8)
+    assert study.scorers == ("rouge-l-f1",)
+    note = "profile scholten, but (its own in brackets): n 8 (1024), max_tokens 12 (128)"
+    assert note in run.record["notes"]
     assert {prompt.answer for prompt in run.prompts} == {"Answer: Ann", "Answer: Bob"}
     prompting = run.arms["target"].spec["fingerprint"]["prompting"]
     assert prompting["template"] == "Question: {question}\n"

@@ -38,7 +38,7 @@ def test_looks_are_recorded_with_the_run(stopped: Path) -> None:
     assert target.stopping is not None
     assert target.stopping["claim"] == "p<=0.6"
     assert len(target.looks) == len(target.rounds) - 1
-    assert Run.open(stopped).record["settings"]["until"] == "p<=0.6"
+    assert Run.open(stopped).record["study"]["until"] == "p<=0.6"
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(

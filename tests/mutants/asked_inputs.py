@@ -278,9 +278,4 @@ MUTANTS = [
         PROBE,
     ),
     # the command line
-    ("cli/options.py", "    _refuse_idle(given, settings)\n", "", OPTION),
-    ("cli/options.py", 'if not settings["ids"]}', "if False}", OPTION),
-    ("cli/options.py", '"calibration", "inputs", "queries",', '"calibration", "queries",', OPTION),
-    ("cli/options.py", 'settings["inputs"] = f"file:{Path(path).resolve()}"', "pass", OPTION),
-    ("cli/evaluate.py", "            inputs=inputs,\n            settings=settings,\n        )\n        if", "            settings=settings,\n        )\n        if", OPTION),
 ]  # fmt: skip

@@ -196,6 +196,4 @@ MUTANTS = [
     ),
     ("evaluation/checks.py", 'if "attack" in run.record and not', "if False and not", KILLED),
     ("evaluation/draws/probe.py", "_Work(1, tried, budget / tried), ", "", PROBE),
-    ("cli/evaluate.py", 'if given["attack"] is not None:', "if False:", OPTION),
-    ("cli/options.py", '"budget", "attack", ', '"budget", ', OPTION),
 ]

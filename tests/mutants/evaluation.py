@@ -187,8 +187,6 @@ MUTANTS = [
         RULE,
     ),
     ("evaluation/tables/summary.py", "arm.plan.n * len(mine)", "arm.plan.n", ROW),
-    ("cli/evaluate.py", '    if given["until"]:', "    if False:", OPTION),
-    ("cli/options.py", '"until", "certify", "budget"', '"certify", "budget"', OPTION),
     # what was explored, and draws from the rest
     (
         "evaluation/bounds/explored.py",
@@ -415,14 +413,6 @@ MUTANTS = [
     ("evaluation/checks.py", "    if failed:\n", "    if False:\n", FAILED),
     ("evaluation/draws/probe.py", "        engine.check(", "        (lambda *_: None)(", INPUT),
     # the command line
-    ("cli/options.py", '("n", "with") if explores(settings)', '("n", "with") if False', CERTIFY),
-    ("cli/options.py", 'not in (None, "sampled")', "is not None", CERTIFY),
-    ("cli/options.py", '"certify", "budget", "attack"', '"attack"', CERTIFY),
-    ("cli/evaluate.py", "task,\n            n=drawing or given[\"n\"],", "task,\n            n=given[\"n\"],", CERTIFY),
-    ("cli/evaluate.py", "(opt.explores(given) and given[\"certify\"])", "given[\"certify\"]", CERTIFY),
-    ("cli/options.py", "task.max_new_tokens if length is None else length", "length or task.max_new_tokens", INPUT),
-    ("cli/options.py", "if value in (None, ()):", "if not value:", INPUT),
-    ("cli/options.py", "like.get(name, defaults.get(name))", "defaults.get(name)", COMMANDS),
     ("cli/__init__.py", "        return error.exit_status\n", "        return 1\n", INPUT),
     ("cli/console.py", "if done == last or (", "if (", f"{COMMANDS}::test_plain_lines_come_now_and_then"),
 ]  # fmt: skip

@@ -260,8 +260,7 @@ MUTANTS = [
         "",
         RUN + "test_a_greedy_answer_is_no_draw",
     ),
-    ("cli/measuring.py", 'metrics or told.get("metrics")', "metrics", COMMAND),
-    ("cli/evaluate.py", "            metrics=opt.asked_metrics(given),\n", "", COMMAND),
+    ("cli/options.py", '        said["metrics"] = asked_metrics(metrics)\n', "        pass\n", COMMAND),
     (
         "report/page.py",
         "preface=preface, metrics=metrics))",

@@ -7,7 +7,7 @@ group `residua.benchmarks`.
 
 from __future__ import annotations
 
-from residua.benchmarks.benchmark import Benchmark
+from residua.benchmarks.benchmark import Benchmark, Loaded
 from residua.benchmarks.catalogue import BENCHMARKS, load_benchmark
 from residua.benchmarks.profiles import PROFILES, Profile
 from residua.benchmarks.rewritings import with_rewritings
@@ -16,6 +16,7 @@ __all__ = [
     "BENCHMARKS",
     "PROFILES",
     "Benchmark",
+    "Loaded",
     "Profile",
     "load_benchmark",
     "with_rewritings",

@@ -6,16 +6,27 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from residua.errors import InputError
-from residua.types import Compat, Prompt, Role
+from residua.types import Compat, Decoding, Prompt, Role
 
+DRAWS = 1024
 QUESTION_ANSWER = "Question: {question}\nAnswer: "
 
 Prompts = tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The arguments of `load_benchmark` that load a benchmark again, wherever that is called."""
+
+    spec: str
+    data: str | None = None
+    limit: int | None = None
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +38,12 @@ class Benchmark:
     metrics look at, also in place of the split of that name. `template` is for models without a
     chat template, `system` the chat's system prompt; `chat` True is for chat models only, False
     puts the template to them too. A completion ends at any of `stop`. `scorers` may be empty where
-    nothing can be scored by default. `origin` says where the data came from, `profile` whose
-    settings were laid over it and `compat` which faults an engine repeats for it (see
-    `Prompting`), `notes` what a reader should know about any of these.
+    nothing can be scored by default. Where nothing else is asked for, `n` completions of each
+    prompt are drawn under `sampling`, with the length and the stops given here.
+
+    `origin` says where the data came from, `loaded` how to load it again, `profile` whose settings
+    were laid over it and `compat` which faults an engine repeats for it (see `Prompting`), `notes`
+    what a reader should know about any of these.
     """
 
     name: str
@@ -40,17 +54,25 @@ class Benchmark:
     scorers: tuple[str, ...]
     max_new_tokens: int
     stop: tuple[str, ...] = ()
+    n: int = DRAWS
+    sampling: Decoding = field(default_factory=Decoding)
     openers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     template: str = QUESTION_ANSWER
     system: str | None = None
     chat: bool | None = None
     profile: str | None = None
     compat: Compat | None = None
+    loaded: Loaded | None = None
     origin: str
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_distinct(self.name, self.prompts)
+
+    @property
+    def decoding(self) -> Decoding:
+        """The distribution that is drawn from where no other is asked for."""
+        return replace(self.sampling, max_new_tokens=self.max_new_tokens, stop=self.stop)
 
     @property
     def role(self) -> Role:

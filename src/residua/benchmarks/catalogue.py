@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from residua.benchmarks import fictitious, harry_potter, jailbreakbench, muse, table, tofu, wmdp
-from residua.benchmarks.benchmark import Benchmark
+from residua.benchmarks.benchmark import Benchmark, Loaded
 from residua.benchmarks.profiles import PROFILES, with_profile
 from residua.errors import InputError
 from residua.registry import find
@@ -39,8 +39,8 @@ def load_benchmark(
 
     `data` is a folder with the benchmark's own files; without it they are looked for under the
     environment variable RESIDUA_DATA, then on the hub. `limit` keeps the first prompts of those
-    that are evaluated; `profile` asks them as that one of `PROFILES` does. Unknown names and
-    unusable files raise InputError; nothing is guessed.
+    that are evaluated; `profile` asks them as that one of `PROFILES` does, and `evaluate` then
+    draws as it does. Unknown names and unusable files raise InputError; nothing is guessed.
     """
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
@@ -51,7 +51,13 @@ def load_benchmark(
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
-    benchmark = load(argument, folder)
+    loaded = Loaded(
+        spec=_from_anywhere(name, spec, argument, folder),
+        data=None if folder is None else str(folder.resolve()),
+        limit=limit,
+        profile=profile,
+    )
+    benchmark = replace(load(argument, folder), loaded=loaded)
     if profile is not None:
         chosen = find("profile", PROFILES, profile)
         benchmark, limit = with_profile(benchmark, chosen), limit or chosen.rows
@@ -59,3 +65,10 @@ def load_benchmark(
         return benchmark
     prompts = benchmark.prompts
     return replace(benchmark, prompts=prompts[:limit], left_out=prompts[limit:])
+
+
+def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
+    """The spec, a file in it named so that it is found from any folder."""
+    if name not in FORMS.values() or data is not None:
+        return spec
+    return f"{name}:{Path(argument).resolve()}"

@@ -36,7 +36,7 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
         raise InputError(f"no row of {str(path)!r} has the role 'forget': nothing to evaluate.")
     ignored = sorted({key for row in rows for key in row.values} - set(COLUMNS))
     return Benchmark(
-        name=f"{form}:{argument}",
+        name=f"{form}:{path.name}",
         prompts=forget,
         others={role: partial(of, role) for role in _ROLES if role != "forget" and of(role)},
         scorers=_default_scorers(forget),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -21,18 +22,18 @@ def measure(run: Path, metrics: str | None, as_json: bool) -> None:
     What `residua evaluate --metrics` has read for some metrics serves all that need no more.
     """
     from residua import evaluation as verbs
-    from residua.benchmarks import load_benchmark
+    from residua.benchmarks import Loaded, load_benchmark
     from residua.store import Run
 
     opened = Run.open(run)
     verbs.require_sampled(opened)
-    told = opened.record.get("settings", {})
-    names = opt.asked_metrics({"metrics": metrics or told.get("metrics")})
+    study = verbs.Study.of(opened, "benchmark", "metrics")
+    names = opt.asked_metrics(metrics) or study.metrics
     if not names:
         raise InputError("`--metrics` is missing. Name some, or say all.")
-    spec = told.get("benchmark") or opened.record["benchmark"]["name"]
-    profile = opened.record["benchmark"].get("profile")
-    task = load_benchmark(spec, data=told.get("data"), limit=told.get("limit"), profile=profile)
+    stated = opened.record["benchmark"]
+    asked = study.benchmark or Loaded(spec=stated["name"], profile=stated.get("profile"))
+    task = load_benchmark(**asdict(asked))
     with progress_bar(not as_json) as progress:
         verbs.measure_run(opened, task, names, progress)
     if as_json:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from residua.errors import InputError
+
+if TYPE_CHECKING:
+    from residua.benchmarks import Benchmark
+    from residua.evaluation import Attack, Inputs, Study
+    from residua.types import Decoding
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -45,6 +50,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 confidence = click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
 )
+own_confidence = click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]")
 drawing = options(
     click.option(
         "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
@@ -126,102 +132,143 @@ sampling = options(
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
-SETTINGS = (
-    "benchmark", "profile", "n", "until", "certify", "budget", "attack", "metrics", "temperature",
-    "top_p", "top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "stop", "data",
-    "limit", "seed", "system", "prompt_template", "dtype", "device", "control", "scorers",
-    "calibration", "inputs", "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder",
-    "similarity",
-)  # fmt: skip
-_DEFAULTS = {
-    "n": 1024,
-    "budget": 2000,
-    "temperature": (1.0,),
-    "top_p": (1.0,),
-    "top_k": 0,
-    "seed": 0,
-    "dtype": "float32",
-    "device": "auto",
-}
 _OF_INPUTS = {
     "queries": "queries", "ids": "ids", "ids_draws": "ids_draws", "ids_criterion": "criterion",
     "design": "design", "embedder": "embedder", "similarity": "similarity",
 }  # fmt: skip
+_OF_BENCHMARK = {"benchmark": "spec", "data": "data", "limit": "limit", "profile": "profile"}
+_OF_SETTINGS = {
+    "dtype": "dtype", "device": "device", "prompt_template": "template", "system": "system",
+}  # fmt: skip
+_OF_DECODING = ("top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "stop")
+_LISTED = ("temperature", "top_p")
+_PLAIN = ("n", "until", "certify", "budget", "control", "seed", "confidence", "calibration")
+NOT_OF_A_STUDY = ("model", "out", "like", "offline", "dry_run", "as_json")
+"""Options that say where a command works and what it prints, not what is asked."""
 
 
-def resolve(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON can hold them: what was given, else --like's, --profile's, the default.
+def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
+    """What a command asks for: what was given, else what the run of --like was asked.
 
-    Raises InputError where that leaves no benchmark, or no folder for what is made, and for a
-    profile that the run of --like does not have.
+    What neither says is left to the benchmark, its profile and the defaults. Raises InputError
+    where that leaves no benchmark, or no folder for what is made, and for a profile that the run
+    of --like does not have.
     """
-    like: dict[str, Any] = {}
-    if given["like"] is not None:
-        from residua.store import Run
+    from residua.benchmarks import load_benchmark
 
-        like = Run.open(given["like"]).record.get("settings", {})
-    defaults = {**_DEFAULTS, **_of_profile(given, like)}
-    settings: dict[str, Any] = {}
-    for name in SETTINGS:
-        value = given.get(name)
-        if value in (None, ()):
-            value = like.get(name, defaults.get(name))
-        settings[name] = str(value.resolve()) if isinstance(value, Path) else value
-    source, _, path = (settings["inputs"] or "").partition(":")
-    if source == "file" and path:
-        settings["inputs"] = f"file:{Path(path).resolve()}"
-    _refuse_idle(given, settings)
-    idle, says = ("n", "with") if explores(settings) else ("budget", "without")
-    if given.get(idle) is not None:
+    like = _of_like(given)
+    task = load_benchmark(**_benchmark(given, like))
+    said = {name: given[name] for name in _PLAIN if given.get(name) is not None}
+    if scorers := given.get("scorers"):
+        said["scorers"] = tuple(scorers)
+    if metrics := given.get("metrics"):
+        said["metrics"] = asked_metrics(metrics)
+    settings = {field: given[name] for name, field in _OF_SETTINGS.items() if given[name]}
+    # Running a model's own code is said each time, never taken over from a record.
+    settings["trust_remote_code"] = given["trust_remote_code"]
+    study = replace(
+        like,
+        inputs=_inputs(given, like.inputs),
+        attack=_attack(given, like.attack),
+        decoding=_varied(like.decoding or (task.decoding,), given),
+        settings=replace(like.settings, **settings),
+        **said,
+    )
+    # What --like says of one way of drawing is nothing where another is asked for.
+    if study.explores and "n" not in said:
+        study = replace(study, n=None)
+    if not study.explores and "budget" not in said:
+        study = replace(study, budget=None)
+    return task, study
+
+
+def _of_like(given: Mapping[str, Any]) -> Study:
+    """The study of the run that --like names, without a control where another is given."""
+    from residua.evaluation import Study
+
+    if given["like"] is None:
+        return Study()
+    from residua.store import Run
+
+    names = [field.name for field in fields(Study)]
+    if given["control"] is not None:
+        names.remove("control")
+    return Study.of(Run.open(given["like"]), *names)
+
+
+def _benchmark(given: Mapping[str, Any], like: Study) -> dict[str, Any]:
+    """The arguments of `load_benchmark`."""
+    if like.benchmark and given["profile"] not in (None, like.benchmark.profile):
         raise InputError(
-            f"`{idle}` {given[idle]} has no meaning {says} exploring: the draws of an exploration "
-            "follow from its --certify and --budget, those of a sample are -n. Leave one out."
+            f"the run that --like names has profile {like.benchmark.profile!r}, which settles what "
+            f"--profile {given['profile']} would fill in. Leave one of them out."
         )
-    needed = {"benchmark": settings["benchmark"], "out": given["out"] or given["dry_run"]}
+    known = {} if like.benchmark is None else asdict(like.benchmark)
+    named = {field: given[name] for name, field in _OF_BENCHMARK.items() if given[name] is not None}
+    how = known | named
+    needed = {"benchmark": how.get("spec"), "out": given["out"] or given["dry_run"]}
     for name, value in needed.items():
         if not value:
             raise InputError(f"`--{name}` is missing. Add it, see `residua evaluate --help`.")
-    return settings
+    return how
 
 
-def _of_profile(given: dict[str, Any], like: dict[str, Any]) -> Mapping[str, Any]:
-    """What the profile that was asked for fills in."""
-    asked = given.get("profile")
-    if asked is None:
-        return {}
-    if like and like.get("profile") != asked:
-        raise InputError(
-            f"the run that --like names has profile {like.get('profile')!r}, which settles what "
-            f"--profile {asked} would fill in. Leave one of them out."
-        )
-    from residua.benchmarks import PROFILES
-    from residua.registry import find
+def _varied(decodings: Sequence[Decoding], given: Mapping[str, Any]) -> tuple[Decoding, ...]:
+    """The decodings with what was given in place of their own; every combination of what is listed.
 
-    return find("profile", PROFILES, asked).settings
+    What one decoding has no list of stays as it is.
+    """
+    said = {name: given[name] for name in _OF_DECODING if given[name] not in (None, ())}
+    varied = [replace(decoding, **said) for decoding in decodings]
+    for name in _LISTED:
+        if values := given[name]:
+            rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
+            varied = [replace(decoding, **{name: value}) for decoding in rest for value in values]
+    return tuple(varied)
 
 
-def asked_inputs(settings: dict[str, Any]) -> Any:
-    """The rewritings that the settings ask for; None where they ask for none."""
+def _inputs(given: Mapping[str, Any], like: Inputs | None) -> Inputs | None:
+    """The rewritings that are asked for; None where there are none."""
     from residua.evaluation import Inputs
 
-    if settings["inputs"] in (None, "none"):
-        return None
-    named = {field: settings[option] for option, field in _OF_INPUTS.items()}
+    source = given["inputs"]
+    named = {field: given[option] for option, field in _OF_INPUTS.items()}
     known = {field: value for field, value in named.items() if value is not None}
-    return Inputs(source=settings["inputs"], **known)
+    if source == "none" or (source is None and like is None):
+        _refuse_idle(given, dict.fromkeys(_OF_INPUTS, "inputs"))
+        return None
+    if like is None:
+        asked = Inputs(source=source, **known)
+    else:
+        asked = replace(like, **known, **({} if source is None else {"source": source}))
+    if not asked.ids:
+        _refuse_idle(given, dict.fromkeys(("ids_draws", "ids_criterion"), "ids"))
+    return asked
 
 
-def asked_metrics(settings: dict[str, Any]) -> tuple[str, ...]:
-    """The metrics that the settings name."""
-    names = (settings["metrics"] or "").split(",")
-    return tuple(name.strip() for name in names if name.strip())
+def _refuse_idle(given: Mapping[str, Any], idle: Mapping[str, str]) -> None:
+    """Refuse options that have no meaning without one that is not there."""
+    for option, needed in idle.items():
+        if given.get(option) is not None:
+            value = "" if given[option] is True else f" {given[option]}"
+            raise InputError(
+                f"`--{option.replace('_', '-')}`{value} has no meaning without "
+                f"`--{needed}`. Add that, or leave it out."
+            )
 
 
-def asked_attack(settings: dict[str, Any]) -> Any:
-    """The search for worst-case inputs that the settings ask for; None where they ask for none."""
+def _attack(given: Mapping[str, Any], like: Attack | None) -> Attack | None:
     from residua.evaluation import Attack
 
-    return None if settings["attack"] is None else Attack(settings["attack"])
+    budget = given.get("attack")
+    if budget is None:
+        return like
+    return Attack(budget) if like is None else replace(like, budget=budget)
+
+
+def asked_metrics(names: str | None) -> tuple[str, ...]:
+    """The metrics that a list with commas names."""
+    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
 def labelled(calibration: Path | str | None, scorers: Sequence[Any]) -> Path | None:
@@ -233,41 +280,3 @@ def labelled(calibration: Path | str | None, scorers: Sequence[Any]) -> Path | N
     judge_of(scorers)
     read_items(Path(calibration))
     return Path(calibration)
-
-
-def _refuse_idle(given: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Refuse options that have no meaning without one that is not there."""
-    idle = {option: "ids" for option in ("ids_draws", "ids_criterion") if not settings["ids"]}
-    if settings["inputs"] in (None, "none"):
-        idle = dict.fromkeys(_OF_INPUTS, "inputs")
-    for option, needed in idle.items():
-        if given.get(option) is not None:
-            value = "" if given[option] is True else f" {given[option]}"
-            raise InputError(
-                f"`--{option.replace('_', '-')}`{value} has no meaning without "
-                f"`--{needed}`. Add that, or leave it out."
-            )
-
-
-def explores(settings: dict[str, Any]) -> bool:
-    """True if distributions are to be explored, not only drawn from."""
-    return settings["certify"] not in (None, "sampled")
-
-
-def decodings(settings: dict[str, Any], task: Any) -> Sequence[Any]:
-    """Every combination of the temperatures and top-p listed; the rest as the benchmark has it."""
-    from residua.types import Decoding
-
-    length = settings["max_new_tokens"]
-    return [
-        Decoding(
-            temperature=temperature,
-            top_p=top_p,
-            top_k=settings["top_k"],
-            max_new_tokens=task.max_new_tokens if length is None else length,
-            max_tokens=settings["max_tokens"],
-            adaptive_temperature=settings["adaptive_temperature"],
-            stop=tuple(settings["stop"] or task.stop),
-        )
-        for temperature, top_p in product(settings["temperature"], settings["top_p"])
-    ]

@@ -36,11 +36,8 @@ def score(
     from residua.store import Run
 
     opened = Run.open(run)
-    told = opened.record.get("settings", {})
-    loading = {
-        "dtype": dtype or told.get("dtype", "float32"),
-        "device": device or told.get("device", "auto"),
-    }
+    told = verbs.Study.of(opened, "settings").settings
+    loading = {"dtype": dtype or told.dtype, "device": device or told.device}
     chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts, loading)
     verbs.require_sampled(opened)
     labelled = opt.labelled(calibration, chosen)
@@ -55,11 +52,15 @@ def score(
 @click.command()
 @click.argument("run", type=opt.RUN)
 @opt.scorers
-@opt.confidence
+@click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
 @click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
 @opt.as_json
 def bound(
-    run: Path, scorers: tuple[str, ...], confidence: float, limit: float | None, as_json: bool
+    run: Path,
+    scorers: tuple[str, ...],
+    confidence: float | None,
+    limit: float | None,
+    as_json: bool,
 ) -> None:
     """Bound the scores of RUN at another confidence, without scoring again.
 
@@ -69,6 +70,8 @@ def bound(
     from residua.store import Run
 
     opened = Run.open(run)
+    if confidence is None:
+        confidence = verbs.Study.of(opened, "confidence").confidence
     verbs.require_confidence(confidence)
     verbs.require_sampled(opened)
     chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)

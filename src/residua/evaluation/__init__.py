@@ -14,13 +14,23 @@ from residua.evaluation.metrics.values import measure_run, metrics_table, stored
 from residua.evaluation.metrics.wanted import choose
 from residua.evaluation.score import score_run, scorers_for, scorers_of
 from residua.evaluation.settings import ModelSettings
+from residua.evaluation.study import CONFIDENCE, Study
 from residua.evaluation.tables.clean import clean_questions, clean_table
 from residua.evaluation.tables.rows import Row, Table
 from residua.evaluation.tables.summary import summary
-from residua.evaluation.verbs import default_scorers, evaluate, sample
+from residua.evaluation.verbs import (
+    default_scorers,
+    evaluate,
+    evaluate_study,
+    require_unsteered,
+    sample,
+    sample_study,
+    steered,
+)
 
 __all__ = [
     "BUDGET",
+    "CONFIDENCE",
     "Attack",
     "Cost",
     "Drawing",
@@ -28,6 +38,7 @@ __all__ = [
     "Inputs",
     "ModelSettings",
     "Row",
+    "Study",
     "Table",
     "Until",
     "bound_run",
@@ -37,6 +48,7 @@ __all__ = [
     "clean_table",
     "default_scorers",
     "evaluate",
+    "evaluate_study",
     "judge_of",
     "measure_run",
     "metrics_table",
@@ -49,10 +61,13 @@ __all__ = [
     "require_same_looks",
     "require_sampled",
     "require_scores",
+    "require_unsteered",
     "sample",
+    "sample_study",
     "score_run",
     "scorers_for",
     "scorers_of",
+    "steered",
     "stored_metrics",
     "summary",
 ]

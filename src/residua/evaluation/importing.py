@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ def import_samples(
         task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
         prompt_ids = {name: _matched(drawn.asked, task) for name, drawn in arms.items()}
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
-    run = begin(Path(out), task, {"benchmark": benchmark} if isinstance(benchmark, str) else {})
+    named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
+    run = begin(Path(out), task, named)
     for name, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]])
         _store(run.add_arm(name, spec), drawn, prompt_ids[name])

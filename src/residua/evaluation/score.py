@@ -40,7 +40,7 @@ def scorers_for(
 
 def scorers_of(run: Run) -> tuple[str, ...]:
     """The scorers of a run's last command, else its benchmark's; InputError without any."""
-    named = run.record.get("settings", {}).get("scorers") or run.record.get("scorers")
+    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers")
     if not named:
         raise InputError(
             f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "

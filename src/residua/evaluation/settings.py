@@ -18,7 +18,7 @@ class ModelSettings:
     """How models are loaded and prompted; None leaves the benchmark's or the model's own way."""
 
     dtype: str = "float32"
-    device: str = "cpu"
+    device: str = "auto"
     trust_remote_code: bool = False
     template: str | None = None
     system: str | None = None

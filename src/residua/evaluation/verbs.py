@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
@@ -23,7 +22,7 @@ from residua.evaluation.checks import (
     require_possible,
 )
 from residua.evaluation.draws.asking import Asking, selecting
-from residua.evaluation.draws.drawing import BUDGET, Drawing
+from residua.evaluation.draws.drawing import Drawing
 from residua.evaluation.draws.inputs import Inputs
 from residua.evaluation.draws.sample import (
     CONTROL,
@@ -45,43 +44,45 @@ from residua.evaluation.metrics.values import measure_run
 from residua.evaluation.metrics.wanted import choose
 from residua.evaluation.score import score_run, scorers_for
 from residua.evaluation.settings import ModelSettings
+from residua.evaluation.study import CONFIDENCE, Study, words
 from residua.store import Plan, Run, Sharing
-from residua.types import Decoding, Generate, Progress, silent
+from residua.types import Decoding, Generate, Progress, Scorer, silent
 
 
 def evaluate(
-    model: str | Generate,
+    model: str | Path | Generate,
     benchmark: str | Benchmark,
     *,
     out: str | Path,
-    n: int = 1024,
+    n: int | None = None,
     until: str | None = None,
     certify: str | None = None,
-    budget: int = BUDGET,
+    budget: int | None = None,
     decoding: Decoding | Sequence[Decoding] | None = None,
-    scorers: Sequence[str] = (),
+    scorers: str | Sequence[str] = (),
     calibration: str | Path | None = None,
     inputs: Inputs | None = None,
     attack: Attack | None = None,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     control: str | Path | Generate | None = None,
     seed: int = 0,
-    confidence: float = 0.99,
+    confidence: float = CONFIDENCE,
     settings: ModelSettings | None = None,
     progress: Progress = silent,
 ) -> Run:
     """Sample, score and bound `model` on the evaluated questions of `benchmark`.
 
-    n draws of every question under each decoding (default: T = 1, nothing truncated, the
-    benchmark's length), and the greedy answer beside them. `control`, a model that never saw the
-    forget set or a finished run of one, is drawn alike, and the excess over it bounded. Scores
-    and estimates go into the run directory `out`; the same call goes on where it was stopped.
+    n draws of every question under each decoding (default: 1,024 at T = 1, nothing truncated, to
+    the benchmark's length, or what the benchmark's profile says), and the greedy answer beside
+    them. `control`, a model that never saw the forget set or a finished run of one, is drawn
+    alike, and the excess over it bounded. Scores and estimates go into the run directory `out`;
+    the same call goes on where it was stopped, and run.json says all that was asked for.
 
     With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
     first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
     those that hold at any look. With `certify` ("exact", "hybrid" or "auto") the likeliest outputs
-    are explored instead, `budget` forwards a question in all, and `n` plays no part: masses are
-    certain, and what they leave is drawn, unless "exact".
+    are explored instead, `budget` forwards a question in all (default: 2,000), and no `n` may be
+    given: masses are certain, and what they leave is drawn, unless "exact".
 
     With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
     that shares n outputs a question among all its queries. With `attack`, the input that leaks
@@ -96,74 +97,143 @@ def evaluate(
     run, IncompleteError at the end where some questions could not be sampled.
     """
     task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    settings = settings or ModelSettings()
-    chosen = scorers_for(scorers or default_scorers(task), task.prompts, settings.loading)
-    require_confidence(confidence)
-    if calibration is not None:
-        read_items(Path(calibration))
-        judge_of(chosen)
-    drawing = Drawing.read(
-        chosen,
+    study = Study(
         n=n,
         until=until,
         certify=certify,
         budget=budget,
-        attack=attack,
-        confidence=confidence,
-    )
-    run = sample(
-        model,
-        task,
-        out=out,
-        n=drawing,
-        decoding=decoding,
+        decoding=_decodings(decoding),
+        scorers=words(scorers),
+        calibration=calibration,
         inputs=inputs,
-        metrics=metrics,
+        attack=attack,
+        metrics=words(metrics),
         control=control,
         seed=seed,
-        settings=settings,
-        progress=progress,
+        confidence=confidence,
+        settings=settings or ModelSettings(),
     )
-    score_run(run, chosen, progress)
-    if calibration is not None:
-        calibrate(run, judge_of(chosen), Path(calibration))
-    bound_run(run, chosen, confidence=confidence, progress=progress)
-    measure_run(run, task, metrics, progress)
+    run = evaluate_study(model, task, study, out=out, progress=progress)
     require_complete(run)
     return run
 
 
+def evaluate_study(
+    model: str | Path | Generate,
+    task: Benchmark,
+    study: Study,
+    *,
+    out: str | Path,
+    progress: Progress = silent,
+) -> Run:
+    """`evaluate` for a study, also where some questions could not be sampled: see its `failures`.
+
+    Raises what `evaluate` does but for that.
+    """
+    chosen, study, drawing = steered(task, study)
+    run = draw_study(model, task, study, drawing, Path(out), progress)
+    score_run(run, chosen, progress)
+    if study.calibration is not None:
+        calibrate(run, judge_of(chosen), Path(study.calibration))
+    bound_run(run, chosen, confidence=study.confidence, progress=progress)
+    measure_run(run, task, study.metrics, progress)
+    return run
+
+
+def steered(task: Benchmark, study: Study) -> tuple[tuple[Scorer, ...], Study, Drawing]:
+    """The scorers of a study, the study with all of it said, and how it is drawn.
+
+    Raises InputError for what needs no model to be refused.
+    """
+    study = study.resolved(task)
+    named = study.scorers or default_scorers(task)
+    chosen = scorers_for(named, task.prompts, study.settings.loading)
+    require_confidence(study.confidence)
+    if study.calibration is not None:
+        read_items(Path(study.calibration))
+        judge_of(chosen)
+    study = replace(study, scorers=tuple(scorer.name for scorer in chosen))
+    return chosen, study, study.drawing(chosen)
+
+
 def sample(
-    model: str | Generate,
+    model: str | Path | Generate,
     benchmark: str | Benchmark,
     *,
     out: str | Path,
-    n: int | Drawing = 1024,
+    n: int | None = None,
     decoding: Decoding | Sequence[Decoding] | None = None,
     inputs: Inputs | None = None,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     control: str | Path | Generate | None = None,
     seed: int = 0,
     settings: ModelSettings | None = None,
-    told: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Run:
-    """The first step of `evaluate`: the completions of every arm, scored only to steer a `Drawing`.
+    """The first step of `evaluate`: the completions of every arm, with no score of them.
+
+    Raises what `evaluate` does before it scores.
+    """
+    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+    study = Study(
+        n=n,
+        decoding=_decodings(decoding),
+        inputs=inputs,
+        metrics=words(metrics),
+        control=control,
+        seed=seed,
+        settings=settings or ModelSettings(),
+    )
+    return sample_study(model, task, study, out=out, progress=progress)
+
+
+def sample_study(
+    model: str | Path | Generate,
+    task: Benchmark,
+    study: Study,
+    *,
+    out: str | Path,
+    progress: Progress = silent,
+) -> Run:
+    """`sample` for a study; InputError where scores would steer what is drawn."""
+    require_unsteered(study)
+    study = study.resolved(task)
+    return draw_study(model, task, study, study.drawing(()), Path(out), progress)
+
+
+def require_unsteered(study: Study) -> None:
+    """Refuse a study whose draws follow from their scores."""
+    for name in ("until", "certify", "attack"):
+        value = getattr(study, name)
+        if value is not None and (name != "certify" or study.explores):
+            raise InputError(
+                f"`{name}` {value!r} is steered by scores, and `residua sample` makes none. Use "
+                "`residua evaluate`, or leave it out; where it comes from --like, say all options "
+                "but that."
+            )
+
+
+def draw_study(
+    model: str | Path | Generate,
+    task: Benchmark,
+    study: Study,
+    drawing: Drawing,
+    out: Path,
+    progress: Progress,
+) -> Run:
+    """Draw every arm of a resolved study.
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
     control first and name its run. Only the draws that select `inputs`, where they are asked
-    for, come before that; what `metrics` need is read right after it. `told` is recorded as the
-    settings of the command, for `--like`.
+    for, come before that; what `metrics` need is read right after it.
     """
-    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    settings = settings or ModelSettings()
-    drawing = Drawing(n) if isinstance(n, int) else n
+    settings, inputs, seed, control = study.settings, study.inputs, study.seed, study.control
     Plan.of(drawing.n)  # refuses an n below 1
-    arms = _arms(decoding, task)
+    arms = _arms(study.decoding)
     source = finished_run(control)
     sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
-    wanted = choose(metrics, task, control=control is not None, draws=sampled)
+    wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     if inputs is not None:
         require_inputs_fit(inputs, drawing, arms, source)
     if drawing.search is not None:
@@ -179,7 +249,7 @@ def sample(
             loading=settings.loading,
             progress=progress,
         )
-    run = begin(Path(out), task, told, asking)
+    run = begin(out, task, study.to_dict(), asking, notes=study.departures(task))
     sharing = None if asking is None else asking.sharing(run.queries)
     finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
     if finished and wanted.metrics:
@@ -190,6 +260,7 @@ def sample(
         jobs += with_inputs(settings.jobs(control, beside, task), sharing)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, seed) for job in jobs]
+    run.remember("study", study.to_dict())
     import_control(run, finished)
     if finished and wanted.metrics:
         copy_readings(finished[CONTROL_GREEDY], run.arms[CONTROL_GREEDY])
@@ -224,10 +295,14 @@ def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
     return benchmark.scorers
 
 
-def _arms(decoding: Decoding | Sequence[Decoding] | None, task: Benchmark) -> dict[str, Decoding]:
+def _decodings(decoding: Decoding | Sequence[Decoding] | None) -> tuple[Decoding, ...]:
+    if decoding is None:
+        return ()
+    return (decoding,) if isinstance(decoding, Decoding) else tuple(decoding)
+
+
+def _arms(decodings: Sequence[Decoding]) -> dict[str, Decoding]:
     """The decodings asked for by the names of their arms, the greedy one first."""
-    asked = decoding or Decoding(max_new_tokens=task.max_new_tokens, stop=task.stop)
-    decodings = [asked] if isinstance(asked, Decoding) else list(asked)
     greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
     return {GREEDY: greedy, **arm_names(decodings)}
 

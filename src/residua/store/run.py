@@ -135,6 +135,12 @@ class Run:
         self.record[name] = dict(value)
         write_json(self.path / "run.json", self.record)
 
+    def remember(self, name: str, value: Mapping[str, Any]) -> None:
+        """Record what may differ from one command to the next, as the last one has it."""
+        if self.record.get(name) != value:
+            self.record[name] = dict(value)
+            write_json(self.path / "run.json", self.record)
+
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 

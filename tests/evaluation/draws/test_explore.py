@@ -12,16 +12,18 @@ import pytest
 
 from canned import CannedEngine
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
+from residua.benchmarks import Benchmark
 from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import evaluate, probe, sample, summary
+from residua.evaluation import Study, evaluate, probe, summary
 from residua.evaluation.bounds.drawn import drawn
 from residua.evaluation.bounds.explored import Explored
 from residua.evaluation.draws.drawing import Drawing, Exploring
 from residua.evaluation.score import score_arm
+from residua.evaluation.verbs import draw_study
 from residua.scorers import RougeLRecall, make_scorer, score_texts
 from residua.store import Arm, Run
 from residua.store import files as store_files
-from residua.types import Decoding, Prompt
+from residua.types import Decoding, Prompt, silent
 
 
 def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
@@ -167,6 +169,11 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
     assert not (tmp_path / "r" / "run.json").exists()
 
 
+def explored_as(task: Benchmark, drawing: Drawing, out: Path) -> Run:
+    """The completions of a study that is drawn in this way."""
+    return draw_study(ExploringEngine(), task, Study().resolved(task), drawing, out, silent)
+
+
 @dataclass(frozen=True)
 class Lying:
     """Says that nothing leaks once a text begins with "It"; "It is Ann" does."""
@@ -186,7 +193,7 @@ def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: P
     task = benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),))
     drawing = Drawing(1, exploring=Exploring("hybrid", 50, Lying()))
     with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
-        sample(ExploringEngine(), task, out=tmp_path / "r", n=drawing)
+        explored_as(task, drawing, tmp_path / "r")
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
 
 
@@ -207,10 +214,8 @@ def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -
     assert len(answers) == 2
     assert min(answers) > 0
     unanswered = benchmark(prompts=(Prompt(id="part", question="Who?"),))
-    sample(
-        ExploringEngine(), unanswered, out=tmp_path / "u",
-        n=Drawing(1, exploring=Exploring("exact", 50, make_scorer("refusal"))),
-    )  # fmt: skip
+    drawing = Drawing(1, exploring=Exploring("exact", 50, make_scorer("refusal")))
+    explored_as(unanswered, drawing, tmp_path / "u")
     (part,) = Run.open(tmp_path / "u").arms["target"].parts
     assert not Run.open(tmp_path / "u").arms["target"].completions(part).num_rows
 

@@ -16,12 +16,10 @@ from residua import stats
 from residua.benchmarks import Benchmark
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import (
-    Drawing,
     bound_run,
     evaluate,
     require_fixed_n,
     require_sampled,
-    sample,
     score_run,
     scorers_for,
     summary,
@@ -395,7 +393,5 @@ def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
 def test_scoring_anew_leaves_the_looks_alone(finished: Run) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
     score_run(finished, scorers_for(["exact"], finished.prompts))
-    first = scorers_for(["contains"], finished.prompts)
-    again = Drawing.read(first, n=CAP, until=CLAIM, confidence=0.99)
-    run = sample(engine(), benchmark(), out=finished.path, n=again)
+    run = evaluate(engine(), benchmark(), out=finished.path, **HOW)
     assert run.arms["target"].looks == finished.arms["target"].looks

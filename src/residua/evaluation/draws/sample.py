@@ -54,20 +54,21 @@ class Job:
 def begin(
     out: Path,
     benchmark: Benchmark,
-    told: Mapping[str, Any] | None = None,
+    study: Mapping[str, Any] | None = None,
     asking: Asking | None = None,
+    notes: Sequence[str] = (),
 ) -> Run:
     """The run at `out` for this benchmark; begun, or found as the same command left it.
 
-    Without `asking` its queries are the questions themselves. `told` is recorded as the settings
-    of the command, for `--like`.
+    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
+    `notes` beside the benchmark's are recorded.
     """
     record = {
         "benchmark": benchmark.fingerprint(),
         "inputs": NO_INPUTS if asking is None else asking.to_dict(),
         "scorers": list(benchmark.scorers),
-        "notes": list(benchmark.notes),
-        "settings": dict(told or {}),
+        "notes": [*benchmark.notes, *notes],
+        "study": dict(study or {}),
     }
     if run := Run.found(out, record):
         return run
