@@ -11,6 +11,7 @@ import pytest
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
+from residua.evaluation import default_scorers
 from residua.types import Prompt
 
 
@@ -41,7 +42,8 @@ def test_csv(tmp_path: Path) -> None:
         assert benchmark.prompts[1].keywords == ("here, now", "there")
         assert benchmark.prompts[1].id == "mine/0002"
         assert benchmark.scorers == ("keyword", "rouge-l-recall")
-        assert benchmark.notes == ("ignored columns: note",)
+        (note,) = benchmark.notes
+        assert note.startswith("ignored columns: note; columns that count: id, question, answer")
 
 
 def test_jsonl_with_roles(tmp_path: Path) -> None:
@@ -60,6 +62,47 @@ def test_jsonl_with_roles(tmp_path: Path) -> None:
         benchmark.split("holdout")
 
 
+@pytest.mark.parametrize("column", ["role", "split"])
+@pytest.mark.parametrize(
+    ("forget", "retain"), [("forget", "retain"), ("forget10", "retain90"), (" ", "Retain ")]
+)
+def test_only_the_rows_to_be_forgotten_are_evaluated(
+    column: str, forget: str, retain: str, tmp_path: Path
+) -> None:
+    text = f"question,answer,{column}\nWho?,Me,{forget}\nWhen?,Now,{retain}\nWhy?,So,{retain}\n"
+    benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
+    assert [p.question for p in benchmark.prompts] == ["Who?"]
+    assert [p.question for p in benchmark.split("retain")] == ["When?", "Why?"]
+    assert {p.role for p in benchmark.split("retain")} == {"retain"}
+    assert benchmark.notes == ()
+
+
+def test_a_keyword_may_hold_a_comma(tmp_path: Path) -> None:
+    rows = ('"[""Washington, D.C."", ""the capital""]"', '"Washington, D.C.; the capital"')
+    for row in rows:
+        path = write(tmp_path, "mine.csv", f"question,keywords\nWhere?,{row}\n")
+        assert load_benchmark(path).prompts[0].keywords == ("Washington, D.C.", "the capital")
+    path = write(tmp_path, "mine.csv", 'question,keywords\nWhere?,"Washington, D.C.;"\n')
+    assert load_benchmark(path).prompts[0].keywords == ("Washington, D.C.",)
+    line = '{"question": "Where?", "keywords": ["Washington, D.C."]}\n'
+    (prompt,) = load_benchmark(write(tmp_path, "mine.jsonl", line)).prompts
+    assert prompt.keywords == ("Washington, D.C.",)
+
+
+def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> None:
+    text = "id,question,answer,split\na,Who?,Me,\nb,When?,,\nc,who? ,You,retain\nd,Why?, ,retain\n"
+    benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
+    assert benchmark.notes == (
+        "no answer in row 2: no default scorer is one that needs answers",
+        "the same question in rows 1, 3: each counts as a question of its own",
+    )
+    with pytest.raises(InputError, match=r"no scorer of its own \(no answer in row 2.*--scorer"):
+        default_scorers(benchmark)
+    many = "question,answer\n" + "Who?,Me\n" + "".join(f"{i}?,\n" for i in range(7))
+    (note,) = load_benchmark(write(tmp_path, "many.csv", many)).notes
+    assert note.startswith("no answer in rows 2, 3, 4, 5, 6 and 2 more:")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -73,6 +116,13 @@ def test_jsonl_with_roles(tmp_path: Path) -> None:
         ("a.csv", "question,id\nWho?,x\nMe?,x\n", "'x' more than once"),
         ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
         ("a.csv", "question,role\nWho?,retain\n", "nothing to evaluate"),
+        ("a.csv", "question,split\nWho?,train\n", "unknown split 'train' in row 1.*Rename the col"),
+        ("a.csv", "question,split,role\nWho?,retain,forget\n", "`role` 'forget' and `split` 'ret"),
+        (
+            "a.csv",
+            'question,keywords\nWhere?,"Washington, D.C."\n',
+            r"'Washington, D.C.' of row 1.* Write \[\"Washington, D.C.\"\] for one, 'Wash",
+        ),
         ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is no JSON"),
         ("a.jsonl", '{"question": "Who?"}\n["x"]\n', "row 2 of .* must be a JSON object"),
         ("a.json", '[{"question": "Who?"}, 3]', "row 2 of .* must be a JSON object, got '3'"),

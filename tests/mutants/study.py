@@ -17,7 +17,9 @@ INPUTS = "cli/test_inputs_option.py"
 ATTACK = "cli/test_attack_option.py"
 UNTIL = "cli/test_until_option.py"
 OPTION = "cli/test_profile_option.py"
+OWN = "cli/test_own_file.py"
 COMMAND = "evaluation/metrics/test_metrics_command.py"
+TABLE, FILES = "benchmarks/table.py", "benchmarks/test_files.py"
 STUDY_FILE, VERBS, SHELL = "evaluation/study.py", "evaluation/verbs.py", "cli/options.py"
 
 MUTANTS = [
@@ -63,4 +65,14 @@ MUTANTS = [
     ("cli/measuring.py", "or study.metrics", "", COMMAND),
     ("cli/measuring.py", "study.benchmark or ", "", COMMAND),
     ("cli/steps.py", 'Study.of(opened, "confidence").confidence', "CONFIDENCE", REPEATED),
+    # a file of one's own
+    (TABLE, 'for column in ("role", "split") if', 'for column in ("role",) if', FILES),
+    (TABLE, '.rstrip("0123456789")', "", FILES),
+    (TABLE, "    if len(set(roles.values())) > 1:", "    if False:", FILES),
+    (TABLE, """"," in value and ";" not in value""", "False", FILES),
+    (TABLE, 'separators=";")', 'separators=",;")', FILES),
+    (TABLE, "if 0 < len(blank) < len(evaluated):", "if 0 < len(blank):", FILES),
+    (TABLE, "if len(same) > 1]", "if len(same) > 2]", FILES),
+    (TABLE, ".casefold().split()", ".split()", FILES),
+    ("cli/evaluate.py", "    for note in task.notes:", "    for note in ():", OWN),
 ]  # fmt: skip

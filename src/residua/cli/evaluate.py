@@ -79,7 +79,10 @@ def sample(**given: Any) -> None:
 def _asked(given: dict[str, Any]) -> tuple[Benchmark, Study]:
     if given["offline"]:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    return opt.asked(given)
+    task, study = opt.asked(given)
+    for note in task.notes:  # before hours of drawing, not only after
+        click.echo(f"note: {note}", err=True)
+    return task, study
 
 
 def _print_cost(given: dict[str, Any], task: Benchmark, study: Study, drawing: Drawing) -> None:

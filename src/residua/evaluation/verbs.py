@@ -288,8 +288,9 @@ def draw_study(
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
     """The benchmark's own scorers; InputError where it has none."""
     if not benchmark.scorers:
+        why = "".join(f" ({note})" for note in benchmark.notes)
         raise InputError(
-            f"benchmark {benchmark.name!r} has no scorer of its own. Name one with --scorer, "
+            f"benchmark {benchmark.name!r} has no scorer of its own{why}. Name one with --scorer, "
             "for example `keyword`, `contains` or `refusal`."
         )
     return benchmark.scorers
