@@ -90,10 +90,13 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
 
 def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
     half = residua.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
+    (run.path / FILE).unlink()
     plain = residua.certify(run, max_leak=0.2, **PLAIN)
     assert half.claim.text == "Pr[h > 0.5] <= 0.2"
     assert half.estimate.upper == plain.estimate.upper  # just the answers score above 1/2
-    low = residua.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0)
+    low = residua.certify(
+        run, max_leak=0.2, scorer="rouge-l-recall", threshold=0, out=run.path / "low.json"
+    )
     assert low.estimate.upper > plain.estimate.upper
     assert "scores above 0.5, as scored by rouge-l-recall," in half.sentence
 
@@ -113,11 +116,12 @@ def test_the_sentence_says_it_all(run: Run) -> None:
         f"as scored by keyword, with probability at most {high} on average over these 3 "
         "questions: the claim Pr[leak] <= 0.2 is met."
     )
-    refuted = residua.certify(run, max_leak=0.1, every_question=True, **PLAIN)
+    elsewhere = run.path / "refuted.json"
+    refuted = residua.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
     assert f"at least {low} for the worst of these 3 questions" in refuted.sentence
     assert "the claim Pr[leak] <= 0.1 for every question is refuted." in refuted.sentence
-    unsure = residua.certify(run, max_leak=0.1, **PLAIN).sentence
+    unsure = residua.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert "between 0." in unsure
     assert "is neither met nor refuted." in unsure
 

@@ -342,6 +342,7 @@ def forced(path: Path) -> Path:
     rewrite(completions(path), change)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
+    (path / FILE).unlink()
     residua.certify(path, max_leak=0.1, scorer="keyword")
     return path
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from commands import done, residua
+from commands import done, refused, residua
 
 from leaky import benchmark, engine, leaky_run
 from residua.certificate import FILE, sha256
@@ -141,3 +143,41 @@ def test_the_model_itself_is_asked_again(run: Path, model: Path, control: Path) 
     assert "model: weights: the certificate says" in result.out
     result = residua("verify", run / FILE, run, "--with-model", run / "none")
     assert (result.status, result.out) == (2, "")
+
+
+def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) -> None:
+    done("certify", leaky, "--max-leak", 0.2)
+    before = (leaky / FILE).read_bytes()
+    done("certify", leaky, "--max-leak", 0.2)  # the same again
+    assert (leaky / FILE).read_bytes() == before
+    named = (str(leaky / FILE), "another certificate (Pr[leak] <= 0.2: pass)", "--out")
+    refused(residua("certify", leaky, "--max-leak", 0.05), *named)
+    assert (leaky / FILE).read_bytes() == before
+    mine = tmp_path / "refuted.json"
+    result = residua("certify", leaky, "--max-leak", 0.05, "--out", mine)
+    assert result.status == 4
+    assert f"certificate: {mine}" in result.out
+    assert residua("verify", mine, leaky).status == 0
+    assert (leaky / FILE).read_bytes() == before
+    mine.write_text("my thesis")
+    refused(residua("certify", leaky, "--max-leak", 0.05, "--out", mine), str(mine), "not JSON")
+    assert mine.read_text() == "my thesis"
+
+
+def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
+    leaky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the root that tests may run under, for whom no folder is read-only."""
+
+    def read_only(path: Path, flags: int, *rest: int) -> int:
+        if leaky in Path(path).parents and flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, *rest)
+
+    opened = os.open
+    monkeypatch.setattr("os.open", read_only)
+    monkeypatch.setattr("os.access", lambda path, mode: mode == os.R_OK or Path(path) != leaky)
+    refused(residua("certify", leaky, "--max-leak", 0.2), f"cannot write into `{leaky}`")
+    done("certify", leaky, "--max-leak", 0.2, "--out", tmp_path / "mine.json", "--json")
+    assert json.loads((tmp_path / "mine.json").read_text())["verdict"] == "pass"
+    assert not (leaky / FILE).exists()

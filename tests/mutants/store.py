@@ -11,7 +11,22 @@ COPIED = "evaluation/draws/test_explore.py::test_a_control_is_explored_alike_and
 WHOLE = "evaluation/draws/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
 REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
+LOCKS = "store/test_lock.py"
+ONE = "cli/test_one_at_a_time.py"
+
 MUTANTS = [
+    # one command at a time
+    ("store/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB", LOCKS),
+    ("store/lock.py", "if before is not None and before.host != holder.host:", "if False:", LOCKS),
+    ("store/lock.py", "    if key in _held:\n", "    if False:\n", LOCKS),
+    ("store/lock.py", "key = file, threading.get_ident()", "key = file, 0", LOCKS),
+    ("store/lock.py", "            if _is(descriptor, file):", "            if True:", LOCKS),
+    ("store/lock.py", "            key[0].unlink()\n    os.close(descriptor)", "            pass\n    os.close(descriptor)", LOCKS),
+    ("evaluation/verbs.py", '@holding("evaluate")\n', "", ONE),
+    ("cli/evaluate.py", '    opt.hold(Path(given["out"]), "evaluate")\n', "    pass\n", ONE),
+    ("certificate/derivation.py", 'with locked(opened.path, "certify") if out is None else nullcontext():', "with nullcontext():", ONE),
+    ("certificate/derivation.py", "        if file.exists():\n", "        if False:\n", "cli/test_certify.py"),
+    ("unlearning/verbs.py", "    with kept.locked() if processes.is_main_process else nullcontext():", "    with nullcontext():", "unlearning/test_work_folder.py"),
     # what makes an arm another one, and a folder another run's
     ("store/identity.py", '("model", "machine")', '("model", "machine", "seed")', RUN),
     ("store/identity.py", '("model", "machine")', '("model", "machine", "fingerprint")', RUN),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from residua import stats
-from residua.certificate.certificate import FILE, Certificate
+from residua.certificate.certificate import FILE, Certificate, read_values
+from residua.certificate.checks import as_json
 from residua.certificate.claim import Claim, threshold_for
 from residua.certificate.decision import allocation, bounded, verdict
 from residua.certificate.evidence import code, file_digests, made_from
@@ -18,7 +20,7 @@ from residua.certificate.words import sentence
 from residua.errors import InputError
 from residua.evaluation.bounds.tail import Tail, sampled_arm, tail_of
 from residua.scorers import make_scorer
-from residua.store import Arm, Run, load, write_json
+from residua.store import Arm, Run, load, locked, write_json
 from residua.store.tables import read_meta
 
 
@@ -31,17 +33,19 @@ def certify(
     every_question: bool = False,
     arm: str = "target",
     confidence: float = 0.99,
+    out: str | Path | None = None,
 ) -> Certificate:
-    """Decide whether Pr[h > x] <= max_leak, and write RUN/certificate.json.
+    """Decide whether Pr[h > x] <= max_leak, and write that to `out` or RUN/certificate.json.
 
     The probability is averaged over the questions of the arm, or with `every_question` claimed
     of each of them. x is 0 for a binary scorer, else `threshold`; scorer, threshold and arm must
     have been chosen before their scores were seen. `scorer` may be left out where the run has
     one. A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`.
 
+    Nothing but the certificate is written, so with `out` elsewhere the run may be read-only.
     Raises InputError for a number out of range, a scorer or arm that the run has not, or one
-    that is not scored yet; IncompleteError where completions are missing. Then nothing is
-    written.
+    that is not scored yet, and where another certificate lies at the place; IncompleteError
+    where completions are missing. Then nothing is written.
     """
     opened = run if isinstance(run, Run) else load(run)
     chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
@@ -53,9 +57,26 @@ def certify(
         arm=arm,
         confidence=confidence,
     )
-    certificate = derive(opened, claim)
-    write_json(opened.path / FILE, certificate.to_dict())
+    file = opened.path / FILE if out is None else Path(out)
+    with locked(opened.path, "certify") if out is None else nullcontext():
+        certificate = derive(opened, claim)
+        if file.exists():
+            _require_same(file, certificate)
+        else:
+            write_json(file, certificate.to_dict())
     return certificate
+
+
+def _require_same(file: Path, certificate: Certificate) -> None:
+    """Refuse to write over anything but the same certificate."""
+    there = read_values(file)
+    if there != as_json(certificate.to_dict()):
+        claim, verdict = there.get("claim", {}), there.get("verdict")
+        text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
+        raise InputError(
+            f"`{file}` is another certificate ({text}: {verdict}), and none is written over. Name "
+            "another file with --out, or remove that one."
+        )
 
 
 def derive(run: Run, claim: Claim) -> Certificate:

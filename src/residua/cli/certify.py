@@ -26,6 +26,11 @@ _SHOWN = 5  # questions, and differences of a check, on the terminal
 @click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
 @opt.confidence
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="[default: certificate.json in the run]",
+)
 @opt.as_json
 def certify(
     run: Path,
@@ -35,9 +40,12 @@ def certify(
     threshold: float | None,
     arm: str,
     confidence: float,
+    out: Path | None,
     as_json: bool,
 ) -> int:
-    """Decide whether RUN leaks with probability at most X, and write RUN/certificate.json.
+    """Decide whether RUN leaks with probability at most X, and write a certificate of it.
+
+    No other certificate is written over: each claim needs a file of its own (--out).
 
     Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
     would decide.
@@ -52,8 +60,9 @@ def certify(
         every_question=every_question,
         arm=arm,
         confidence=confidence,
+        out=out,
     )
-    file = run / verbs.FILE
+    file = out or run / verbs.FILE
     digest = verbs.sha256(file)
     if as_json:
         print_json({"file": str(file), "sha256": digest, **made.to_dict()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,6 +45,7 @@ def evaluate(**given: Any) -> None:
         _, study, drawing = verbs.steered(task, study)
         _print_cost(given, task, study, drawing)
         return
+    opt.hold(Path(given["out"]), "evaluate")
     with progress_bar(not given["as_json"]) as progress:
         run = verbs.evaluate_study(given["model"], task, study, out=given["out"], progress=progress)
     show(run, given["as_json"])

@@ -23,9 +23,8 @@ def measure(run: Path, metrics: str | None, as_json: bool) -> None:
     """
     from residua import evaluation as verbs
     from residua.benchmarks import Loaded, load_benchmark
-    from residua.store import Run
 
-    opened = Run.open(run)
+    opened = opt.held_run(run, "measure")
     verbs.require_sampled(opened)
     study = verbs.Study.of(opened, "benchmark", "metrics")
     names = opt.asked_metrics(metrics) or study.metrics

@@ -14,6 +14,7 @@ from residua.errors import InputError
 if TYPE_CHECKING:
     from residua.benchmarks import Benchmark
     from residua.evaluation import Attack, Inputs, Study
+    from residua.store import Run
     from residua.types import Decoding
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -145,6 +146,22 @@ _LISTED = ("temperature", "top_p")
 _PLAIN = ("n", "until", "certify", "budget", "control", "seed", "confidence", "calibration")
 NOT_OF_A_STUDY = ("model", "out", "like", "offline", "dry_run", "as_json")
 """Options that say where a command works and what it prints, not what is asked."""
+
+
+def hold(folder: Path, command: str) -> None:
+    """Take the lock of the run at `folder`, until the command that is running has ended."""
+    from residua.store import locked
+
+    click.get_current_context().with_resource(locked(folder, command))
+
+
+def held_run(folder: Path, command: str) -> Run:
+    """The run at `folder`, opened under its lock."""
+    from residua.store import Run
+
+    if (folder / "run.json").is_file():
+        hold(folder, command)
+    return Run.open(folder)
 
 
 def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:

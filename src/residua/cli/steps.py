@@ -33,9 +33,8 @@ def score(
     --dtype and --device are those of the models that scorers ask; by default the run's.
     """
     from residua import evaluation as verbs
-    from residua.store import Run
 
-    opened = Run.open(run)
+    opened = opt.held_run(run, "score")
     told = verbs.Study.of(opened, "settings").settings
     loading = {"dtype": dtype or told.dtype, "device": device or told.device}
     chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts, loading)
@@ -67,9 +66,8 @@ def bound(
     With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
     """
     from residua import evaluation as verbs
-    from residua.store import Run
 
-    opened = Run.open(run)
+    opened = opt.held_run(run, "bound")
     if confidence is None:
         confidence = verbs.Study.of(opened, "confidence").confidence
     verbs.require_confidence(confidence)

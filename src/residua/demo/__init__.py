@@ -29,7 +29,7 @@ from residua.engines import Prompting, open_engine
 from residua.evaluation import Table, evaluate
 from residua.evaluation.metrics.utility import retain_recall
 from residua.report import write_report
-from residua.store import Run, write_json
+from residua.store import Run, locked, write_json
 from residua.text.figures import above, below, number
 from residua.types import Progress, Prompt, silent
 from residua.unlearning import TrainingSettings, finetune, unlearn
@@ -122,12 +122,13 @@ def _recall(
 ) -> float:
     """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
     file = run.path / "utility.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    if "retain" not in known:
-        engine = open_engine(str(model), Prompting(template=task.template))
-        value = retain_recall(engine, retain, task.max_new_tokens, progress)
-        known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
-        write_json(file, known)
+    with locked(run.path, "demo"):
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if "retain" not in known:
+            engine = open_engine(str(model), Prompting(template=task.template))
+            value = retain_recall(engine, retain, task.max_new_tokens, progress)
+            known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
+            write_json(file, known)
     return float(known["retain"]["rouge-l-recall"])
 
 

@@ -13,7 +13,7 @@ from residua.errors import InputError
 from residua.evaluation.score import slug
 from residua.scorers import Judge, Threshold, score_pairs
 from residua.stats.questions import Bound
-from residua.store import Run
+from residua.store import Run, holding
 from residua.store.files import sha256, write_json
 from residua.text.rows import FORMS, Row, read_rows
 from residua.types import Prompt, Scorer
@@ -96,6 +96,7 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
     return found[0]
 
 
+@holding("calibrate")
 def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     """Count how the judge fares on the labelled items, and keep the counts with the run.
 

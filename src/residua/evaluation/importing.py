@@ -15,7 +15,7 @@ from residua.formats.catalogue import read_logs
 from residua.formats.imported import Asked, Draw, Log
 from residua.formats.joined import Imported, join
 from residua.formats.openunlearning_names import asked_by
-from residua.store import Arm, Part, Plan, Run, sha256
+from residua.store import Arm, Part, Plan, Run, holding, sha256
 from residua.types import Completion, Failure, Prompt, Query, Sample, Usage
 
 _OTHER_QUESTIONS = (
@@ -24,6 +24,7 @@ _OTHER_QUESTIONS = (
 )
 
 
+@holding("import")
 def import_samples(
     files: Sequence[str | Path],
     *,

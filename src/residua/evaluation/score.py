@@ -17,7 +17,7 @@ from residua.scorers import (
     score_pairs,
     score_ranges,
 )
-from residua.store import Arm, Run
+from residua.store import Arm, Run, holding
 from residua.types import Progress, Prompt, Scorer, silent
 
 
@@ -97,6 +97,7 @@ def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: No
         )
 
 
+@holding("score")
 def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
     """Score every arm of a run with every scorer."""
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]

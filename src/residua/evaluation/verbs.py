@@ -45,7 +45,7 @@ from residua.evaluation.metrics.wanted import choose
 from residua.evaluation.score import score_run, scorers_for
 from residua.evaluation.settings import ModelSettings
 from residua.evaluation.study import CONFIDENCE, Study, words
-from residua.store import Plan, Run, Sharing
+from residua.store import Plan, Run, Sharing, holding
 from residua.types import Decoding, Generate, Progress, Scorer, silent
 
 
@@ -118,6 +118,7 @@ def evaluate(
     return run
 
 
+@holding("evaluate")
 def evaluate_study(
     model: str | Path | Generate,
     task: Benchmark,
@@ -187,6 +188,7 @@ def sample(
     return sample_study(model, task, study, out=out, progress=progress)
 
 
+@holding("sample")
 def sample_study(
     model: str | Path | Generate,
     task: Benchmark,

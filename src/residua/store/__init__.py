@@ -11,6 +11,7 @@ from residua.store.inputs import (
     write_accepted,
     write_selections,
 )
+from residua.store.lock import LOCK, holding, locked
 from residua.store.looks import Look, Looks
 from residua.store.masses import Masses, QueryMasses
 from residua.store.plan import Part, Plan, Sharing
@@ -26,6 +27,7 @@ def load(path: str | Path) -> Run:
 
 
 __all__ = [
+    "LOCK",
     "SELECTION",
     "Arm",
     "ArmScores",
@@ -41,7 +43,9 @@ __all__ = [
     "Readings",
     "Run",
     "Sharing",
+    "holding",
     "load",
+    "locked",
     "read_accepted",
     "read_values",
     "sha256",

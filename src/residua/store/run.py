@@ -15,10 +15,11 @@ from residua.store.arm import Arm
 from residua.store.files import make_folder, write_json
 from residua.store.identity import identity, questions, require_same, require_same_n
 from residua.store.inputs import SELECTION
+from residua.store.lock import LOCK
 from residua.types import Prompt, Query
 
 FORMAT = 2
-_FIRST_FILES = ("prompts.parquet", "queries.parquet")
+_FIRST_FILES = ("prompts.parquet", "queries.parquet", LOCK)
 
 
 class Run:

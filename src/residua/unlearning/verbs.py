@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -213,22 +214,33 @@ def _train(
             device=settings.device,
             trust_remote_code=settings.trust_remote_code,
         )
-    recipe = task.recipe(model)
+    recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
         return _reuse(task.out, recipe)
-    assembly, kept = task.assembly(model), WorkFolder.beside(task.out)
-    with processes.main_process_first():
-        kept.open(recipe)
+    with kept.locked() if processes.is_main_process else nullcontext():
+        if task.out.exists():  # another command has just ended
+            return _reuse(task.out, recipe)
+        with processes.main_process_first():
+            kept.open(recipe)
+        _fit(model, task, kept, watch, progress)
+        if processes.is_main_process:
+            _save(model, task.out, recipe, kept)
+        processes.wait_for_everyone()
+    return Trained.read(task.out, reused=False)
+
+
+def _fit(
+    model: LoadedModel, task: _Task, kept: WorkFolder, watch: Watch, progress: Progress | None
+) -> None:
+    """Train `model` in place, from wherever `kept` stands."""
+    assembly = task.assembly(model)
+    with PartialState().main_process_first():
         assembly = task.with_centres(assembly, model, kept.path)
-    measure = Leakage(model, task.prompting, task.splits, assembly.data, watch, settings.seed)
+    measure = Leakage(model, task.prompting, task.splits, assembly.data, watch, task.settings.seed)
     following = Following(
         watch=watch, progress=progress, measure=measure if watch.evaluate_every else None
     )
-    fit(model, task.objective, assembly, settings, kept, following)
-    if processes.is_main_process:
-        _save(model, task.out, recipe, kept)
-    processes.wait_for_everyone()
-    return Trained.read(task.out, reused=False)
+    fit(model, task.objective, assembly, task.settings, kept, following)
 
 
 def _save(model: LoadedModel, out: Path, recipe: Mapping[str, Any], kept: WorkFolder) -> None:

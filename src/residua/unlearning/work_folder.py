@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from residua.errors import MixError
 from residua.store.files import make_folder, write_json, write_text
+from residua.store.lock import locked
 
 RECIPE = "recipe.json"
 LOG = "training.jsonl"
@@ -27,6 +29,13 @@ class WorkFolder:
     def beside(cls, out: Path) -> WorkFolder:
         """The folder for a training whose model goes to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep every other command from training into the same folder; MixError where one does.
+
+        The lock lies beside the folder, which may be begun anew.
+        """
+        return locked(self.path, "unlearn", self.path.with_name(f"{self.path.name}.lock"))
 
     def open(self, recipe: Mapping[str, Any]) -> None:
         """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""

@@ -27,10 +27,11 @@ from residua.evaluation.score import slug
 from residua.evaluation.tables.grid import grid_rows
 from residua.evaluation.tables.protocols import gaps, gaps_over_questions
 from residua.evaluation.tables.rows import ALL, Row, entry
-from residua.store import Arm, ArmScores, Run
+from residua.store import Arm, ArmScores, Run, holding
 from residua.types import Progress, Scorer, silent
 
 
+@holding("bound")
 def bound_run(
     run: Run,
     scorers: Sequence[Scorer],

@@ -16,7 +16,7 @@ from residua.evaluation.metrics.reading import MODELS, require_known
 from residua.evaluation.metrics.wanted import GREEDY_KIND, Prompts, Wanted, choose
 from residua.evaluation.tables.rows import Table
 from residua.metrics import METRICS, TEXTS, Item, Items, Values
-from residua.store import Arm, Place, Readings, Run, write_json
+from residua.store import Arm, Place, Readings, Run, holding, write_json
 from residua.text.figures import DASH, number
 from residua.types import Progress, Prompt, Query, silent
 
@@ -25,6 +25,7 @@ Texts = Mapping[str, Counter[str]]
 """How often each text was drawn, by query id."""
 
 
+@holding("measure")
 def measure_run(
     run: Run, task: Benchmark, names: Sequence[str], progress: Progress = silent
 ) -> Mapping[str, Mapping[str, Values]]:

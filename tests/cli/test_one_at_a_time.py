@@ -1,0 +1,126 @@
+"""Every command that writes into a run keeps all others out meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done, refused, residua
+
+from residua.cli import COMMANDS
+from residua.store import LOCK, Run, locked
+from residua.types import Decoding
+
+Arguments = Callable[[Path, Path, Path], list[object]]
+
+WRITES: dict[str, Arguments] = {
+    "evaluate": lambda run, model, file: ["evaluate", model, "--like", run, "--out", run],
+    "sample": lambda run, model, file: ["sample", model, "--like", run, "--out", run],
+    "score": lambda run, model, file: ["score", run],
+    "bound": lambda run, model, file: ["bound", run],
+    "measure": lambda run, model, file: ["measure", run, "--metrics", "all"],
+    "import": lambda run, model, file: ["import", file, "--out", run],
+    "certify": lambda run, model, file: ["certify", run, "--max-leak", 0.1, "--scorer", "keyword"],
+}
+# What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
+OTHERS = {"recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune"}
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Digests of all files of a run, but for its lock."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def elsewhere(action: Callable[[], None]) -> None:
+    """Done in another thread, which is another command to a lock."""
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            action()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_every_command_is_known_to_write_into_a_run_or_not() -> None:
+    assert set(COMMANDS) <= {*WRITES, *OTHERS}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_run_that_is_written_into_is_written_by_nobody_else(
+    name: str, run: Path, model: Path, tmp_path: Path
+) -> None:
+    samples = tmp_path / "samples.jsonl"
+    row = '{"id": "a", "question": "who", "answer": "Ann", "completion": "%s"}\n'
+    samples.write_text(row % "Ann" + row % "Bob")
+    before = tree(run)
+
+    def locked_out() -> None:
+        with locked(run, "evaluate"):
+            elsewhere(
+                lambda: refused(
+                    residua(*WRITES[name](run, model, samples)),
+                    f"`{run}` is in use by `residua evaluate` (pid ",
+                    "Wait until that has ended",
+                )
+            )
+
+    locked_out()
+    assert tree(run) == before
+    assert not (run / LOCK).exists()
+
+
+def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one that is started meanwhile is refused, whatever step the first one is at."""
+    out, steps = tmp_path / "run", []
+
+    def meanwhile(step: str, function: Callable[..., object]) -> Callable[..., object]:
+        def watched(*args: object, **kwargs: object) -> object:
+            steps.append(step)
+            meant = "is in use by `residua evaluate`"
+            elsewhere(lambda: refused(residua("bound", out), meant))
+            return function(*args, **kwargs)
+
+        return watched
+
+    from residua import evaluation, report
+    from residua.store import Arm
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Arm, "write_part", meanwhile("draw", Arm.write_part))
+        patched.setattr(evaluation, "score_run", meanwhile("score", evaluation.score_run))
+        patched.setattr(evaluation, "bound_run", meanwhile("bound", evaluation.bound_run))
+        patched.setattr(report, "write_report", meanwhile("report", report.write_report))
+        done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
+    assert not (out / LOCK).exists()
+    done("bound", out)
+
+
+def test_the_same_run_from_python_is_kept_from_others_too(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from residua.evaluation import evaluate, verbs
+
+    out, said = tmp_path / "run", []
+    score_run = verbs.score_run
+
+    def scored(run: Run, *args: object) -> None:
+        elsewhere(lambda: said.append(residua("score", out).err))
+        score_run(run, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verbs, "score_run", scored)
+    evaluate(str(model), str(questions), out=out, n=4, decoding=Decoding(max_new_tokens=4))
+    assert "is in use by `residua evaluate`" in said[0]

@@ -1,0 +1,195 @@
+"""The lock on a run: one command at a time, told who has it, and gone with its process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from residua.errors import MixError
+from residua.store import LOCK, locked
+
+HOLDS = """
+import sys
+from pathlib import Path
+from residua.store.lock import locked
+with locked(Path(sys.argv[1]), "evaluate"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lock of `run`, until its standard input is closed."""
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "run")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_another_process_is_refused_and_told_who_has_it_until_it_ends(
+    holder: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    named = rf"`{run}` is in use by `residua evaluate` \(pid {holder.pid} on .+, since 20.+\+00:00"
+    with pytest.raises(MixError, match=named), locked(run, "score"):
+        raise AssertionError("two at once")
+    assert holder.stdin is not None
+    holder.stdin.close()
+    holder.wait()
+    assert not run.exists()  # nothing was written
+    with locked(run, "score"):
+        assert json.loads((run / LOCK).read_text())["pid"] == os.getpid()
+
+
+def test_a_lock_ends_with_its_process_however_that_ends(
+    holder: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    holder.kill()
+    holder.wait()
+    assert json.loads((tmp_path / "run" / LOCK).read_text())["pid"] == holder.pid
+    with locked(tmp_path / "run", "score"):
+        pass
+    assert not (tmp_path / "run" / LOCK).exists()
+
+
+def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) -> None:
+    with locked(tmp_path, "evaluate"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+            child = os.fork()
+        if not child:  # the child leaves at once; its descriptors close
+            os._exit(0)
+        os.waitpid(child, 0)
+        in_thread: list[BaseException] = []
+        thread = threading.Thread(target=lambda: _try(tmp_path, in_thread))
+        thread.start()
+        thread.join()
+    assert [type(error) for error in in_thread] == [MixError]  # another thread is another command
+    _try(tmp_path, in_thread)
+    assert len(in_thread) == 1
+
+
+def test_a_lock_that_changes_hands_is_held_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening the file and locking it the last holder may have removed it."""
+    flock, removed = fcntl.flock, []
+
+    def removes_first(descriptor: int, how: int) -> None:
+        if not removed:
+            removed.append(os.unlink(tmp_path / LOCK))
+        flock(descriptor, how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fcntl.flock", removes_first)
+        with locked(tmp_path, "evaluate"):
+            errors: list[BaseException] = []
+            thread = threading.Thread(target=lambda: _try(tmp_path, errors))
+            thread.start()
+            thread.join()
+    assert len(errors) == 1
+
+
+def _try(folder: Path, errors: list[BaseException]) -> None:
+    try:
+        with locked(folder, "score"):
+            pass
+    except MixError as error:
+        errors.append(error)
+
+
+def test_whoever_holds_it_may_take_it_again_and_gives_it_back_once(tmp_path: Path) -> None:
+    with locked(tmp_path / "run", "evaluate"):
+        with locked(tmp_path / "run", "sample"):
+            pass
+        held = json.loads((tmp_path / "run" / LOCK).read_text())
+        assert held["command"] == "evaluate"
+    assert not (tmp_path / "run").exists()
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with locked(kept, "evaluate"):
+        pass
+    assert kept.is_dir()  # it was there before
+
+
+def test_another_hosts_lock_is_never_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is there and this kernel knows of no lock, as on a network file system."""
+    with locked(tmp_path, "evaluate"):
+        shutil.copy(tmp_path / LOCK, tmp_path / "copy")
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    shutil.copy(tmp_path / "copy", tmp_path / LOCK)
+    named = rf"was in use by `residua evaluate` \(pid {os.getpid()} on .*remove `.*{LOCK}`"
+    for _ in range(2):
+        with pytest.raises(MixError, match=named), locked(tmp_path, "evaluate"):
+            raise AssertionError("taken over")
+    (tmp_path / LOCK).write_text('{"pid": 1')  # killed as it wrote its name
+    with locked(tmp_path, "evaluate"):
+        pass
+
+
+def test_a_file_system_without_locks_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    says = pytest.raises(MixError, match=r"cannot be locked \(.+not supported.*has no locks")
+    with says, locked(tmp_path / "run", "evaluate"):
+        raise AssertionError("unlocked")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at what is open")
+def test_windows_locks_a_byte_and_removes_the_file_once_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `locking` stands in for a moment: it takes a byte from where the file stands."""
+    asked: list[tuple[int, int]] = []
+
+    def locking(descriptor: int, mode: int, size: int) -> None:
+        asked.append((os.lseek(descriptor, 0, os.SEEK_CUR), size))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    unlink = Path.unlink
+
+    def unlinks(path: Path, missing_ok: bool = False) -> None:
+        for name in os.listdir("/proc/self/fd"):
+            link = Path("/proc/self/fd") / name
+            assert not (link.exists() and link.samefile(path)), "Windows removes no open file"
+        unlink(path, missing_ok)
+
+    fake: Any = SimpleNamespace(LK_NBLCK=2, locking=locking)
+    monkeypatch.setitem(sys.modules, "msvcrt", fake)
+    monkeypatch.setattr("residua.store.lock.sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(Path, "unlink", unlinks)
+    with locked(tmp_path, "evaluate"):
+        errors: list[BaseException] = []
+        thread = threading.Thread(target=lambda: _try(tmp_path, errors))
+        thread.start()
+        thread.join()
+        assert len(errors) == 1
+        assert "is in use by `residua evaluate`" in str(errors[0])
+        assert json.loads((tmp_path / LOCK).read_text())["command"] == "evaluate"
+    assert not (tmp_path / LOCK).exists()
+    assert asked[0][0] > 10_000  # beyond the text, which others must read
+    assert asked[0][1] == 1

@@ -1,0 +1,40 @@
+"""The folder of a training that is under way is one command's at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from residua.errors import MixError
+from residua.types import Prompt
+from residua.unlearning import TrainingSettings, finetune
+from residua.unlearning.work_folder import WorkFolder
+from tiny import tiny_model_folder
+
+ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
+
+
+def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
+    base, out = str(tiny_model_folder(tmp_path / "base")), tmp_path / "model"
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with WorkFolder.beside(out).locked():
+            entered.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    entered.wait(60)
+    settings = TrainingSettings(epochs=1, batch_size=1)
+    try:
+        with pytest.raises(MixError, match="is in use by `residua unlearn`"):
+            finetune(base, ROWS, out=out, settings=settings)
+    finally:
+        leave.set()
+        thread.join()
+    assert not WorkFolder.beside(out).path.exists()
+    finetune(base, ROWS, out=out, settings=settings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
