@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,7 +198,7 @@ def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
 def test_a_judge_that_decides_nothing_cannot_be_calibrated(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", [{"label": 1, "judge": None}, {"label": 0, "judge": 0}])
     with pytest.raises(InputError, match="decide no item of one label"):
-        calibrate(Run.__new__(Run), make_scorer("judge:model=m"), file)
+        calibrate(SimpleNamespace(path=tmp_path), make_scorer("judge:model=m"), file)  # type: ignore[arg-type]
 
 
 def test_a_calibration_is_about_one_binary_judge() -> None:

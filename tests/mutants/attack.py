@@ -80,8 +80,8 @@ MUTANTS = [
     ),
     (
         "evaluation/attack/hunt.py",
-        "if any(not arm.has(part) for part in arm.missing_parts()):",
-        "if arm.missing_parts():",
+        "if any(not arm.has(part) for part in arm.parts_to_draw()):",
+        "if arm.parts_to_draw():",
         UNFIT,
     ),
     (

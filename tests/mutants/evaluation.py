@@ -405,9 +405,9 @@ MUTANTS = [
     ),
     (
         "evaluation/checks.py",
-        "missing = [part for part in arm.missing_parts() if not arm.has(part)]",
-        "missing = []",
-        COMMANDS,
+        "        for fault in arm.faults():",
+        "        for fault in ():",
+        "cli/test_reading.py",
     ),
     ("evaluation/checks.py", "if not 0 < confidence < 1:", "if not 0 < confidence <= 1:", INPUT),
     ("evaluation/checks.py", "    if failed:\n", "    if False:\n", FAILED),

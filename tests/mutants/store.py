@@ -11,10 +11,20 @@ COPIED = "evaluation/draws/test_explore.py::test_a_control_is_explored_alike_and
 WHOLE = "evaluation/draws/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
 REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
+READING = "cli/test_reading.py"
 LOCKS = "store/test_lock.py"
 ONE = "cli/test_one_at_a_time.py"
 
 MUTANTS = [
+    # what is read is what is there, and stays as it is
+    ("store/current.py", "    if maker != made_by():", "    if False:", READING),
+    ("store/current.py", "arms[name].scored(scorer, slug) != digests:", "False:", READING),
+    ("store/current.py", "        if absent:\n", "        if False:\n", READING),
+    ("store/run.py", "        if self._seen != (now := self._files()):\n", "        if False:\n", READING),
+    ("store/run.py", '**made_from, "made_by": made_by()}\n        return', '**made_from}\n        return', READING),
+    ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
+    ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return self.parts_to_draw()", RUN),
+    ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),
     # one command at a time
     ("store/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB", LOCKS),
     ("store/lock.py", "if before is not None and before.host != holder.host:", "if False:", LOCKS),
@@ -66,7 +76,7 @@ MUTANTS = [
     ("store/looks.py", "if owner != arm:", "if False:", LOOKS),
     ("store/looks.py", "(ValueError, KeyError, TypeError, AttributeError)", "(ValueError, KeyError)", LOOKS),
     ("store/arm.py", "write_looks(self._looks_file, self.identity, self.looks)", "pass", LOOKS),
-    ("store/arm.py", "for part in self.rounds[-1] if not self._usable(part)]", "for part in self.rounds[-1]]", LOOKS),
+    ("store/arm.py", "for part in self.rounds[-1] if not self._usable(part, self._set_aside)]", "for part in self.rounds[-1]]", LOOKS),
     ("store/arm.py", "if n > seen.get(q, 0) and q not in failed}", "if n > seen.get(q, 0)}", LOOKS),
     ("store/arm.py", "if n > seen.get(q, 0) and q not in failed}", "if q not in failed}", LOOKS),
     ("store/arm.py", "for one in self.rounds[:rounds] for part in one", "for one in self.rounds for part in one", LOOKS),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaky import leaky_run
-from residua.store import Place, Read, Readings, Run
+from residua.store import DamagedError, Place, Read, Readings, Run
 from residua.types import Query, Reading
 
 QUERY = Query(id="q0", prompt_id="q0", text="Who wrote q0?")
@@ -105,7 +105,10 @@ def test_a_damaged_file_is_set_aside_with_a_note(run: Run) -> None:
     folder = saved(run).path / "arms" / "greedy"
     (folder / "forced.parquet").write_bytes(b"torn")
     opened = Run.open(run.path)
-    known = Readings(opened.arms["greedy"])
+    with pytest.raises(DamagedError, match=r"forced.parquet.+the command that read it"):
+        Readings(opened.arms["greedy"])
+    assert (folder / "forced.parquet").read_bytes() == b"torn"  # who only reads renames nothing
+    known = Readings(opened.arms["greedy"], mend=True)
     assert known.texts == {}
     assert known.answers == {GREEDY: "no\nidea"}
     assert "forced.parquet` is not a whole Parquet file" in opened.notes[0]

@@ -159,8 +159,12 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
         other = begin(tmp_path / "o").add_arm("target", spec(seed=5))
         fill(other)
         file.write_bytes(sorted((other.folder / "completions").iterdir())[2].read_bytes())
-    missing = arm.missing_parts()
-    assert [part.number for part in missing] == [2]
+    damaged = file.read_bytes()
+    assert [part.number for part in arm.missing_parts()] == [2]
+    (fault,) = arm.faults()
+    assert f"`{file}`" in fault
+    assert (file.read_bytes(), run.notes) == (damaged, [])  # whoever only reads renames nothing
+    assert [part.number for part in arm.parts_to_draw()] == [2]
     assert len(run.notes) == 1
     assert "set aside" in run.notes[0]
     assert (file.parent / f"{file.name}.set-aside-1").exists()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from residua import stats
 from residua.errors import InputError
 from residua.evaluation.score import slug
 from residua.scorers import Judge, Threshold, score_pairs
 from residua.stats.questions import Bound
-from residua.store import Run, holding
+from residua.store import Run, calibration_file, holding, read_calibration
 from residua.store.files import sha256, write_json
 from residua.text.rows import FORMS, Row, read_rows
 from residua.types import Prompt, Scorer
 
-_FOLDER = "calibration"
 _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 
 
@@ -118,26 +115,16 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
         undecided=sum(s is None for _, s in said),
         file=sha256(path),
     )
-    write_json(_file(run, judge), asdict(found))
+    write_json(calibration_file(run.path, slug(judge)), asdict(found))
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
     """What is known of a scorer's errors in this run; None where nothing is."""
-    file = _file(run, scorer)
-    if not file.exists():
+    known = read_calibration(run.path, slug(scorer))
+    if known is None:
         return None
-    try:
-        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        pairs = {name: tuple(known[name]) for name in ("positives", "negatives")}
-        return Calibration(**known | pairs)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"`{file}` is damaged ({error}). Remove it, and calibrate the judge again."
-        ) from error
-
-
-def _file(run: Run, scorer: Scorer) -> Path:
-    return run.path / _FOLDER / f"{slug(scorer)}.json"
+    pairs = {name: tuple(known[name]) for name in ("positives", "negatives")}
+    return Calibration(**known | pairs)
 
 
 def _base(scorer: Scorer) -> Scorer:

@@ -15,7 +15,8 @@ from residua.evaluation.draws.inputs import Inputs
 from residua.evaluation.draws.sample import Job, arm_names
 from residua.evaluation.metrics.reading import require_able
 from residua.evaluation.metrics.wanted import Wanted
-from residua.store import Run
+from residua.store import Run, require_drawn
+from residua.store.tables import DRAWN_AGAIN
 from residua.types import Decoding
 
 
@@ -32,24 +33,16 @@ def require_complete(run: Run) -> None:
 
 
 def require_sampled(run: Run) -> None:
-    """Raise IncompleteError where an arm's parts are not all there yet."""
+    """Raise IncompleteError where an arm's parts are not all there yet, and whole.
+
+    Nothing is renamed: whoever draws sets damaged files aside.
+    """
+    require_drawn(run)
     for name, arm in run.arms.items():
-        missing = [part for part in arm.missing_parts() if not arm.has(part)]
-        if missing:
+        for fault in arm.faults():
             raise IncompleteError(
-                f"arm {name!r} of `{run.path}` lacks {len(missing)} of {len(arm.parts)} parts. "
-                "Run the command that sampled it again."
+                f"{fault}, so that arm {name!r} of `{run.path}` lacks a part. {DRAWN_AGAIN}"
             )
-        if waiting := arm.unlooked():
-            raise IncompleteError(
-                f"arm {name!r} of `{run.path}` has {len(waiting)} questions yet to be decided. "
-                "Run the command that sampled it again."
-            )
-    if "attack" in run.record and not any(arm.found for arm in run.arms.values()):
-        raise IncompleteError(
-            f"the search for worst-case inputs of `{run.path}` is not finished. Run the command "
-            "that began it again."
-        )
 
 
 def require_confidence(confidence: float) -> None:

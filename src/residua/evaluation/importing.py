@@ -73,7 +73,7 @@ def import_samples(
 
 def _store(arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str]) -> None:
     draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
-    for part in arm.missing_parts():
+    for part in arm.parts_to_draw():
         arm.write_part(part, _samples(arm, part, draws), _usage(part, drawn), {})
 
 

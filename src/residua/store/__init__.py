@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from residua.store.arm import Arm
+from residua.store.current import calibration_file, read_calibration, require_drawn
 from residua.store.files import sha256, write_json, write_text
 from residua.store.inputs import (
     SELECTION,
@@ -43,11 +44,14 @@ __all__ = [
     "Readings",
     "Run",
     "Sharing",
+    "calibration_file",
     "holding",
     "load",
     "locked",
     "read_accepted",
+    "read_calibration",
     "read_values",
+    "require_drawn",
     "sha256",
     "write_accepted",
     "write_json",

@@ -105,7 +105,7 @@ class Arm:
         self.looks = (*self.looks, dict(look))
         write_looks(self._looks_file, self.identity, self.looks)
         self.rounds = self._known_rounds()
-        return [part for part in self.rounds[-1] if not self._usable(part)]
+        return [part for part in self.rounds[-1] if not self._usable(part, self._set_aside)]
 
     @property
     def identity(self) -> str:
@@ -114,8 +114,22 @@ class Arm:
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
 
     def missing_parts(self) -> list[Part]:
-        """Parts still to be done. Files that are damaged or of another run are set aside."""
+        """Parts that are not there, or failed, or lie in files that are damaged or of others."""
         return [part for part in self.parts if not self._usable(part)]
+
+    def parts_to_draw(self) -> list[Part]:
+        """The same, for who draws them now: files that cannot be used are set aside, with a note.
+
+        Nobody else renames anything.
+        """
+        return [part for part in self.parts if not self._usable(part, self._set_aside)]
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with each file of its parts that is there and cannot be used."""
+        for part in self.parts:
+            for file in self._files(part):
+                if file.exists() and (fault := self._fault(file, part)):
+                    yield fault
 
     def has(self, part: Part) -> bool:
         """True if the part is stored, be it with failures."""
@@ -164,13 +178,13 @@ class Arm:
 
     def completions(self, part: Part) -> pa.Table:
         """The stored completions of a part, one row each."""
-        return tables.read_table(self._file(part))
+        return tables.read_part(self._file(part))
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[dict[str, Any]]:
         """What is recorded with each finished part, of all or of these."""
         for part in self.parts if parts is None else parts:
             if self._file(part).exists():
-                yield tables.read_meta(self._file(part))
+                yield tables.read_part_meta(self._file(part))
 
     @property
     def failures(self) -> dict[str, str]:
@@ -222,6 +236,16 @@ class Arm:
         """True if scores are stored, whole, of just the completions that are there."""
         file = self.scores_file(slug)
         return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))
+
+    def scored(self, scorer: str, slug: str) -> list[str] | None:
+        """Digests of the scores of all that lies there now; None where these are not stored."""
+        if not self.has_scores(scorer, slug):
+            return None
+        if self.exploring is None:
+            return [self.scores_digest(slug)]
+        if not self.masses.has_ranges(scorer, slug, self.parts):
+            return None
+        return [self.scores_digest(slug), self.masses.ranges_digest(slug)]
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"
@@ -275,9 +299,15 @@ class Arm:
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
-    def _usable(self, part: Part) -> bool:
-        if not all(self._is_ours(file, part) for file in self._files(part)):
-            return False
+    def _usable(self, part: Part, told: Callable[[Path, str], None] | None = None) -> bool:
+        """True if the part is there, whole and without failures; `told` of the first bad file."""
+        for file in self._files(part):
+            if not file.exists():
+                return False
+            if fault := self._fault(file, part):
+                if told is not None:
+                    told(file, fault)
+                return False
         return not tables.read_meta(self._file(part))["failures"]  # a failed part is tried again
 
     def _files(self, part: Part) -> list[Path]:
@@ -285,19 +315,19 @@ class Arm:
         masses = [] if self.exploring is None else [self.masses.file(part)]
         return [*masses, self._file(part)]
 
-    def _is_ours(self, file: Path, part: Part) -> bool:
-        """True if the file is there and whole; set aside where it is damaged or another's."""
-        if not file.exists():
-            return False
+    def _fault(self, file: Path, part: Part) -> str | None:
+        """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
         try:
             meta = tables.read_meta(file)
             if (meta.get("arm"), meta.get("part")) != (self.identity, part.number):
-                raise tables.DamagedError(f"`{file}` belongs to another run")
+                return f"`{file}` belongs to another run"
             tables.read_table(file)
         except tables.DamagedError as error:
-            self.run.notes.append(f"{error}; set aside as {set_aside(file).name}, to be redone")
-            return False
-        return True
+            return str(error)
+        return None
+
+    def _set_aside(self, file: Path, fault: str) -> None:
+        self.run.notes.append(f"{fault}; set aside as {set_aside(file).name}, to be redone")
 
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
         """The parts of every round known so far, numbered through."""
@@ -334,5 +364,5 @@ class Arm:
 
     def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
         """Of all parts, or of these."""
-        made = [tables.read_meta(self._file(p))["digest"] for p in parts or self.parts]
+        made = [tables.read_part_meta(self._file(p))["digest"] for p in parts or self.parts]
         return {"arm": self.identity, "scorer": scorer, "parts": made}

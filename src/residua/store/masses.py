@@ -54,11 +54,11 @@ class Masses:
 
     def table(self, part: Part) -> pa.Table:
         """The stored events of a part, one row each."""
-        return tables.read_table(self.file(part))
+        return tables.read_part(self.file(part))
 
     def digest(self, part: Part) -> str:
         """A digest of the stored events."""
-        return str(tables.read_meta(self.file(part))["digest"])
+        return str(tables.read_part_meta(self.file(part))["digest"])
 
     def remainders(self) -> dict[str, float]:
         """The mass of the region that draws were taken from, by the ids of explored queries."""
@@ -133,7 +133,7 @@ class Masses:
 
     def _meta(self) -> Iterator[dict[str, Any]]:
         for file in sorted((self._folder / "masses").glob("part-*.parquet")):
-            yield tables.read_meta(file)
+            yield tables.read_part_meta(file)
 
     def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
         digests = [self.digest(part) for part in parts]

@@ -78,11 +78,12 @@ class Read:
 class Readings:
     """What is known of the model of `arm`, which draws its greedy answers; `save` keeps it.
 
-    A file that is damaged is set aside with a note in the run, and what it held is unknown.
+    DamagedError where a file cannot be read; with `mend`, for who reads the texts now, it is set
+    aside with a note in the run, and what it held is unknown.
     """
 
-    def __init__(self, arm: Arm) -> None:
-        self._arm = arm
+    def __init__(self, arm: Arm, *, mend: bool = False) -> None:
+        self._arm, self._mend = arm, mend
         self.texts: dict[Place, Read] = {
             _place(row): _read(row) for row in self._rows("forced.parquet", self._made_from())
         }
@@ -107,6 +108,10 @@ class Readings:
         try:
             meta, table = tables.read_meta(file), tables.read_table(file)
         except tables.DamagedError as error:
+            if not self._mend:
+                raise tables.DamagedError(
+                    f"{error}. Restore it from a copy, or run the command that read it again."
+                ) from error
             note = f"{error}; set aside as {set_aside(file).name}, to be redone"
             self._arm.run.notes.append(note)
             return []

@@ -9,16 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
+import residua
 from residua.errors import InputError, MixError
 from residua.store import tables
 from residua.store.arm import Arm
+from residua.store.current import CALIBRATION, require_current, require_drawn
 from residua.store.files import make_folder, write_json
 from residua.store.identity import identity, questions, require_same, require_same_n
 from residua.store.inputs import SELECTION
-from residua.store.lock import LOCK
+from residua.store.lock import LOCK, utc_now
+from residua.store.revision import made_by
 from residua.types import Prompt, Query
 
-FORMAT = 2
+FORMAT = 3
 _FIRST_FILES = ("prompts.parquet", "queries.parquet", LOCK)
 
 
@@ -29,6 +32,7 @@ class Run:
         self.path = path
         self.record = record
         self.notes: list[str] = list(record.get("notes", ()))
+        self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
         self.prompts: tuple[Prompt, ...] = tables.prompts_of(
             tables.read_table(path / "prompts.parquet")
         )
@@ -55,7 +59,8 @@ class Run:
         make_folder(path)
         tables.write_table(path / "prompts.parquet", tables.prompts_table(prompts), {})
         tables.write_table(path / "queries.parquet", tables.queries_table(queries), {})
-        return cls(path, {"format": FORMAT, **record, "arms": {}})
+        made = {"format": FORMAT, "version": residua.__version__, "created": utc_now()}
+        return cls(path, {**made, **record, "arms": {}})
 
     @classmethod
     def found(cls, path: Path, record: Mapping[str, Any]) -> Run | None:
@@ -108,22 +113,48 @@ class Run:
     def write_estimates(
         self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
     ) -> None:
-        """Store the table of estimates and what it was made from, replacing an older one."""
+        """Store the table of estimates and what it was made from, replacing an older one.
+
+        `made_from`: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.scored`] of each.
+        """
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
-        tables.write_table(self.path / "estimates.parquet", table, made_from)
+        tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
 
     def has_estimates(self, made_from: Mapping[str, Any]) -> bool:
-        """True if the stored estimates were made from just this."""
-        file = self.path / "estimates.parquet"
-        return file.exists() and tables.is_made_from(file, made_from)
+        """True if the stored estimates were made from just this, by this code."""
+        wanted = {"calibrated": {}, **made_from, "made_by": made_by()}
+        return tables.is_made_from(self._estimates_file, wanted)
 
     def estimates(self) -> list[dict[str, Any]]:
-        """The stored estimates, one dictionary a row."""
-        file = self.path / "estimates.parquet"
+        """The stored estimates, one dictionary a row.
+
+        They are those of the completions and scores that lie there now: InputError, saying what
+        to run, where there are none, or they are of others or by other statistics than this
+        version's; IncompleteError where the run is not finished.
+        """
+        require_drawn(self)
+        file = self._estimates_file
         if not file.exists():
-            raise InputError(f"`{self.path}` has no estimates. Run `residua bound` first.")
+            raise InputError(
+                f"`{self.path}` has no estimates. Run `residua bound` first, and before that "
+                "`residua score` where its completions have no scores."
+            )
+        if self._seen != (now := self._files()):
+            require_current(self, tables.read_meta(file))
+            self._seen = now
         rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
         return rows
+
+    @property
+    def _estimates_file(self) -> Path:
+        return self.path / "estimates.parquet"
+
+    def _files(self) -> list[tuple[str, int, int]]:
+        """Name, time and size of every file that estimates depend on."""
+        places = (self.path / "arms", self.path / CALIBRATION)
+        files = [self._estimates_file, *(file for place in places for file in place.rglob("*.*"))]
+        stats = ((file, file.stat()) for file in sorted(files))
+        return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
 
     def settle(self, name: str, value: Mapping[str, Any]) -> None:
         """Record a setting of the whole run, or find it recorded alike; MixError where it differs.

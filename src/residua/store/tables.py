@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,13 @@ QUERIES = _texts_schema(Query)
 PROMPTS = _texts_schema(Prompt)
 
 
+DRAWN_AGAIN = (
+    "Restore the file from a copy, or run the command that sampled it again: it sets the file "
+    "aside and draws the part anew."
+)
+"""What helps where a file of a part is damaged."""
+
+
 class DamagedError(InputError):
     """A file of the run is cut short, altered, or of another run."""
 
@@ -123,6 +131,26 @@ def read_table(path: Path) -> pa.Table:
     if digest(table) != meta["digest"]:
         raise DamagedError(f"`{path}` was changed after it was written")
     return table
+
+
+def read_part_meta(file: Path) -> dict[str, Any]:
+    """What made a file of a part of a run; DamagedError, with the remedy, as `read_meta`."""
+    with _drawn_again():
+        return read_meta(file)
+
+
+def read_part(file: Path) -> pa.Table:
+    """The table of a file of a part of a run; DamagedError, with the remedy, as `read_table`."""
+    with _drawn_again():
+        return read_table(file)
+
+
+@contextmanager
+def _drawn_again() -> Iterator[None]:
+    try:
+        yield
+    except DamagedError as error:
+        raise DamagedError(f"{error}. {DRAWN_AGAIN}") from error
 
 
 def count_rows(path: Path) -> int:

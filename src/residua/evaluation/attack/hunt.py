@@ -192,7 +192,7 @@ def _drawn(
     """
     job = replace(hunt.job, arm=_round(number, decoding), decoding=decoding)
     arm = plan_unscored(trial, job, draws, hunt.seed)
-    if any(not arm.has(part) for part in arm.missing_parts()):
+    if any(not arm.has(part) for part in arm.parts_to_draw()):
         sample_arm(arm, job.engine, hunt.progress, purpose=f"{PURPOSE}:{arm.name}")
     score_arm(arm, hunt.search.scorer)
     names = [_round(earlier, decoding) for earlier in range(1, number + 1)]

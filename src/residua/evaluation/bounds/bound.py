@@ -7,7 +7,6 @@ arm was drawn decides which bounds there are: see `drawn`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from residua.evaluation.score import slug
 from residua.evaluation.tables.grid import grid_rows
 from residua.evaluation.tables.protocols import gaps, gaps_over_questions
 from residua.evaluation.tables.rows import ALL, Row, entry
-from residua.store import Arm, ArmScores, Run, holding
+from residua.store import Arm, ArmScores, Run, holding, read_calibration
 from residua.types import Progress, Scorer, silent
 
 
@@ -49,11 +48,12 @@ def bound_run(
     made_from = {
         "confidence": confidence,
         "seed": seed,
-        "scores": [[arm.name, scorer.name, _digest(arm, scorer)] for arm, scorer in jobs],
+        "scores": [
+            [arm.name, scorer.name, slug(scorer), _digest(arm, scorer)] for arm, scorer in jobs
+        ],
     }
-    known = {scorer.name: calibration_of(run, scorer) for scorer in scorers}
-    if calibrated := {name: asdict(found) for name, found in known.items() if found}:
-        made_from["calibrated"] = calibrated
+    known = {slug(scorer): read_calibration(run.path, slug(scorer)) for scorer in scorers}
+    made_from["calibrated"] = {name: found for name, found in known.items() if found}
     if run.has_estimates(made_from):
         return
     for arm in run.arms.values():
@@ -73,9 +73,10 @@ def bound_run(
 
 def _digest(arm: Arm, scorer: Scorer) -> list[str]:
     """What tells the arm's scores from others; InputError where its completions have none."""
-    require_scores(arm, scorer)
-    ranges = [] if arm.exploring is None else [arm.masses.ranges_digest(slug(scorer))]
-    return [arm.scores_digest(slug(scorer)), *ranges]
+    digests = arm.scored(scorer.name, slug(scorer))
+    if digests is None:
+        require_scores(arm, scorer)
+    return digests or []
 
 
 def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:

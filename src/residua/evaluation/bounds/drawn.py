@@ -75,8 +75,7 @@ def drawn(arm: Arm, scorer: Scorer, *, seed: int = 0, above: float | None = None
 
 def require_scores(arm: Arm, scorer: Scorer) -> None:
     """Refuse an arm whose completions, as they are now, have no scores of this scorer."""
-    ranges = arm.exploring is None or arm.masses.has_ranges(scorer.name, slug(scorer), arm.parts)
-    if not (arm.has_scores(scorer.name, slug(scorer)) and ranges):
+    if arm.scored(scorer.name, slug(scorer)) is None:
         raise InputError(
             f"arm {arm.name!r} of `{arm.run.path}` has no scores of {scorer.name!r} for the "
             "completions it has now. Run `residua score` first."

@@ -131,7 +131,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         purpose=f"score:{arm.name}",
     )
     settle = ranges(scorer, prompts)
-    todo, spent = arm.missing_parts(), Usage()
+    todo, spent = arm.parts_to_draw(), Usage()
     total = sum(len(part.query_ids) for part in arm.parts)
     done = total - sum(len(part.query_ids) for part in todo)
     for part in todo:

@@ -179,7 +179,7 @@ def sample_arm(
     The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
     scored, each arm's own: no two arms of a run share any.
     """
-    return _draw(arm, arm.missing_parts(), engine, progress, purpose)
+    return _draw(arm, arm.parts_to_draw(), engine, progress, purpose)
 
 
 def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
@@ -298,5 +298,5 @@ def import_control(run: Run, control: Mapping[str, Arm]) -> None:
     """Copy another run's arms into this one, so that it stays complete in itself."""
     for name, arm in control.items():
         copy = run.add_arm(name, {**arm.spec, "imported": arm.identity})
-        for part in copy.missing_parts():
+        for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

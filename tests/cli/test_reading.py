@@ -1,0 +1,190 @@
+"""Commands that read a run: they rename nothing, and show only what was made from what is there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Result, done, refused, residua
+
+import residua as package
+from residua import evaluation as verbs
+from residua.errors import IncompleteError, InputError
+from residua.evaluation import summary
+from residua.report import write_report
+from residua.store import Run
+
+LOCK = ".lock"
+READERS: dict[str, Callable[[Path, Path], list[object]]] = {
+    "score": lambda run, out: ["score", run],
+    "bound": lambda run, out: ["bound", run],
+    "report": lambda run, out: ["report", run, "--out", out / "page.html"],
+    "report --json": lambda run, out: ["report", run, "--out", out / "page.html", "--json"],
+    "certify": lambda run, out: ["certify", run, "--max-leak", 0.5, "--scorer", "keyword"],
+    "measure": lambda run, out: ["measure", run, "--metrics", "extraction_strength"],
+    "export": lambda run, out: ["export", run, out / "x.jsonl", "--jsonl"],
+    "export --redact": lambda run, out: ["export", run, out / "x.jsonl", "--jsonl", "--redact"],
+}
+SHOW = ("report", "report --json", "export --redact")
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def read(name: str, run: Path, out: Path) -> Result:
+    return residua(*READERS[name](run, out))
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("damage", [b"", b"PAR1 torn", None])
+def test_a_damaged_part_is_named_and_left_where_it_is(
+    name: str, damage: bytes | None, run: Path, tmp_path: Path
+) -> None:
+    (part,) = (run / "arms" / "target" / "completions").iterdir()
+    part.write_bytes(part.read_bytes()[:-50] if damage is None else damage)
+    before = tree(run)
+    result = read(name, run, tmp_path)
+    assert result.status in (2, 3)
+    assert "Traceback" not in result.err
+    assert f"`{part}`" in result.err
+    assert "Restore" in result.err
+    assert "run the command that sampled it again" in result.err
+    assert tree(run) == before
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_unfinished_run_says_what_is_missing(name: str, run: Path, tmp_path: Path) -> None:
+    (part,) = (run / "arms" / "target" / "completions").iterdir()
+    part.unlink()
+    before = tree(run)
+    result = read(name, run, tmp_path)
+    assert (result.status, result.out) == (3, "")
+    assert "arm 'target'" in result.err
+    assert str(run) in result.err
+    assert "lacks 1 of 1 parts" in result.err
+    assert "Run the command that sampled it again" in result.err
+    assert tree(run) == before
+
+
+def test_a_run_that_was_only_sampled_is_told_the_next_steps(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "drawn"
+    done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
+    refused(residua("report", out), "has no estimates", "`residua bound`", "`residua score`")
+
+
+def other_scores(run: Path, other: Path) -> None:
+    """Scores of other completions, as a command that came between would leave them."""
+    for arm in ("target", "greedy"):
+        for kind in ("completions", "scores"):
+            shutil.rmtree(run / "arms" / arm / kind)
+            shutil.copytree(other / "arms" / arm / kind, run / "arms" / arm / kind)
+    shutil.copy(other / "run.json", run / "run.json")
+
+
+@pytest.fixture
+def mixed(run: Path, control: Path, questions: Path, tmp_path: Path) -> Path:
+    """The estimates of one model over the completions and scores of another."""
+    other = tmp_path / "other"
+    done("evaluate", control, "--benchmark", questions, "--out", other, *SMALL)
+    other_scores(run, other)
+    return run
+
+
+@pytest.mark.parametrize("name", SHOW)
+def test_estimates_of_other_scores_are_not_shown(name: str, mixed: Path, tmp_path: Path) -> None:
+    says = "are not of the scores of 'keyword' that arm"
+    refused(read(name, mixed, tmp_path), f"the estimates of `{mixed}` {says}", "residua bound")
+    assert not (tmp_path / "page.html").exists()
+    done("bound", mixed)
+    done(*READERS[name](mixed, tmp_path))
+
+
+def test_nor_from_python(mixed: Path, tmp_path: Path) -> None:
+    run = Run.open(mixed)
+    for reads in (
+        run.estimates,
+        lambda: summary(run),
+        lambda: write_report({"a": run}, tmp_path / "page.html"),
+    ):
+        with pytest.raises(InputError, match="are not of the scores"):
+            reads()
+
+
+def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    record["arms"]["control"] = record["arms"]["target"]
+    (run / "run.json").write_text(json.dumps(record))
+    refused(residua("report", run), "lacks 1 of 1 parts", status=3)
+    with pytest.raises(IncompleteError):
+        Run.open(run).estimates()
+
+
+def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
+    done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
+    for file in run.glob("arms/target/scores/*.parquet"):
+        file.unlink()
+    told = residua("report", run).err
+    command = f"`residua score {run} --scorer keyword`, then "
+    assert command + f"`residua bound {run} --scorer keyword --confidence 0.9`" in told
+
+
+def test_estimates_by_other_code_are_told_and_made_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Run.open(run).estimates()
+    written = (run / "estimates.parquet").stat().st_mtime_ns
+    done("bound", run)
+    assert (run / "estimates.parquet").stat().st_mtime_ns == written  # by this code they are
+    code = {"version": "0.0.9", "statistics": "else"}
+    monkeypatch.setattr("residua.store.run.made_by", lambda: code)
+    verbs.bound_run(Run.open(run), verbs.scorers_for(["keyword", "rouge-l-recall"], ()))
+    monkeypatch.undo()  # as the older code would have made them
+    for reader in ("report", "export --redact"):
+        refused(
+            read(reader, run, run.parent),
+            "were made by other statistics, those of residua 0.0.9",
+            f"Run `residua bound {run} --scorer keyword --scorer rouge-l-recall`",
+        )
+    done("bound", run)
+    assert Run.open(run).estimates() == before
+
+
+def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:
+    """Whichever file of them is changed, in however small a way, the revision is another one."""
+    from residua.store.revision import MAKERS, revision
+
+    root = Path(package.__file__).parent
+    copy = tmp_path / "residua"
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    as_it_is = revision(copy)
+    assert as_it_is == revision(root)
+    places = [copy / maker for maker in MAKERS]
+    files = [f for p in places for f in (sorted(p.rglob("*.py")) if p.is_dir() else [p])]
+    assert {"betting.py", "leakage.py", "bound.py", "grid.py"} <= {file.name for file in files}
+    for file in files:
+        text = file.read_text()
+        file.write_text(text + "\n")
+        assert revision(copy) != as_it_is, file
+        file.write_text(text)
+    (copy / "cli" / "console.py").write_text("")
+    assert revision(copy) == as_it_is  # what only shows them has no part in it
+    files[0].rename(files[0].with_name("renamed.py"))
+    assert revision(copy) != as_it_is
+
+
+def test_a_run_knows_its_format_version_and_date(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    assert list(record)[:3] == ["format", "version", "created"]
+    assert record["version"] == package.__version__
+    created = datetime.fromisoformat(record["created"])
+    assert created.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - created) < timedelta(hours=2)
