@@ -95,13 +95,14 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
 
         return watched
 
-    from residua import evaluation, report
+    from residua import report
+    from residua.evaluation import verbs
     from residua.store import Arm
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", meanwhile("draw", Arm.write_part))
-        patched.setattr(evaluation, "score_run", meanwhile("score", evaluation.score_run))
-        patched.setattr(evaluation, "bound_run", meanwhile("bound", evaluation.bound_run))
+        patched.setattr(verbs, "score_run", meanwhile("score", verbs.score_run))
+        patched.setattr(verbs, "bound_run", meanwhile("bound", verbs.bound_run))
         patched.setattr(report, "write_report", meanwhile("report", report.write_report))
         done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
     assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
