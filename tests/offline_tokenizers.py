@@ -67,3 +67,14 @@ def sentence_piece(template: str | None = None) -> PreTrainedTokenizerFast:
     )
     tokenizer.chat_template = template
     return tokenizer
+
+
+def merging(token: str) -> PreTrainedTokenizerFast:
+    """A token a letter, blanks too, but for one that is merged wherever it stands."""
+    letters = [*string.printable, "</s>"]
+    pieces = [token[-n:] for n in range(2, len(token) + 1)]  # from its end
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*letters, *pieces]))}
+    merges = [(piece[0], piece[1:]) for piece in pieces]
+    backend = Tokenizer(BPE(vocabulary, merges))
+    backend.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")

@@ -40,7 +40,7 @@ def transformers_engine(model: Any = None) -> TransformersEngine:
     tokenizer = tiny_tokenizer()
     model = model or tiny_llama(len(tokenizer))
     loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
-    return TransformersEngine(loaded, Prompting(template="Question: {question} Answer:"))
+    return TransformersEngine(loaded, Prompting(template="Question: {question} Answer: "))
 
 
 def peaked_llama() -> LlamaForCausalLM:

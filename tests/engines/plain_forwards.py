@@ -27,7 +27,7 @@ QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
     for i, text in enumerate(["who red", "sea", "who blue sky"])
 ]
-PROMPTING = Prompting(template="Question: {question} Answer:")
+PROMPTING = Prompting(template="Question: {question} Answer: ")
 TOKENIZER = tiny_tokenizer(WORDS)
 VOCAB, EOS = len(TOKENIZER), 2
 

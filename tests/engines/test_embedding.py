@@ -18,7 +18,7 @@ from residua.errors import InputError, ModelError
 from tiny import tiny_llama, tiny_tokenizer
 
 TEXTS = ["who wrote red", "sea", "who wrote blue sky", "Ann"]
-PLAIN = Prompting(template="Question: {question} Answer:")
+PLAIN = Prompting(template="Question: {question} Answer: ")
 
 
 def loaded(model: Any = None, context: int | None = 128) -> LoadedModel:

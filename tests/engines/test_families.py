@@ -48,13 +48,13 @@ TABLE: dict[str, tuple[Any, str, str, str]] = {
     "byte-level base": (
         byte_level(eos="<|eot_id|>"),
         "base",
-        "Question: who wrote?\nAnswer: ",
+        "Question: who wrote?\nAnswer:",
         "<|eot_id|>",
     ),
     "sentence-piece base": (
         sentence_piece(),
         "base",
-        "<s>Question: who wrote?\nAnswer: ",
+        "<s>Question: who wrote?\nAnswer:",
         "</s>",
     ),
 }
@@ -86,18 +86,22 @@ def test_special_tokens_of_the_template_are_one_token_each(row: tuple[Any, str, 
 
 def test_an_answer_ends_with_the_end_of_its_turn(row: tuple[Any, str, str, str]) -> None:
     tokenizer, _, _, end = row
-    *answer, last = TOFU.encode_answer(tokenizer, "Ann wrote")
+    *answer, last = TOFU.join(tokenizer, "who?", "Ann wrote").answer
     assert last == tokenizer.convert_tokens_to_ids(end)
     assert text(tokenizer, answer).strip() == "Ann wrote"
     assert tokenizer.bos_token_id is None or tokenizer.bos_token_id not in answer
 
 
-def test_the_boundary_of_prompt_and_answer_never_merges(row: tuple[Any, str, str, str]) -> None:
-    tokenizer, *_ = row
-    prompt = TOFU.encode(tokenizer, "who wrote?")
-    opened = TOFU.encode(tokenizer, "who wrote?", "Ann")
-    assert opened[: len(prompt)] == prompt
-    assert opened[len(prompt) :] == TOFU.encode_answer(tokenizer, "Ann")[:-1]
+def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str]) -> None:
+    tokenizer, _, _, end = row
+    prompt, last = TOFU.encode(tokenizer, "who wrote?"), tokenizer.convert_tokens_to_ids(end)
+    joined = TOFU.join(tokenizer, "who wrote?", "Ann wrote the sea")
+    assert list(joined.prompt) == prompt
+    assert TOFU.output(tokenizer, "who wrote?", "Ann wrote the sea") == joined.answer
+    opened = TOFU.join(tokenizer, "who wrote?", "wrote the sea", prefix="Ann ")
+    assert opened.prompt + opened.answer == joined.prompt + joined.answer
+    assert len(opened.prompt) == len(TOFU.encode(tokenizer, "who wrote?", "Ann ")) > len(prompt)
+    assert joined.answer.count(last) == 1
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_the_boundary_of_prompt_and_answer_never_merges(row: tuple[Any, str, str
             "sentence-piece base",
             (
                 "<s>Question: who wrote?\nAnswer: Ann\n\nQuestion: who?\nAnswer: the sea\n\n"
-                "Question: Who?\nAnswer: "
+                "Question: Who?\nAnswer:"
             ),
         ),
         (
@@ -142,6 +146,7 @@ def test_the_description_tells_what_was_done() -> None:
         "chat": True,
         "compat": None,
         "family": "llama-2-chat",
+        "tokenisation": "joint",
     }
     assert TOFU.describe(TABLE["llama-3"][0])["system"] == SYSTEM
     assert Prompting(chat=False).describe(TABLE["chatml"][0])["chat"] is False
@@ -157,4 +162,4 @@ def test_a_model_that_lies_on_this_machine() -> None:
     assert prompt.endswith("<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n")
     assert DATE_STRING not in prompt
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert TOFU.encode_answer(tokenizer, "Ann")[-1] == end
+    assert TOFU.join(tokenizer, "Who?", "Ann").answer[-1] == end

@@ -21,7 +21,7 @@ QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
     for i, text in enumerate(["who wrote red", "who", "who wrote blue sky sea"])
 ]
-PROMPTING = Prompting(template="Question: {question} Answer:")
+PROMPTING = Prompting(template="Question: {question} Answer: ")
 
 
 def engine(seed: int = 0, rows: int | None = None, **config: int) -> TransformersEngine:

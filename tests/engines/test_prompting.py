@@ -11,7 +11,7 @@ from tiny import tiny_tokenizer
 
 CHAT = (
     "{% for m in messages %}{{ '<s> ' + m['role'] + ' ' + m['content'] + ' <e> ' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<s> assistant' }}{% endif %}"
+    "{% if add_generation_prompt %}{{ '<s> assistant ' }}{% endif %}"
 )
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}x"
 
@@ -59,13 +59,13 @@ def test_template_without_question_is_refused() -> None:
 @pytest.mark.parametrize("and_eos", [False, True])
 def test_bos_is_kept_and_nothing_else_is_added(and_eos: bool) -> None:
     tokenizer = with_bos(and_eos=and_eos)
-    ids = Prompting(template="{question}").encode(tokenizer, "who", "Ann")
+    ids = Prompting(template="{question} ").encode(tokenizer, "who", "Ann")
     assert words(tokenizer, ids) == "<unk> who Ann"
 
 
 def test_answer_ends_with_eos_and_has_no_bos() -> None:
     tokenizer = with_bos()
-    assert words(tokenizer, Prompting().encode_answer(tokenizer, "Ann")) == "Ann </s>"
+    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann </s>"
 
 
 def test_chat_template_with_system_and_generation_prompt() -> None:
@@ -73,7 +73,7 @@ def test_chat_template_with_system_and_generation_prompt() -> None:
     prompting = Prompting(template="{question}", system="calm")
     expected = "<s> system calm <e> <s> user who <e> <s> assistant"
     assert words(tokenizer, prompting.encode(tokenizer, "who")) == expected
-    assert words(tokenizer, prompting.encode(tokenizer, "who", "Ann")) == expected + " Ann"
+    assert words(tokenizer, prompting.encode(tokenizer, "who", " Ann")) == expected + " Ann"
 
 
 def test_chat_without_system_message_sends_none() -> None:
@@ -83,19 +83,19 @@ def test_chat_without_system_message_sends_none() -> None:
 
 def test_chat_answer_ends_with_the_end_of_turn() -> None:
     tokenizer = chat()
-    assert words(tokenizer, Prompting().encode_answer(tokenizer, "Ann")) == "Ann <e>"
+    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann <e>"
 
 
 def test_chat_template_without_end_of_turn_ends_with_eos() -> None:
     tokenizer = chat("{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}")
-    assert words(tokenizer, Prompting().encode_answer(tokenizer, "Ann")) == "Ann </s>"
+    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann </s>"
 
 
 def test_chat_can_be_switched_off() -> None:
     tokenizer = chat()
     prompting = Prompting(chat=False)
     assert words(tokenizer, prompting.encode(tokenizer, "who")) == "Question: who Answer:"
-    assert words(tokenizer, prompting.encode_answer(tokenizer, "Ann")) == "Ann </s>"
+    assert words(tokenizer, prompting.join(tokenizer, "who", "Ann").answer) == "Ann </s>"
 
 
 def test_chat_date_is_pinned() -> None:
@@ -115,7 +115,7 @@ def test_refused_system_message_is_explained() -> None:
 
 def test_tokenizer_without_end_token_is_refused() -> None:
     with pytest.raises(ModelError, match="no end token"):
-        Prompting().encode_answer(plain(eos_token=None), "Ann")
+        Prompting().join(plain(eos_token=None), "who", "Ann")
 
 
 def test_to_dict_gives_the_same_prompting_back() -> None:

@@ -21,7 +21,7 @@ from residua.errors import InputError, ModelError
 from residua.types import Differentiates, Query, Reading, Reads
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
-PROMPTING = Prompting(template="Question: {question} Answer:")
+PROMPTING = Prompting(template="Question: {question} Answer: ")
 ASKED = {
     "who wrote": ("red sky", "red sea", "red", "", "blue sky sea Ann Bob red green"),
     "who wrote blue sky sea": ("Ann wrote red", "Ann wrote blue"),
@@ -52,8 +52,8 @@ def engine(made: LoadedModel) -> TransformersEngine:
 @torch.no_grad()
 def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
     """One text by itself: no mask, no padding, all logits."""
-    prompt = PROMPTING.encode(made.tokenizer, query.text, query.prefix)
-    ids = PROMPTING.encode_answer(made.tokenizer, answer)
+    joined = PROMPTING.join(made.tokenizer, query.text, answer, query.prefix)
+    prompt, ids = joined.prompt, joined.answer
     logits = (
         made.model(input_ids=torch.tensor([[*prompt, *ids]]))
         .logits[0, len(prompt) - 1 : -1]
@@ -63,7 +63,8 @@ def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
     own = np.where(p > 0, np.log(np.where(p > 0, p, 1)), 0)
     mean = (p * own).sum(-1)
     return Reading(
-        token_ids=tuple(ids),
+        token_ids=ids,
+        text=answer.replace(" </s>", ""),
         logprobs=logits.log_softmax(-1)[range(len(ids)), ids].numpy(),
         top=np.array([int(np.flatnonzero(row == row.max())[0]) for row in logits.numpy()]) == ids,
         mean=mean,
@@ -75,7 +76,8 @@ def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
 def same(found: Reading, wanted: Reading, within: float = 1e-5) -> None:
     assert found.token_ids == wanted.token_ids
     assert np.array_equal(found.top, wanted.top)
-    for field in fields(Reading)[1:]:
+    assert found.text == wanted.text
+    for field in fields(Reading)[2:]:
         a, b = getattr(found, field.name), getattr(wanted, field.name)
         assert a.shape == (len(found.token_ids),)
         np.testing.assert_allclose(a, b, rtol=0, atol=within, err_msg=field.name)
@@ -105,7 +107,7 @@ def test_texts_read_together_are_as_each_alone(name: str) -> None:
 def test_the_end_token_is_read_and_a_prefix_opens_the_answer() -> None:
     made = llama()
     (query, _), *_ = TEXTS
-    plain, opened = engine(made).read([(query, "red"), (replace(query, prefix="red"), "")])
+    plain, opened = engine(made).read([(query, "red"), (replace(query, prefix="red "), "")])
     assert plain.token_ids[-1] == EOS
     assert len(plain.token_ids) == 2
     np.testing.assert_allclose(opened.logprobs, plain.logprobs[1:], atol=1e-6)
@@ -141,10 +143,10 @@ def test_openunlearning_hides_ends_of_turns_inside_the_prompt() -> None:
         found = Reader(made, theirs, shares=shares).read(texts)
         usual = Reader(made, replace(theirs, compat=None), shares=shares).read(texts)
         for i, (query, answer) in enumerate(texts):
-            prompt = theirs.encode(tokenizer, query.text)
-            ids = theirs.encode_answer(tokenizer, answer)
+            joined = theirs.join(tokenizer, query.text, answer)
+            prompt, ids = joined.prompt, joined.answer
             assert prompt.count(end) == 2
-            assert found[i].token_ids == usual[i].token_ids == tuple(ids)
+            assert found[i].token_ids == usual[i].token_ids == ids
             given = torch.tensor([[*prompt, *ids]])
             logits = made.model(input_ids=given, attention_mask=given.ne(end).long()).logits[0]
             laws = logits[len(prompt) - 1 : -1].double().log_softmax(-1)

@@ -13,7 +13,7 @@ from residua.metrics import auc, min_k, min_k_plus_plus, privleak, reference_sco
 
 def test_zlib_divides_the_loss_by_the_compressed_bytes() -> None:
     text = "naïve " * 20
-    assert zlib_score(reading([2.0, 4.0]), text) == 3.0 / len(zlib.compress(text.encode()))
+    assert zlib_score(reading([2.0, 4.0], text=text)) == 3.0 / len(zlib.compress(text.encode()))
 
 
 def test_reference_takes_the_other_models_loss_away() -> None:

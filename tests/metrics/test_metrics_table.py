@@ -137,7 +137,7 @@ def test_forget_quality_compares_truth_ratios_with_the_retrained() -> None:
 def test_attacks_score_forget_against_holdout() -> None:
     scored = {
         "loss": lambda item: metrics.loss(right(item)),
-        "zlib": lambda item: metrics.zlib_score(right(item), item.prompt.answer),
+        "zlib": lambda item: metrics.zlib_score(right(item)),
         "min_k": lambda item: metrics.min_k(right(item)),
         "min_k_plus_plus": lambda item: metrics.min_k_plus_plus(right(item)),
         "gradient_norm": lambda item: item.gradient_norm,

@@ -111,8 +111,8 @@ MUTANTS = [
     ("engines/families.py", "all(mark in text", "any(mark in text", FAMILIES),
     (
         "engines/prompting.py",
-        'f"{self._plain(asked)}{answer}{_GAP}"',
-        'f"{self._plain(asked)}{answer}\\n"',
+        'f"{put(question)}{answer}{_GAP}"',
+        'f"{put(question)}{answer}\\n"',
         FAMILIES,
     ),
     ("engines/prompting.py", ', _turn("assistant", answer)]', "]", FAMILIES),
@@ -125,14 +125,14 @@ MUTANTS = [
     ),
     (
         "engines/prompting.py",
-        "return [*self._chat(tokenizer, question, examples), *opening]",
-        "return self._chat(tokenizer, question, examples)",
+        "return self._rendered(tokenizer, turns, open_ended=True) + asked.prefix",
+        "return self._rendered(tokenizer, turns, open_ended=True)",
         FAMILIES,
     ),
     (
         "engines/reading.py",
-        "query.text, query.prefix, query.examples",
-        "query.text, query.prefix",
+        "query.text, text, query.prefix, query.examples",
+        "query.text, text, query.prefix",
         LIMIT,
     ),
     (

@@ -68,7 +68,7 @@ MUTANTS = [
     ("engines/reading.py", "variance.sqrt()", "variance", ALONE),
     ("engines/reading.py", "if self.broken[rows].any():", "if False:", UNUSABLE),
     ("engines/reading.py", "len(prompt) + len(answer) > limit", "len(answer) > limit", BEYOND),
-    ("engines/reading.py", "query.text, query.prefix,", 'query.text, "",', PREFIX),
+    ("engines/reading.py", "query.text, text, query.prefix,", 'query.text, text, "",', PREFIX),
     ("engines/reading.py", "logits[0, len(prompt) - 1 : -1]", "logits[0, len(prompt) - 2 : -2]", GRADIENT),
     ("engines/reading.py", "torch.stack(norms).mean()", "torch.stack(norms).norm()", GRADIENT),
     ("engines/reading.py", "            if len(answer) < 2:\n", "            if len(answer) < 1:\n", GRADIENT),

@@ -19,6 +19,7 @@ WRONG = Place.of("forget", QUERY, "perturbed", 1, "Ann\ud800")
 GREEDY = Place.of("retain", QUERY, "greedy")
 READING = Reading(
     token_ids=(5, 7, 2),
+    text=" Ann\n",
     logprobs=np.array([-0.1, -np.inf, -2.0 / 3]),
     top=np.array([True, False, True]),
     mean=np.array([-1.0, -2.0, -3.0]),

@@ -20,7 +20,7 @@ def test_labels_are_the_answer_and_its_end_shifted_by_one() -> None:
 
 def test_rows_are_encoded_with_prefix_and_end() -> None:
     tokenizer = tiny_tokenizer()
-    row = Prompt(id="a", question="who wrote", answer="Ann", prefix="blue")
+    row = Prompt(id="a", question="who wrote", answer="Ann", prefix="blue ")
     example = Encoder(tokenizer, Prompting()).row(row)
     assert tokenizer.decode(example.prompt) == "Question: who wrote Answer: blue"
     assert tokenizer.convert_ids_to_tokens(example.answer) == ["Ann", "</s>"]

@@ -13,6 +13,7 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed
 
+from offline_tokenizers import merging
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.prompting import Prompting
@@ -34,7 +35,7 @@ from residua.unlearning.batches import Assembly, Drawn
 from residua.unlearning.examples import Encoder, Rows, schedule
 from residua.unlearning.forward import Forward
 from residua.unlearning.own_answers import OwnAnswers
-from tiny import tiny_model_folder
+from tiny import tiny_llama, tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
 DRAWING = Sampling(draws=8, max_new_tokens=5)
@@ -54,6 +55,14 @@ class Canned:
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return [None if "Bob" in text else 0.75 * ("Ann" in text) for text in texts]
+
+
+@dataclass(frozen=True)
+class FirstLetter(Canned):
+    """A score that nearly every text has another of."""
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [ord(text[0]) / 0x110000 if text else 0.0 for text in texts]
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +132,23 @@ def test_answers_are_draws_of_the_model_under_its_own_law(base: Path) -> None:
     assert any(len(example.answer) == 5 for example in found.examples)  # cut
     assert any(example.answer[-1] == 2 for example in found.examples)  # ended
     assert found.totals == (sum(x or 0 for x in found.leakage), 2, 0, 2)
+
+
+def test_answers_are_learnt_after_the_prompt_that_they_were_drawn_from() -> None:
+    """A row's own answer may share a token with its prompt; what is drawn never does."""
+    tokenizer = merging(": A")
+    model = tiny_llama(len(tokenizer), 1, eos_token_id=tokenizer.eos_token_id)
+    end = frozenset([int(tokenizer.eos_token_id)])
+    asking = own_answers(
+        LoadedModel(model, tokenizer, end, 128, {"weights": "made here"}),
+        replace(DRAWING, scorer="canned", draws=64),
+        [Prompt(id="a", question="who?", answer="Ann")],
+    )
+    asking.__dict__["scorer"] = FirstLetter()
+    found = asking({"forget": [0]}, 1)["forget"]
+    asked = asking.engine.prompt_ids(Query.original(asking.prompts["forget"][0]))
+    assert {example.prompt for example in found.examples} == {asked}
+    assert asking.data["forget"].examples[0].prompt == asked[:-1]
 
 
 def test_each_pass_draws_anew_and_the_same_pass_the_same(base: Path) -> None:

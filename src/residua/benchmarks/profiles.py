@@ -46,8 +46,14 @@ _OPENING = "Answer: "
 _OF_GREEDY = "its published figures are those of the greedy answers"
 _OPENED = 'the model writes "Answer: " itself and it is scored: not comparable with openunlearning'
 _ISSUE_128 = (
-    "where the pad token ends a turn, teacher-forced readings hide it inside prompts, as "
-    "OpenUnlearning does (its issue 128); what is generated sees whole prompts, there it does not"
+    "where the pad token ends a turn it is hidden from what comes after it, read or generated, as "
+    "OpenUnlearning hides it (its issue 128)"
+)
+_ITS_MASK = (
+    "plain prompts keep their trailing blank and the first token of the joint text after it is not "
+    "scored; what follows the end of a turn is scored; extraction strength is 1/n where nothing is "
+    "right: all as in OpenUnlearning. Where its prompts are not what its answers go on from, true "
+    "answers prove nothing"
 )
 _UNSTATED = (
     "the paper states 1,024 draws at 99 % and no truncation; prompt, length (128 tokens with the "
@@ -73,7 +79,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="openunlearning",
             compat="openunlearning",
-            notes=(_OF_GREEDY, _ISSUE_128),
+            notes=(_OF_GREEDY, _ITS_MASK, _ISSUE_128),
         ),
         Profile(
             name="tofu-legacy",

@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from residua.engines.loading import Checkpoint, quiet
-from residua.engines.prompting import Prompting, Tokenizer
+from residua.engines.prompting import Tokenizer, bos_ids
 from residua.errors import InputError, ModelError
 from residua.types import Classify
 
@@ -28,7 +28,6 @@ Texts = Sequence[tuple[str, str | None]]
 Encoded = dict[str, list[int]]
 
 _NO_TOKEN = -1
-_AS_IT_STANDS = Prompting(template="{question}", chat=False)
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class YesNoClassifier:
             )
         tokenizer = self.checkpoint.tokenizer
         with quiet():
-            rows = [{"input_ids": _AS_IT_STANDS.encode(tokenizer, text)} for text, _ in texts]
+            rows = [{"input_ids": _as_it_stands(tokenizer, text)} for text, _ in texts]
         return _found(self, rows)
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -169,6 +168,10 @@ def open_classifier(name: str, **loading: Any) -> Classify:
     if colon and kind in CLASSIFIERS:
         return CLASSIFIERS[kind](location, **loading)
     return CLASSIFIERS["sequence"](name, **loading)
+
+
+def _as_it_stands(tokenizer: Tokenizer, text: str) -> list[int]:
+    return [*bos_ids(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
 
 def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:

@@ -14,19 +14,22 @@ from typing import Any
 class Family:
     """Models whose chat templates hold all `marks`.
 
-    `system`: a benchmark's own system message opens its conversations.
+    `system`: a benchmark's own system message opens its conversations. `turn`: how one question
+    without a system message is written, if OpenUnlearning writes it without the template; answers
+    to these models stand right after the prompt and before EOS.
     """
 
     name: str
     marks: tuple[str, ...] = ()
     system: bool = True
+    turn: str | None = None
 
 
 BASE = Family("base")
 CHAT = Family("chat")
 # The first that fits. Llama-2-chat is asked `<s>[INST] question [/INST]` and nothing else.
 FAMILIES = (
-    Family("llama-2-chat", ("[INST]", "<<SYS>>"), system=False),
+    Family("llama-2-chat", ("[INST]", "<<SYS>>"), system=False, turn="[INST] {question} [/INST]"),
     Family("llama-3", ("<|start_header_id|>", "<|eot_id|>")),
     CHAT,
 )

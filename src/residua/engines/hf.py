@@ -98,6 +98,10 @@ class TransformersEngine:
         token = 2 * config.num_hidden_layers * heads * width * self.loaded.model.dtype.itemsize
         return int(max(16, min(_MOST_ROWS, _CACHE_BYTES // (token * max_new_tokens))))
 
+    def prompt_ids(self, query: Query) -> tuple[int, ...]:
+        """The tokens that completions of the query are drawn after."""
+        return tuple(self._encode(query))
+
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Raise InputError for a query that does not fit the context beside its completion."""
         limit = self.loaded.context_length
@@ -170,27 +174,54 @@ class TransformersEngine:
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """See `Explores.force`. A text longer than the decoding allows is cut there."""
+        """See `Explores.force`. A text longer than the decoding allows is cut there.
+
+        None, with a note that names the query, where the joint tokens of prompt and text do not
+        begin with the prompt that is sampled from: the text is no output of it.
+        """
         self._require_exact(decoding)
-        answers = [self.prompting.encode_answer(self.loaded.tokenizer, text) for _, text in texts]
-        numbers = {query: i for i, query in enumerate(dict.fromkeys(query for query, _ in texts))}
+        outputs = [self._output(query, text) for query, text in texts]
+        self._tell_refused(
+            [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
+        )
+        asked = list(dict.fromkeys(q for (q, _), ids in zip(texts, outputs, strict=True) if ids))
+        numbers = {query: i for i, query in enumerate(asked)}
         leaves = force(
             self._seam,
             decoding,
-            self._roots(list(numbers)),
+            self._roots(asked),
             [
-                (numbers[query], tuple(ids[: decoding.max_new_tokens]))
-                for (query, _), ids in zip(texts, answers, strict=True)
+                (numbers[query], ids[: decoding.max_new_tokens])
+                for (query, _), ids in zip(texts, outputs, strict=True)
+                if ids
             ],
             margin=self.margin,
             rows=self.rows(decoding.max_new_tokens),
             ended=self._text.stopped(decoding.stop),
         )
-        text, stop = self._text.text, decoding.stop
-        return [
-            None if leaf is None else self._completion(leaf, 0, FORCED, text(leaf.token_ids, stop))
-            for leaf in leaves
-        ]
+        found = iter(leaves)
+        return [self._forced(next(found), decoding) if ids else None for ids in outputs]
+
+    def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
+        """See `Prompting.output`."""
+        return self.prompting.output(
+            self.loaded.tokenizer, query.text, text, query.prefix, query.examples
+        )
+
+    def _tell_refused(self, query_ids: Sequence[str]) -> None:
+        """Note the queries of texts that are no outputs of what is sampled."""
+        if query_ids:
+            named = ", ".join(map(repr, dict.fromkeys(query_ids)))
+            self.usage.notes.append(
+                f"given texts are not forced where their tokens go on from another prompt than the "
+                f"one that is sampled from, so nothing is proved by them: {named}"
+            )
+
+    def _forced(self, leaf: Leaf | None, decoding: Decoding) -> Completion | None:
+        if leaf is None:
+            return None
+        text = self._text.text(leaf.token_ids, decoding.stop)
+        return self._completion(leaf, 0, FORCED, text)
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """See `Reads.read`."""

@@ -10,7 +10,7 @@ for every token of the longest answer; here the tokens are known, and one forwar
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ class Reader:
         found: dict[Pair, Reading | None] = {}
         for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
             for tree, logits in zip(batch, self._forward(batch), strict=True):
-                found |= tree.readings(logits)
+                found |= tree.readings(logits, self._spelt)
         readings = []
         for (query, text), pair in zip(texts, pairs, strict=True):
             reading = found[pair]
@@ -89,14 +89,13 @@ class Reader:
 
     def _encode(self, texts: Sequence[tuple[Query, str]]) -> list[Pair]:
         tokenizer, limit = self.loaded.tokenizer, self.loaded.context_length
-        prompts = {
-            query: tuple(self.prompting.encode(tokenizer, query.text, query.prefix, query.examples))
-            for query in dict.fromkeys(query for query, _ in texts)
+        joined = {
+            (query, text): self.prompting.join(
+                tokenizer, query.text, text, query.prefix, query.examples
+            )
+            for query, text in dict.fromkeys(texts)
         }
-        pairs = [
-            (prompts[query], tuple(self.prompting.encode_answer(tokenizer, text)))
-            for query, text in texts
-        ]
+        pairs = [(joined[each].prompt, joined[each].answer) for each in texts]
         for (query, _), (prompt, answer) in zip(texts, pairs, strict=True):
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
@@ -177,6 +176,10 @@ class Reader:
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
 
+    def _spelt(self, ids: Ids) -> str:
+        text: str = self.loaded.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
     @property
     def _vocabulary(self) -> int:
         return int(self.loaded.model.config.get_text_config().vocab_size)
@@ -240,12 +243,14 @@ class _Tree:
             seen[token] |= seen[parent]
         return seen
 
-    def readings(self, logits: torch.Tensor) -> dict[Pair, Reading | None]:
+    def readings(
+        self, logits: torch.Tensor, spelt: Callable[[Ids], str]
+    ) -> dict[Pair, Reading | None]:
         """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
         laws = _Laws.of(logits)
         return {
             (self.prompt, answer): laws.reading(
-                logits, np.array(path) - len(self.prompt) + 1, answer
+                logits, np.array(path) - len(self.prompt) + 1, answer, spelt(answer)
             )
             for answer, path in self._paths.items()
         }
@@ -269,7 +274,9 @@ class _Laws:
         parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def reading(self, logits: torch.Tensor, rows: NDArray[np.int64], ids: Ids) -> Reading | None:
+    def reading(
+        self, logits: torch.Tensor, rows: NDArray[np.int64], ids: Ids, text: str
+    ) -> Reading | None:
         """Of the token `ids[i]` after the one whose logits are in row `rows[i]`."""
         if self.broken[rows].any():
             return None
@@ -277,6 +284,7 @@ class _Laws:
         chosen = logits[at, torch.tensor(ids, device=logits.device)].double().cpu().numpy()
         return Reading(
             token_ids=ids,
+            text=text,
             logprobs=chosen - self.total[rows],
             top=self.best[rows] == np.array(ids),
             mean=self.mean[rows],

@@ -34,7 +34,7 @@ from residua.metrics.membership import (
 )
 from residua.metrics.memorisation import exact_memorisation, extraction_strength
 from residua.metrics.needs import TEXTS, Item, Items, Kind, Metric, Need, Values
-from residua.metrics.table import METRICS
+from residua.metrics.table import METRICS, metrics_as
 from residua.metrics.utility import (
     RECALL_TERMS,
     UTILITY_TERMS,
@@ -65,6 +65,7 @@ __all__ = [
     "loss",
     "mean_confidence",
     "mean_entropy",
+    "metrics_as",
     "min_k",
     "min_k_plus_plus",
     "model_utility",

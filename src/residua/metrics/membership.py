@@ -24,9 +24,9 @@ CHANCE = 0.5  # the AUC where two sides cannot be told apart
 _LEAST_STD = 1e-3  # OpenUnlearning's least variance, 1e-6, of a next-token distribution
 
 
-def zlib_score(reading: Reading, text: str) -> float:
-    """The loss per byte of the compressed answer: a text is not a member for being simple."""
-    return loss(reading) / len(zlib.compress(text.encode("utf-8", "surrogatepass")))
+def zlib_score(reading: Reading) -> float:
+    """The loss per byte of what was scored, compressed: a text is no member for being simple."""
+    return loss(reading) / len(zlib.compress(reading.text.encode("utf-8", "surrogatepass")))
 
 
 def reference_score(loss: float, reference: float) -> float:

@@ -6,12 +6,12 @@ Tirumala et al. (2022). Extraction strength: Carlini et al. (2021), in tokens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.errors import InputError
-from residua.types import Reading
+from residua.types import Compat, Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +22,7 @@ def exact_memorisation(reading: Reading) -> float:
     return float(_answer(reading).mean())
 
 
-def extraction_strength(
-    reading: Reading, *, compat: Literal["openunlearning"] | None = None
-) -> float:
+def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
     """The longest ending that greedy decoding completes, as a share of the answer: in [0, 1].
 
     1 - k/n, k the first of n tokens from which each is the likeliest; 0 where even the last is

@@ -37,7 +37,7 @@ from residua.metrics.utility import (
     r_avg,
 )
 from residua.text.rouge import Rouge, rouge_1, rouge_l
-from residua.types import Reading
+from residua.types import Compat, Reading
 
 FACTS = ("real_authors", "world_facts")
 PARTS = ("forget", "retain", *FACTS)
@@ -128,10 +128,6 @@ def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
     }
 
 
-def _zlib(item: Item) -> float:
-    return membership.zlib_score(readings(item, "answer")[0], *texts(item, "answer"))
-
-
 def _gradient_norm(item: Item) -> float:
     return known(item.gradient_norm, "the gradient norm")
 
@@ -179,7 +175,7 @@ METRICS: dict[str, Metric] = {
     "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),
     "extraction_strength": per_item(of_answer(extraction_strength), FORGET),
     "membership_loss": attack(_LOSS),
-    "membership_zlib": attack(_zlib),
+    "membership_zlib": attack(of_answer(membership.zlib_score)),
     "membership_reference": against_retrained(_reference_attack, _BOTH_SIDES),
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
@@ -187,3 +183,14 @@ METRICS: dict[str, Metric] = {
     "privleak": against_retrained_or_chance(_min_k_auc, membership.privleak, _BOTH_SIDES),
     "rel_diff": against_retrained_or_chance(_min_k_auc, membership.rel_diff, _BOTH_SIDES),
 }
+
+_AS_OPENUNLEARNING = {
+    "extraction_strength": per_item(
+        of_answer(partial(extraction_strength, compat="openunlearning")), FORGET
+    )
+}
+
+
+def metrics_as(compat: Compat | None) -> dict[str, Metric]:
+    """`METRICS`, of which some repeat what another framework does otherwise."""
+    return METRICS if compat is None else {**METRICS, **_AS_OPENUNLEARNING}

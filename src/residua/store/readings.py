@@ -34,6 +34,7 @@ FORCED = pa.schema(
     [
         *_PLACES,
         ("token_ids", pa.list_(pa.int32())),
+        ("text", pa.string()),
         ("logprobs", _NUMBERS),
         ("top", pa.list_(pa.bool_())),
         ("mean", _NUMBERS),
@@ -43,6 +44,7 @@ FORCED = pa.schema(
     ]
 )
 ANSWERS = pa.schema([*_PLACES, ("text", pa.string())])
+_PLAIN = ("token_ids", "text")  # the fields of a reading that are no arrays
 _DTYPES: dict[str, Any] = {"top": np.bool_}  # of the arrays of a reading; float64 the others
 
 
@@ -142,9 +144,11 @@ def _place(row: Mapping[str, Any]) -> Place:
 def _read(row: Mapping[str, Any]) -> Read:
     arrays = {
         field.name: np.array(row[field.name], dtype=_DTYPES.get(field.name, np.float64))
-        for field in fields(Reading)[1:]
+        for field in fields(Reading)
+        if field.name not in _PLAIN
     }
-    return Read(Reading(token_ids=tuple(row["token_ids"]), **arrays), row["gradient_norm"])
+    known = Reading(token_ids=tuple(row["token_ids"]), text=row["text"], **arrays)
+    return Read(known, row["gradient_norm"])
 
 
 def _row(read: Read) -> dict[str, Any]:

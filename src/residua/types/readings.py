@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 class Reading:
     """An answer teacher-forced after its query, under the untruncated T = 1 distribution.
 
-    Every array has one entry a labelled token, [T]; the last token is the end token. `logprobs`:
+    Every array has one entry a labelled token, [T]; the last token is the end token. `text`: what
+    the tokens spell, special ones left out. `logprobs`:
     natural log-probability of the token, float64. `top`: the token is the likeliest, ties to the
     lowest id. `mean`, `std`: of log p over the vocabulary under p itself, so that -mean is the
     entropy in nats. `confidence`: the largest next-token probability.
     """
 
     token_ids: tuple[int, ...]
+    text: str
     logprobs: NDArray[np.float64]
     top: NDArray[np.bool_]
     mean: NDArray[np.float64]

@@ -66,7 +66,8 @@ class Explores(Protocol):
     ) -> list[Completion | None]:
         """Each text and the end token after it, teacher-forced through the decoding.
 
-        The completion has count 0; None where the decoding cannot produce it.
+        The completion has count 0; None where the decoding cannot produce it, or where the text's
+        tokens do not go on from exactly the prompt that is sampled from.
         """
         ...
 

@@ -87,10 +87,10 @@ class Encoder:
     def row(self, row: Prompt, answer: str | None = None) -> Example:
         """A row with its own answer, or with another; InputError if too long: nothing is cut."""
         text = row.answer if answer is None else answer
-        example = self._prompt(row.question, row.prefix)
-        tokens = tuple(self.prompting.encode_answer(self.tokenizer, text or ""))
-        self._require_short(f"row {row.id!r}", len(example.prompt) + len(tokens))
-        return Example(example.prompt, tokens, example.question)
+        joined = self.prompting.join(self.tokenizer, row.question, text or "", row.prefix)
+        self._require_short(f"row {row.id!r}", len(joined.prompt) + len(joined.answer))
+        own = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
+        return Example(joined.prompt, joined.answer, own)
 
     def rows(self, rows: Sequence[Prompt]) -> list[Example]:
         """All rows, each with its own answer."""

@@ -76,7 +76,11 @@ class OwnAnswers:
         examples = self.data[split].examples
         return Drawn(
             examples=[
-                replace(examples[rows[place]], answer=completion.token_ids or ())
+                replace(
+                    examples[rows[place]],
+                    prompt=self._asked(prompts[place]),
+                    answer=completion.token_ids or (),
+                )
                 for place, completion, _ in learnt
             ],
             owner=[place for place, _, _ in learnt],
@@ -84,6 +88,10 @@ class OwnAnswers:
             scores=[score for _, _, score in learnt],
             leakage=[*map(_mean, found)],
         )
+
+    def _asked(self, prompt: Prompt) -> tuple[int, ...]:
+        """What the answers were drawn from, which a row's own answer may have merged with."""
+        return self.engine.prompt_ids(Query.original(prompt))
 
 
 def sampled_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ def read(query: Query, text: str, skill: float) -> Reading:
     flat = np.full(len(logprobs), -1.5)
     return Reading(
         token_ids=tuple(range(len(logprobs))),
+        text=text,
         logprobs=logprobs,
         top=logprobs > -0.5,
         mean=flat,

@@ -144,9 +144,9 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
             if isinstance(result, Exploration):
                 _try_bounds(scorer, result, prompts[result.query.id])
             progress(f"exploring {arm.name}", done + len(found), total, "questions")
-        usage = engine.usage.since(before, time.perf_counter() - started)
         samples = [one.sample for one in found if isinstance(one, Exploration)]
         drawn = with_answers(samples, engine, arm.decoding, prompts)
+        usage = engine.usage.since(before, time.perf_counter() - started)
         found = [
             replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
             for one in found

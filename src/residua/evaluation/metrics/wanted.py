@@ -10,7 +10,7 @@ from itertools import chain
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError
-from residua.metrics import METRICS, TEXTS, Kind, Metric, Need
+from residua.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
 from residua.registry import suggestion
 from residua.store import Place
 from residua.types import Prompt, Query
@@ -90,12 +90,13 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
     unknown = [name for name in names if name not in METRICS and name != ALL]
     if unknown:
         raise InputError(f"unknown metric {unknown[0]!r}. {suggestion(unknown[0], METRICS)}")
+    known = metrics_as(task.compat)
     parts = {part: cache(load) for part, load in task.parts().items()}
     drawn = task.part if draws else None
     chosen: dict[str, Metric] = {}
     left_out: dict[str, str] = {}
     for name in METRICS if ALL in names else dict.fromkeys(names):
-        metric = METRICS[name]
+        metric = known[name]
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
