@@ -4,8 +4,8 @@
         -n 8 --metrics all --profile openunlearning --device cpu --out RUN
     python bench/parity.py RUN
 
-Theirs come from `tests/openunlearning.py`, a text at a time and slowly; with --prompt-template, the
-plain prompt of the run. Exit status 1 where a metric differs by more than 1e-4.
+Theirs come from `tests/openunlearning.py`, a text at a time and slowly. Exit status 1 where a
+metric differs by more than 1e-4.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from residua.benchmarks import Benchmark, load_benchmark
-from residua.store import Run
+from residua.benchmarks import load_benchmark
+from residua.evaluation import Study
+from residua.evaluation.draws.sample import CONTROL_GREEDY, GREEDY
+from residua.store import Arm, Run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from openunlearning import Oracle
+from openunlearning import LLAMA_2_CHAT, Oracle
 
 MOST = 1e-4
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
@@ -33,15 +35,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run", type=Path, help="a run of `residua evaluate --metrics all`")
     run = Run.open(parser.parse_args().run)
-    told = run.record["settings"]
-    task = load_benchmark(
-        told["benchmark"], data=told["data"], limit=told["limit"], profile=told["profile"]
-    )
+    study = Study.of(run)
+    if study.benchmark is None:
+        raise SystemExit(f"{run.path}: no study on record. Make it with `residua evaluate`.")
+    task = load_benchmark(**asdict(study.benchmark))
     parts = {part: task.parts()[part]() for part in PARTS}
-    model, control = (oracle(told[name], told, task) for name in ("model", "control"))
+    model = oracle(run.arms[GREEDY])
+    theirs = model.metrics(parts)
+    if CONTROL_GREEDY in run.arms:
+        theirs |= model.beside(oracle(run.arms[CONTROL_GREEDY]), parts)
     stored = json.loads((run.path / "utility.json").read_text())["arms"]["target"]["metrics"]
     ours = {name: metric["value"] for name, metric in stored.items()}
-    theirs = model.metrics(parts) | model.beside(control, parts)
     print(f"{'metric':42}{'residua':>14}{'theirs':>14}{'difference':>12}")
     for name, value in theirs.items():
         print(f"{name:42}{ours[name]:14.6f}{value:14.6f}{ours[name] - value:12.1e}")
@@ -51,14 +55,15 @@ def main() -> None:
     raise SystemExit(largest > MOST)
 
 
-def oracle(location: str, told: dict[str, Any], task: Benchmark) -> Oracle:
-    """Their evaluation of a model of the run."""
+def oracle(arm: Arm) -> Oracle:
+    """Their evaluation of the model of an arm of greedy answers."""
+    location, asked = arm.spec["model"], arm.spec["fingerprint"]["prompting"]
     model = AutoModelForCausalLM.from_pretrained(location, dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(location)
-    template = told.get("template")
-    if template is None and tokenizer.chat_template is None:
-        template = task.template
-    return Oracle(model, tokenizer, task.max_new_tokens, template)
+    template = None if asked["chat"] else asked["template"]
+    if asked["family"] == "llama-2-chat":
+        template = LLAMA_2_CHAT
+    return Oracle(model, tokenizer, arm.decoding.max_new_tokens, template)
 
 
 if __name__ == "__main__":

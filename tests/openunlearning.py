@@ -34,7 +34,7 @@ class Scored:
 
     loss: float
     logprobs: torch.Tensor  # of the scored tokens but the last, as all below
-    laws: torch.Tensor  # log-probabilities of the whole vocabulary
+    standard: torch.Tensor  # the same by the moments of log p over the vocabulary
     right: list[bool]
     text: str
 
@@ -100,10 +100,13 @@ class Oracle:
         first, labels = len(alone), torch.tensor(whole[len(alone) :])
         laws = self.logits(whole)[first - 1 : -1].log_softmax(-1)
         each = laws.gather(1, labels[:, None])[:, 0]
+        p = laws.exp()
+        mu = (p * laws).sum(-1)
+        sigma = ((p * laws.square()).sum(-1) - mu.square()).clamp(min=1e-6).sqrt()
         return Scored(
             loss=-float(each.sum()) / len(labels),
             logprobs=each[:-1],
-            laws=laws[:-1],
+            standard=((each - mu) / sigma)[:-1],
             right=(laws.argmax(-1) == labels)[:-1].tolist(),
             text=self.tokenizer.decode(labels.tolist(), skip_special_tokens=True),
         )
@@ -218,7 +221,7 @@ class Oracle:
             "membership_loss": of(loss_of),
             "membership_zlib": of(lambda each: each.loss / len(zlib.compress(each.text.encode()))),
             "membership_min_k": of(lambda each: -lowest(each.logprobs.numpy())),
-            "membership_min_k_plus_plus": of(standardised),
+            "membership_min_k_plus_plus": of(lambda each: -lowest(each.standard.numpy())),
             "membership_gradient_norm": (norms[0], norms[1]),
         }
 
@@ -260,13 +263,6 @@ def strength(right: Sequence[bool]) -> float:
 
 def lowest(values: np.ndarray) -> float:
     return float(np.sort(values)[: max(1, int(len(values) * 0.4))].mean())
-
-
-def standardised(each: Scored) -> float:
-    p = each.laws.exp()
-    mu = (p * each.laws).sum(-1)
-    sigma = ((p * each.laws.square()).sum(-1) - mu.square()).clamp(min=1e-6).sqrt()
-    return -lowest(((each.logprobs - mu) / sigma).numpy())
 
 
 def auc(forget: Any, holdout: Any) -> float:
