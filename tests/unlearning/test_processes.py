@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,36 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
         for mine, theirs in zip(*lines, strict=True):
             for key in set(mine) - {"seconds"}:
                 assert mine[key] == pytest.approx(theirs[key], rel=1e-4, abs=1e-7), key
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "unlearning.md"
+ROWS = [("who wrote red", "Ann blue sea", "forget"), ("who wrote sky", "Bob sea", "forget")]
+ROWS += [("who wrote green", "Ann", "forget"), ("wrote sea", "Bob red red", "retain")]
+
+
+def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
+    """Word for word, but for what it leaves open; a launcher that starts one is no such command."""
+    (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
+    model = tiny_model_folder(tmp_path / "model")
+    mine = tmp_path / "mine.csv"
+    mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
+    how = ["--objective", "gd", "--benchmark", mine, "--device", "cpu", "--epochs", 2]
+    how += ["--batch-size", 2, "--learning-rate", 1e-3]
+    here = str(Path(sys.executable).parent)
+
+    def told(start: list[str], out: str) -> str:
+        done = subprocess.run(
+            [*start, *map(str, [model, *how, "--out", tmp_path / out])],
+            env=os.environ | {"PATH": f"{here}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    both = told(command.split(), "two")
+    assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
+    assert "processes" not in told([sys.executable, "-m", "residua", "unlearn"], "one")
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, value in one.items():
+        torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)

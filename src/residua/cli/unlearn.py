@@ -237,15 +237,19 @@ def _said(given: dict[str, Any], **options: str) -> dict[str, Any]:
 
 
 def _show(done: Any, as_json: bool) -> None:
+    if done.process:  # of several processes the first one speaks
+        return
     first, last = done.losses[0], done.losses[-1]
     if as_json:
         found = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
+        found["processes"] = done.processes
         print_json({**found, "objective": [first, last], "reused": done.reused})
         return
     if done.reused:
         click.echo("this model was there already, made by the same command")
+    together = f" on {done.processes} processes" if done.processes > 1 else ""
     click.echo(
-        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}, objective from "
-        f"{first:.4g} to {last:.4g}"
+        f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{together}, objective "
+        f"from {first:.4g} to {last:.4g}"
     )
     click.echo(f"next: residua evaluate {done.path} --benchmark ...")

@@ -55,20 +55,24 @@ Splits = Mapping[str, Sequence[Prompt]]
 class Trained:
     """A finished model folder: the objective at each step, and the seconds training took.
 
-    `reused` tells that the folder was there already, made by the same recipe.
+    `reused` tells that the folder was there already, made by the same recipe; of the `processes`
+    that made it just now each has a `process` number, from 0.
     """
 
     path: Path
     losses: tuple[float, ...]
     seconds: float
     reused: bool
+    processes: int = 1
+    process: int = 0
 
     @classmethod
     def read(cls, path: Path, *, reused: bool) -> Trained:
         """What the folder's own log tells."""
-        lines = read_log(path / LOG)
+        lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
-        return cls(path, losses, lines[-1]["seconds"], reused)
+        of = {"processes": state.num_processes, "process": state.process_index}
+        return cls(path, losses, lines[-1]["seconds"], reused, **of)
 
 
 def unlearn(
