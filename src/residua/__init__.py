@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "Prompt": "residua.types",
+    "Passage": "residua.types",
     "Query": "residua.types",
     "Decoding": "residua.types",
     "Completion": "residua.types",
@@ -23,6 +24,7 @@ _EXPORTS = {
     "certify": "residua.certificate",
     "load": "residua.store",
     "load_benchmark": "residua.benchmarks",
+    "load_corpus": "residua.benchmarks",
     "unlearn": "residua.unlearning",
     "finetune": "residua.unlearning",
 }

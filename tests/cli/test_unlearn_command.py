@@ -175,7 +175,7 @@ def test_defaults_are_those_of_the_paper(
         ("nop", (), "unknown objective 'nop'. Did you mean 'npo'"),
         ("npo:gamma=1", (), "gamma"),
         ("finetune", (), "Use `finetune`"),
-        ("dpo", (), "no `alternate_answers`"),
+        ("dpo", ("--alternates", "no-such.txt"), "cannot read 'no-such.txt'"),
         ("npo", ("--modules", "down_prj"), "no module 'down_prj'. Did you mean 'down_proj'"),
         ("npo", ("--layers", "1-2"), "no layer 2"),
         ("rmu:layer=7", (), "no layer 7"),

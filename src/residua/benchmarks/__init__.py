@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from residua.benchmarks.benchmark import Benchmark, Loaded
 from residua.benchmarks.catalogue import BENCHMARKS, load_benchmark
+from residua.benchmarks.corpora import load_corpus
 from residua.benchmarks.profiles import PROFILES, Profile
 from residua.benchmarks.rewritings import with_rewritings
 
@@ -19,5 +20,6 @@ __all__ = [
     "Loaded",
     "Profile",
     "load_benchmark",
+    "load_corpus",
     "with_rewritings",
 ]

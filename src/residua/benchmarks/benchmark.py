@@ -41,6 +41,7 @@ class Benchmark:
     nothing can be scored by default. Where nothing else is asked for, `n` completions of each
     prompt are drawn under `sampling`, with the length and the stops given here.
 
+    Where the prompts are for evaluation alone, `held_out` says what to train on instead.
     `origin` says where the data came from, `loaded` how to load it again, `profile` whose settings
     were laid over it and `compat` which faults an engine repeats for it (see `Prompting`), `notes`
     what a reader should know about any of these.
@@ -60,6 +61,7 @@ class Benchmark:
     template: str = QUESTION_ANSWER
     system: str | None = None
     chat: bool | None = None
+    held_out: str | None = None
     profile: str | None = None
     compat: Compat | None = None
     loaded: Loaded | None = None
@@ -89,6 +91,15 @@ class Benchmark:
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)
         return prompts
+
+    def to_train(self, role: Role) -> Prompts:
+        """As `split`, to train on; InputError where the prompts are for evaluation alone."""
+        if self.held_out is not None:
+            raise InputError(
+                f"the questions of {self.name!r} are for evaluation: a model trained on them is "
+                f"not evaluated by them any more. {self.held_out}"
+            )
+        return self.split(role)
 
     @property
     def part(self) -> str:

@@ -44,5 +44,6 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
         max_new_tokens=100,
         openers={prompt_id: row.texts("affirmative response") for prompt_id, row in rows.items()},
         template="{question}",
+        held_out="Train on texts of your own, --forget FILE.",
         origin=source.origin(path),
     )

@@ -36,6 +36,12 @@ class _Files:
     source: Source
     corpus: str
 
+    @property
+    def held_out(self) -> str:
+        """What there is to train on."""
+        spec = f"muse:{self.corpus}"
+        return f"Train on its corpora, --forget {spec}/forget --retain {spec}/retain1."
+
     def get(self, part: str, *stems: str) -> Path:
         """The file of a part of the benchmark, by the hub's stem or another that is in use.
 
@@ -79,6 +85,7 @@ def _knowmem(files: _Files) -> Benchmark:
         max_new_tokens=32,
         stop=_STOP,
         template=QUESTION_ANSWER,
+        held_out=files.held_out,
         origin=files.source.origin(path),
     )
 
@@ -101,6 +108,7 @@ def _verbmem(files: _Files) -> Benchmark:
         max_new_tokens=128,
         template="{question}",
         chat=False,
+        held_out=files.held_out,
         origin=files.source.origin(path),
         notes=("MUSE cuts the reference to 128 tokens of the model; here it is whole",),
     )
@@ -116,6 +124,7 @@ def _privleak(files: _Files) -> Benchmark:
         max_new_tokens=128,
         template="{question}",
         chat=False,
+        held_out=files.held_out,
         origin=files.source.origin(path),
         notes=("the first word of each text is its prompt, and not scored",),
     )

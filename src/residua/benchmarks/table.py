@@ -14,7 +14,9 @@ from residua.registry import suggestion
 from residua.text.rows import Form, Row, read_rows
 from residua.types import Prompt, Role
 
-COLUMNS = ("id", "question", "answer", "keywords", "paraphrases", "role", "split")
+COLUMNS = (
+    "id", "question", "answer", "keywords", "paraphrases", "alternate_answers", "role", "split",
+)  # fmt: skip
 _ROLES: tuple[Role, ...] = get_args(Role)
 _SHOWN = 5  # rows that a note names
 
@@ -23,10 +25,10 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     """The rows of a file in the given form, relative to `data` where that is given.
 
     Columns: `question`, and where there are any `answer`, `keywords` (a list, or texts with
-    semicolons between them), `paraphrases` (a list), `id`, and `role` or `split` (`forget` where
-    it is blank: what is evaluated; `retain` and `holdout` stand beside it; a number may follow, as
-    in forget10). Notes name the columns that are ignored, rows without an answer where others
-    have one, and rows with the same question.
+    semicolons between them), `paraphrases` (a list), `alternate_answers` (a list: what may be said
+    instead), `id`, and `role` or `split` (`forget` where it is blank: what is evaluated; `retain`
+    and `holdout` stand beside it; a number may follow, as in forget10). Notes name the columns that
+    are ignored, rows without an answer where others have one, and rows with the same question.
 
     Raises InputError for a role that is none, a role and a split that differ, and one text of
     keywords with commas that may be several.
@@ -62,6 +64,7 @@ def _prompt(path: Path, row: Row) -> Prompt:
         role=role,
         keywords=_keywords(row),
         paraphrases=row.texts("paraphrases"),
+        alternate_answers=row.texts("alternate_answers"),
     )
 
 

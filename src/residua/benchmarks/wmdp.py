@@ -45,8 +45,15 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         max_new_tokens=200 if explained else _TOKENS,
         template="Question: {question}\nAnswer: " if explained else _template(subject),
         chat=None if explained else False,
+        held_out=_held_out(subject),
         origin=source.origin(path),
     )
+
+
+def _held_out(subject: str) -> str:
+    if subject == "chem":
+        return "Train on texts of your own, --forget FILE: WMDP has no corpus of chemistry."
+    return f"Train on its corpora, --forget wmdp:{subject}/forget --retain wmdp:{subject}/retain."
 
 
 def _template(subject: str) -> str:

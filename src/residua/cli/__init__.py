@@ -22,6 +22,7 @@ COMMANDS = {
     "bound": ("steps", "Bound the scores of a run."),
     "measure": ("measuring", "Utility and memorisation of a run, from what was read."),
     "unlearn": ("unlearn", "Make a model forget a benchmark's forget set."),
+    "finetune": ("unlearn", "Teach a model a benchmark's answers, or texts."),
     "certify": ("certify", "Decide whether a run leaks at most so much."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),

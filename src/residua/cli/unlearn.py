@@ -1,4 +1,4 @@
-"""`residua unlearn`."""
+"""`residua unlearn` and `residua finetune`."""
 
 from __future__ import annotations
 
@@ -97,15 +97,31 @@ watching = opt.options(
 )
 
 
+prompting = opt.options(
+    click.option("--system", help="System message for chat models."),
+    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
+)
+benchmark = opt.options(
+    click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10, or a file."),
+    click.option("--data", type=click.Path(path_type=Path), help="Folder of the data's files."),
+    click.option("--limit", type=int, help="Only the first rows of what is named first."),
+)
+
+
 @click.command()
 @click.argument("model")
 @click.option("--objective", required=True, metavar="NAME|FILE", help="npo+entropy, or a .yaml.")
-@click.option("--benchmark", required=True, metavar="SPEC", help="Such as tofu:forget10.")
+@benchmark
+@click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file.")
+@click.option("--retain", metavar="TEXTS", help="Running texts: muse:news/retain1, or a file.")
 @click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
-@click.option("--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files.")
-@click.option("--limit", type=int, help="Only the first forget rows.")
-@click.option("--system", help="System message for chat models.")
-@click.option("--prompt-template", help="Plain prompt, with {question}; no chat template.")
+@click.option(
+    "--alternates",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]",
+)
+@prompting
 @settings
 @weights
 @sampling
@@ -114,59 +130,154 @@ watching = opt.options(
 @click.option("--offline", is_flag=True, help="Never ask the hub.")
 @opt.as_json
 def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
-    """Make MODEL forget the forget set of a benchmark, and write the new model to --out.
+    """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 
     The objective is one of the papers' by name, several joined by '+', or a YAML file. Stopped,
     the same command goes on from its last checkpoint. A model card, the recipe and a log with one
     JSON object a step stand beside the weights.
     """
-    if given["offline"]:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        from residua import unlearning as verbs
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"unlearning needs {error.name}. Install it with `pip install 'residua[models]'`."
-        ) from error
-    from residua.benchmarks import load_benchmark
-    from residua.engines import Prompting
+    verbs = _verbs(given)
     from residua.objective import parse_objective
+    from residua.unlearning.alternates import read_alternates
 
     objective = parse_objective(given["objective"])
-    task = load_benchmark(given["benchmark"], data=given["data"], limit=given["limit"])
-    forget, embedder = _rewritten(given, objective, task), _embedder(given)
-    template = given["prompt_template"]
+    task = _task(given, "forget")
+    forget, embedder = _forget(given, objective, task), _embedder(given)
+    alternates = given["alternates"] and read_alternates(given["alternates"])
     with progress_bar(not as_json) as progress:
         done = verbs.unlearn(
             model,
             objective,
             forget=forget,
-            retain=task.split("retain") if "retain" in objective.splits else (),
+            retain=_retain(given, task) if "retain" in objective.splits else (),
             out=out,
             settings=_settings(given, _sampling(given, objective, task)),
-            prompting=Prompting(
-                template=template or task.template,
-                system=given["system"],
-                default_system=task.system,
-                chat=False if template else None,
-            ),
+            prompting=_prompting(given, task),
             embedder=embedder,
-            watch=_watch(given, task.max_new_tokens),
+            alternates=alternates,
+            watch=_watch(given, task),
             progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
         )
     _show(done, as_json)
 
 
-def _rewritten(given: dict[str, Any], objective: Any, task: Any) -> Any:
-    """The forget rows, with the rewritings of a file where one is given."""
-    from residua.benchmarks import load_benchmark, with_rewritings
+@click.command()
+@click.argument("model")
+@benchmark
+@click.option("--texts", metavar="TEXTS", help="Running texts in place of --benchmark.")
+@click.option(
+    "--split", type=Names(), help="Such as forget,retain.  [default: what the benchmark evaluates]"
+)
+@click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
+@prompting
+@settings
+@weights
+@watching
+@click.option("--offline", is_flag=True, help="Never ask the hub.")
+@opt.as_json
+def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
+    """Teach MODEL the answers of a benchmark, or running texts; write the model to --out.
 
+    It lowers the mean cross-entropy of the answers' tokens. Stopped, the same command goes on from
+    its last checkpoint; recipe, log and card stand beside the weights.
+    """
+    verbs = _verbs(given)
+    task = _task(given, "texts")
+    with progress_bar(not as_json) as progress:
+        done = verbs.finetune(
+            model,
+            _taught(given, task),
+            out=out,
+            settings=_settings(given, verbs.Sampling()),
+            prompting=_prompting(given, task),
+            watch=_watch(given, task),
+            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
+        )
+    _show(done, as_json)
+
+
+def _verbs(given: dict[str, Any]) -> Any:
+    if given["offline"]:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        from residua import unlearning
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"training needs {error.name}. Install it with `pip install 'residua[models]'`."
+        ) from error
+    return unlearning
+
+
+def _task(given: dict[str, Any], texts: str) -> Any:
+    """The benchmark, or None where all that is trained on are running texts."""
+    from residua.benchmarks import load_benchmark
+
+    if given["benchmark"] is None and given[texts] is None:
+        raise InputError(
+            f"there is nothing to train on. Name questions with --benchmark, or running texts with "
+            f"--{texts}."
+        )
+    if given["benchmark"] is None:
+        return None
+    limit = None if given[texts] else given["limit"]
+    return load_benchmark(given["benchmark"], data=given["data"], limit=limit)
+
+
+def _forget(given: dict[str, Any], objective: Any, task: Any) -> Any:
+    from residua.benchmarks import load_corpus
+
+    _require_centres(given, objective)
+    if given["forget"] is None:
+        task.to_train(task.role)  # refused where its questions are for evaluation alone
+        return _rewritten(given, task)
+    return load_corpus(given["forget"], data=given["data"], limit=given["limit"])
+
+
+def _retain(given: dict[str, Any], task: Any) -> Any:
+    from residua.benchmarks import load_corpus
+
+    if given["retain"] is not None:
+        return load_corpus(given["retain"], data=given["data"])
+    return () if task is None else task.to_train("retain")
+
+
+def _taught(given: dict[str, Any], task: Any) -> Any:
+    """The rows to learn, of one split or of several one after another."""
+    from residua.benchmarks import load_corpus
+
+    if given["texts"] is None:
+        return [row for split in given["split"] or (task.role,) for row in task.to_train(split)]
+    unused = next((name for name in ("benchmark", "split") if given[name] is not None), None)
+    if unused:
+        raise InputError(f"`--{unused}` is not used with --texts. Leave one of them out.")
+    return load_corpus(given["texts"], data=given["data"], limit=given["limit"])
+
+
+def _prompting(given: dict[str, Any], task: Any) -> Any:
+    from residua.engines import Prompting
+
+    template = given["prompt_template"]
+    return Prompting(
+        template=template or (task and task.template),
+        system=given["system"],
+        default_system=task and task.system,
+        chat=False if template else None,
+    )
+
+
+def _require_centres(given: dict[str, Any], objective: Any) -> None:
     asked = [name for name in ("rewritings", "embedder") if given[name] is not None]
     if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
         raise InputError(
             f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
             "none. Leave it out, or use cel."
         )
+
+
+def _rewritten(given: dict[str, Any], task: Any) -> Any:
+    """The forget rows, with the rewritings of a file where one is given."""
+    from residua.benchmarks import load_benchmark, with_rewritings
+
     if given["rewritings"] is None:
         return task.prompts
     whole = load_benchmark(given["benchmark"], data=given["data"])  # the file may be of all rows
@@ -196,8 +307,8 @@ def _sampling(given: dict[str, Any], objective: Any, task: Any) -> Any:
                 f"{objective.name!r} does not. Leave it out, or add leakmin."
             )
         return Sampling()
-    usual = {"max_new_tokens": task.max_new_tokens}
-    usual |= {"scorer": task.scorers[0]} if task.scorers else {}
+    usual = {"max_new_tokens": task.max_new_tokens} if task else {}
+    usual |= {"scorer": task.scorers[0]} if task and task.scorers else {}
     return Sampling(**usual | said)
 
 
@@ -224,11 +335,12 @@ def _settings(given: dict[str, Any], sampling: Any) -> Any:
     return TrainingSettings(weights=trained, sampling=sampling, **said)
 
 
-def _watch(given: dict[str, Any], max_new_tokens: int) -> Any:
+def _watch(given: dict[str, Any], task: Any) -> Any:
     from residua.unlearning import Watch
 
     names = ("evaluate_every", "checkpoint_minutes", "report_to")
-    return Watch(max_new_tokens=max_new_tokens, **_said(given, **{name: name for name in names}))
+    said = _said(given, **{name: name for name in names})
+    return Watch(**{"max_new_tokens": task.max_new_tokens} if task else {}, **said)
 
 
 def _said(given: dict[str, Any], **options: str) -> dict[str, Any]:

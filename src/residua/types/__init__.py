@@ -9,7 +9,7 @@ from residua.types.decoding import AdaptiveMode, Decoding
 from residua.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from residua.types.models import Chat, Classify, Embed, Message, Models, Request
-from residua.types.prompts import Compat, Prompt, Query, Role, Source
+from residua.types.prompts import Compat, Passage, Prompt, Query, Role, Source
 from residua.types.readings import Differentiates, Reading, Reads
 from residua.types.seams import Explores, Generate, Progress, Scorer, silent
 
@@ -33,6 +33,7 @@ __all__ = [
     "Generate",
     "Message",
     "Models",
+    "Passage",
     "Progress",
     "Prompt",
     "Query",

@@ -45,6 +45,18 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A running text to train on, all of it: nothing is asked."""
+
+    id: str
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise InputError(f"passage {self.id!r} is empty. Remove it or fill it in.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """One text put to the model for a prompt: its question, or a rewriting of it.
 

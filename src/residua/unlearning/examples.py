@@ -16,13 +16,14 @@ from torch import Tensor
 from residua.engines.prompting import Prompting, Tokenizer
 from residua.errors import InputError
 from residua.losses import IGNORED
-from residua.types import Prompt
+from residua.types import Passage, Prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """A prompt and its answer as token ids; the answer ends with the end token, unless cut.
 
+    Of a chunk of running text the prompt is its first token and the answer all that follows.
     `question` tells from where to where in the prompt the question itself stands.
     """
 
@@ -95,6 +96,29 @@ class Encoder:
     def rows(self, rows: Sequence[Prompt]) -> list[Example]:
         """All rows, each with its own answer."""
         return [self.row(row) for row in rows]
+
+    def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
+        """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
+
+        A chunk opens with the tokenizer's BOS token, or where it has none with the last token of
+        the chunk before it, and is to predict all that follows: every token, without a BOS token
+        but the first of a text. No end token is added. InputError for a text of a single token.
+        """
+        return [example for row in rows for example in self._chunks(row, most)]
+
+    def _chunks(self, row: Passage, most: int) -> list[Example]:
+        ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
+        added = self.tokenizer.encode("", add_special_tokens=True)[:1]
+        opening = added if added == [self.tokenizer.bos_token_id] else []
+        first = 0 if opening else 1
+        if len(ids) <= first:
+            raise InputError(
+                f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
+            )
+        return [
+            Example(tuple(opening) or (ids[start - 1],), ids[start : start + most - 1])
+            for start in range(first, len(ids), most - 1)
+        ]
 
     def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
         """Each row with one of its alternate answers, drawn once by the seed."""

@@ -7,7 +7,6 @@ What is under way stands in a hidden folder beside it, from which the same comma
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -25,7 +24,8 @@ from residua.errors import InputError, MixError
 from residua.losses import Needs
 from residua.objective import Objective, parse_objective
 from residua.scorers import check_prompts
-from residua.types import Embed, Prompt
+from residua.types import Embed, Passage, Prompt
+from residua.unlearning.alternates import with_alternates
 from residua.unlearning.batches import Assembly
 from residua.unlearning.card import model_card
 from residua.unlearning.checks import check_before_loading
@@ -39,6 +39,18 @@ from residua.unlearning.choosing import (
 from residua.unlearning.examples import Encoder, Rows
 from residua.unlearning.leakage import Leakage
 from residua.unlearning.own_answers import OwnAnswers, sampled_splits
+from residua.unlearning.rows import (
+    Questions,
+    Row,
+    Splits,
+    digest,
+    passages,
+    prompts,
+    require_apart,
+    require_known,
+    require_rows,
+    sha256,
+)
 from residua.unlearning.settings import TrainingSettings, Watch
 from residua.unlearning.trainer import Following, Progress
 from residua.unlearning.training import fit
@@ -48,7 +60,7 @@ DEFAULTS = TrainingSettings()
 PLAIN = Prompting()
 WATCH = Watch()
 CARD = "README.md"
-Splits = Mapping[str, Sequence[Prompt]]
+CHUNK = 2048  # the most tokens of a chunk of running text, unless said otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +91,45 @@ def unlearn(
     model: str | LoadedModel,
     objective: str | Objective,
     *,
-    forget: Sequence[Prompt],
-    retain: Sequence[Prompt] = (),
+    forget: Sequence[Prompt] | Sequence[Passage],
+    retain: Sequence[Prompt] | Sequence[Passage] = (),
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
     prompting: Prompting = PLAIN,
     embedder: Embed | None = None,
+    alternates: Sequence[str] | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
     """Make `model` forget the answers of `forget`, and write the result to the folder `out`.
 
-    Contrast centres are chosen among a row's paraphrases, by `embedder` (None: the model itself)
-    where there are many. A `LoadedModel` is trained in place. Stopped, the same call goes on from
-    its last checkpoint and ends with the weights that it would have had. Refused before the model
-    is loaded: an empty or missing split, a row without the answers it needs or that the scorer
-    of `settings.sampling` could never score, a question on both sides, and, for a model on disk,
-    a layer or module that it does not have. Raises MixError where `out` holds the model of
-    another recipe or an unfinished one, IncompleteError where the objective stops being finite
-    or the model cannot be asked.
+    Either set may be of running texts: they are cut into chunks of `settings.max_length` tokens
+    (None: the model's context, at most 2,048), and all of them is forgotten or kept.
+    Where the objective prefers another answer, it is one of `alternates`, or (None) of the row's
+    own, or of ours where it has none. Contrast centres are chosen among a row's paraphrases, by
+    `embedder` (None: the model itself) where there are many. A `LoadedModel` is trained in place.
+    Stopped, the same call goes on from its last checkpoint and ends with the weights that it would
+    have had.
+
+    Refused before the model is loaded: an empty or missing split, a row without the answer it needs
+    or that the scorer of `settings.sampling` could never score, a question on both sides, and, for
+    a model on disk, a layer or module that it does not have. Raises MixError where `out` holds the
+    model of another recipe or an unfinished one, IncompleteError where the objective stops being
+    finite or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
     given = {"forget": forget, "retain": retain}
-    _require_known(parsed, given)
-    splits = {name: given[name] for name in parsed.splits}
-    _require_apart(forget, retain)
+    require_known(parsed, given)
+    _require_used(alternates, parsed)
+    splits = {name: _rows(given[name], parsed.needs[name], alternates) for name in parsed.splits}
+    require_apart(forget, retain)
     task = _Task(parsed, splits, Path(out), settings, prompting, embedder)
     return _train(model, task, watch, progress)
 
 
 def finetune(
     model: str | LoadedModel,
-    rows: Sequence[Prompt],
+    rows: Sequence[Prompt] | Sequence[Passage],
     *,
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
@@ -118,7 +137,10 @@ def finetune(
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
-    """Teach `model` the answers of `rows`, and write the result to `out`; as `unlearn` else."""
+    """Teach `model` the answers of `rows`, or running texts, and write the result to `out`.
+
+    As `unlearn` else.
+    """
     objective, splits = parse_objective("finetune"), {"train": rows}
     return _train(model, _Task(objective, splits, Path(out), settings, prompting), watch, progress)
 
@@ -134,6 +156,11 @@ class _Task:
     prompting: Prompting
     embedder: Embed | None = None
 
+    @property
+    def questions(self) -> Questions:
+        """The splits that ask something."""
+        return {split: asked for split, rows in self.splits.items() if (asked := prompts(rows))}
+
     def recipe(self, model: LoadedModel) -> dict[str, Any]:
         """What `recipe.json` holds."""
         recipe = {
@@ -143,14 +170,14 @@ class _Task:
             "settings": self.settings.to_dict(),
             "prompting": self.prompting.to_dict(),
             "rows": {
-                split: {"number": len(rows), "sha256": _digest(rows)}
+                split: {"number": len(rows), "sha256": digest(rows)}
                 for split, rows in self.splits.items()
             },
         }
         if self.asked:  # a scorer may read more of a prompt than its texts
             scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
-            recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": _sha256(scored)}
-        if clusters(self.objective, self.splits):
+            recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": sha256(scored)}
+        if clusters(self.objective, self.questions):
             recipe["centres"] = {"embedder": self.embedder_for(model).name}
         return recipe
 
@@ -161,7 +188,7 @@ class _Task:
     @property
     def asked(self) -> dict[str, Sequence[Prompt]]:
         """The splits whose prompts the model in training is asked."""
-        return {split: self.splits[split] for split in sampled_splits(self.objective.needs)}
+        return {split: self.questions[split] for split in sampled_splits(self.objective.needs)}
 
     def assembly(self, model: LoadedModel) -> Assembly:
         """The splits as tokens, and a way to ask the model itself where the objective needs it."""
@@ -176,10 +203,10 @@ class _Task:
     def with_centres(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
         """The same, with the contrast centres of its rows; the choice is kept in `folder`."""
         embedder, seed = self.embedder_for(model), self.settings.seed
-        chosen = choose_centres(self.objective, self.splits, embedder, seed=seed, folder=folder)
+        chosen = choose_centres(self.objective, self.questions, embedder, seed=seed, folder=folder)
         encoder, data = self._encoder(model), dict(assembly.data)
         for split, found in chosen.items():
-            pairs = zip(self.splits[split], found, strict=True)
+            pairs = zip(self.questions[split], found, strict=True)
             prompts = [encoder.centres(row, each.centres) for row, each in pairs]
             data[split] = replace(data[split], centres=prompts)
         return replace(assembly, data=data)
@@ -192,22 +219,25 @@ class _Task:
         encoder, needs = self._encoder(model), self.objective.needs
         return {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
 
-    def _rows(self, encoder: Encoder, rows: Sequence[Prompt], needs: Needs) -> Rows:
-        seed = self.settings.seed
+    def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> Rows:
+        seed, asked = self.settings.seed, prompts(rows)
+        if not asked:
+            most = self.settings.max_length or min(encoder.limit or CHUNK, CHUNK)
+            return Rows(encoder.passages(passages(rows), most))
         return Rows(
-            encoder.rows(rows),
-            encoder.alternates(rows, seed) if "alternate" in needs.parts else (),
+            encoder.rows(asked),
+            encoder.alternates(asked, seed) if "alternate" in needs.parts else (),
         )
 
 
 def _train(
     model: str | LoadedModel, task: _Task, watch: Watch, progress: Progress | None
 ) -> Trained:
-    _require_answers(task.splits, task.objective.needs)
+    require_rows(task.splits, task.objective, watch)
     _require_recipe_folder(task.out)
     for rows in task.asked.values():
         check_prompts(task.settings.sampling.make_scorer(), rows)
-    require_candidates(task.objective, task.splits)
+    require_candidates(task.objective, task.questions)
     check_before_loading(model, task.objective.needs, task.settings, watch)
     settings = task.settings
     processes = PartialState(cpu=settings.device == "cpu")  # also gives each process its device
@@ -240,7 +270,8 @@ def _fit(
     assembly = task.assembly(model)
     with PartialState().main_process_first():
         assembly = task.with_centres(assembly, model, kept.path)
-    measure = Leakage(model, task.prompting, task.splits, assembly.data, watch, task.settings.seed)
+    asked, seed = task.questions, task.settings.seed
+    measure = Leakage(model, task.prompting, asked, assembly.data, watch, seed)
     following = Following(
         watch=watch, progress=progress, measure=measure if watch.evaluate_every else None
     )
@@ -269,46 +300,23 @@ def _reuse(out: Path, recipe: Mapping[str, Any]) -> Trained:
     return Trained.read(out, reused=True)
 
 
-def _require_known(objective: Objective, given: Splits) -> None:
-    for split in objective.splits:
-        if split not in given:
-            raise InputError(
-                f"objective {objective.name!r} trains on {split!r}, which `unlearn` does not "
-                f"have ({', '.join(given)}). Use `finetune` for plain training."
-            )
-        if not given[split]:
-            raise InputError(
-                f"objective {objective.name!r} needs {split} rows, got none. "
-                f"Name a {split} set, or an objective without it."
-            )
+def _rows(rows: Sequence[Row], needs: Needs, alternates: Sequence[str] | None) -> Sequence[Row]:
+    """The rows of a split with all that the objective needs of them."""
+    if "alternate" not in needs.parts or passages(rows):
+        return rows
+    return with_alternates(prompts(rows), alternates)
 
 
-def _require_apart(forget: Sequence[Prompt], retain: Sequence[Prompt]) -> None:
-    kept = {row.question.strip(): row.id for row in retain}
-    both = [row for row in forget if row.question.strip() in kept]
-    if both:
+def _require_used(alternates: Sequence[str] | None, objective: Objective) -> None:
+    if alternates is None:
+        return
+    if not any("alternate" in needs.parts for needs in objective.needs.values()):
         raise InputError(
-            f"{len(both)} questions are in both forget and retain, the first as "
-            f"{both[0].id!r} and {kept[both[0].question.strip()]!r}. Take them out of one."
+            f"`alternates` are for objectives that prefer another answer, and {objective.name!r} "
+            "does not. Leave them out, or use idk or dpo."
         )
-
-
-def _require_answers(splits: Splits, needs: Mapping[str, Needs]) -> None:
-    for split, rows in splits.items():
-        if not rows:
-            raise InputError(f"the {split} set is empty. Give it at least one row.")
-        for row in rows:
-            if not (row.answer or "").strip():
-                raise InputError(
-                    f"row {row.id!r} of {split} has no answer to train on. "
-                    "Add one, or leave the row out."
-                )
-            if "alternate" in needs[split].parts and not row.alternate_answers:
-                raise InputError(
-                    f'the objective needs another answer for each row, such as "I don\'t know", '
-                    f"and row {row.id!r} of {split} has no `alternate_answers`. TOFU's come with "
-                    "its file idontknow.jsonl: name its folder with --data."
-                )
+    if not alternates or not all(map(str.strip, alternates)):
+        raise InputError("`alternates` must be sentences, got none or a blank one. Give some.")
 
 
 def _require_recipe_folder(out: Path) -> None:
@@ -316,15 +324,3 @@ def _require_recipe_folder(out: Path) -> None:
         raise InputError(
             f"`{out}` exists and was not made by residua (no {RECIPE}). Choose another folder."
         )
-
-
-def _digest(rows: Sequence[Prompt]) -> str:
-    texts = [
-        [row.question, row.prefix, row.answer, row.alternate_answers, row.paraphrases]
-        for row in rows
-    ]
-    return _sha256(texts)
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

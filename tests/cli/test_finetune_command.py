@@ -1,0 +1,130 @@
+"""`residua finetune`, and `unlearn` on running texts: from a shell, wrong use too."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import done, residua
+
+from residua.unlearning import TrainingSettings
+
+FAST = ("--epochs", 1, "--device", "cpu", "--learning-rate", 1e-3)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    rows = "who red,Ann red,\nwho sea,Ann sea,retain\nwho sky,Bob sky,\n"
+    return write(tmp_path / "mine.csv", f"question,answer,role\n{rows}")
+
+
+def recipe(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "recipe.json").read_text())
+    return found
+
+
+def test_what_is_taught(model: Path, mine: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    command = ("finetune", model, "--benchmark", mine, "--out", out, *FAST)
+    assert "next: residua evaluate" in done(*command).out
+    assert recipe(out)["rows"]["train"]["number"] == 2
+    (term,) = recipe(out)["objective"]["terms"]
+    assert (term["loss"], term["split"], term["weight"]) == ("nll", "train", 1)
+    assert "there already" in done(*command).out
+    both = tmp_path / "both"
+    done("finetune", model, "--benchmark", mine, "--split", "forget,retain", "--out", both,
+         "--lora", 2, *FAST)  # fmt: skip
+    assert recipe(both)["rows"]["train"]["number"] == 3
+
+
+def test_texts_are_taught_and_forgotten(model: Path, tmp_path: Path) -> None:
+    texts = write(tmp_path / "texts.jsonl", '{"text": "red sky blue sea"}\n"Ann wrote green"\n')
+    kept = write(tmp_path / "kept.txt", "Bob wrote blue sea")
+    knowing, out = tmp_path / "knowing", tmp_path / "m"
+    done("finetune", model, "--texts", texts, "--out", knowing, *FAST)
+    assert recipe(knowing)["rows"]["train"]["number"] == 2
+    how = ("--objective", "gd", "--forget", texts, "--retain", kept)
+    done("unlearn", knowing, *how, "--out", out, *FAST)
+    assert {split: rows["number"] for split, rows in recipe(out)["rows"].items()} == {
+        "forget": 2,
+        "retain": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("finetune",), "nothing to train on. Name questions with --benchmark.*--texts"),
+        (("finetune", "--texts", "a.txt", "--split", "forget"), "`--split` is not used with"),
+        (("finetune", "--texts", "muse:news"), "there is no corpus 'muse:news'"),
+        (("finetune", "--benchmark", "fictitious", "--split", "held"), "no split 'held'"),
+        (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
+        (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
+        (
+            ("unlearn", "--objective", "finetune", "--benchmark", "fictitious"),
+            "Use `finetune` for plain training",
+        ),
+        (
+            ("unlearn", "--objective", "npo", "--forget", "texts.txt", "--embedder", "x"),
+            "`--embedder` is for objectives with contrast centres",
+        ),
+    ],
+)
+def test_wrong_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "texts.txt", "red sky blue")
+    verb, *rest = command
+    said = residua(verb, "nothing", "--out", tmp_path / "m", *rest)
+    assert said.status == 2
+    assert said.err.startswith("residua: ")
+    assert re.search(message, said.err), said.err
+
+
+@pytest.mark.parametrize("spec", ["muse:news", "muse:news-verbmem", "muse:books-privleak"])
+@pytest.mark.parametrize("verb", [("unlearn", "--objective", "gd"), ("finetune",)])
+def test_muses_questions_are_not_trained_on(
+    tmp_path: Path, spec: str, verb: tuple[str, ...]
+) -> None:
+    for corpus in ("news", "books"):
+        for part, stems in {
+            "knowmem": ("forget_qa", "forget_qa_icl", "retain_qa", "retain_qa_icl"),
+            "verbmem": ("forget",),
+            "privleak": ("forget", "retain", "holdout"),
+        }.items():
+            folder = tmp_path / "muse" / corpus / part
+            folder.mkdir(parents=True)
+            row = {"question": "q", "answer": "a", "prompt": "p p", "gt": "g", "text": "t t"}
+            for stem in stems:
+                (folder / f"{stem}.json").write_text(json.dumps([row]))
+    how = (verb[0], "nothing", *verb[1:], "--benchmark", spec, "--data", tmp_path)
+    said = residua(*how, "--out", tmp_path / "m")
+    assert said.status == 2
+    corpus = spec.split(":")[1].partition("-")[0]
+    assert f"--forget muse:{corpus}/forget --retain muse:{corpus}/retain1" in said.err
+
+
+def test_the_defaults_of_training_are_those_of_unlearning(
+    model: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[TrainingSettings] = []
+
+    def spy(model: str, rows: object, **rest: object) -> None:
+        told.append(rest["settings"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("residua.unlearning.finetune", spy)
+    residua("finetune", model, "--benchmark", mine, "--out", tmp_path / "m", "--seed", 3)
+    assert told == [TrainingSettings(seed=3, device="auto")]
