@@ -308,7 +308,7 @@ def _told(name: str) -> Progress:
 def _phase(name: str) -> Any:
     told: set[str] = set()
 
-    def show(phase: str, done: float, total: float, unit: str = "") -> None:
+    def show(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
         mark = f"{phase} {int(10 * done / max(total, 1))}"
         if mark not in told:
             told.add(mark)

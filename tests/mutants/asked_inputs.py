@@ -57,8 +57,8 @@ MUTANTS = [
     ("store/plan.py", "min(n - chunk, CHUNK)", "min(n, CHUNK)", SHARING),
     ("store/plan.py", "if n > chunk}", "}", SHARING),
     ("store/plan.py", "chunk // CHUNK, own", "0, own", SHARING),
-    ("store/plan.py", "            group |= question\n        yield group\n", "            group |= question\n", SHARING),
-    ("store/plan.py", "> _PART_DRAWS:", "> 8 * _PART_DRAWS:", SHARING),
+    ("store/plan.py", "                group |= questions.pop(0)\n", "                questions.pop(0)\n", SHARING),
+    ("store/plan.py", "<= room:", "<= 8 * room:", SHARING),
     # what is asked
     (
         "evaluation/draws/asking.py",

@@ -209,8 +209,8 @@ MUTANTS = [
     ),
     (
         "engines/hf.py",
-        "margin=self.margin,\n        )",
-        "margin=0.0,\n        )",
+        "margin=self.margin,\n            tell=tell,",
+        "margin=0.0,\n            tell=tell,",
         FLOORS,
     ),
     (

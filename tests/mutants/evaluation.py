@@ -53,6 +53,9 @@ COPIES = "evaluation/bounds/test_independence_check.py"
 WAYS = "evaluation/draws/test_drawing.py"
 CERTIFY = "cli/test_certify_mode.py"
 
+PARTS = "evaluation/draws/test_parts.py"
+TOLD = "engines/test_telling.py"
+
 MUTANTS = [
     # bounds
     ("evaluation/bounds/bound.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
@@ -109,7 +112,7 @@ MUTANTS = [
     ("evaluation/draws/sample.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', ARMS),
     ("evaluation/draws/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),
     ("evaluation/draws/sample.py", "first_chunk=part.first_chunk", "first_chunk=0", ARMS),
-    ("evaluation/draws/sample.py", "Plan.of(1).to_dict()", "Plan.of(drawing.n).to_dict()", ARMS),
+    ("evaluation/draws/sample.py", "_planned(Plan.of(1))", "_planned(Plan.of(drawing.n))", ARMS),
     ("evaluation/draws/sample.py", "if names.count(name) > 1:", "if names.count(name) > 2:", CELLS),
     # the control
     ("evaluation/draws/sample.py", 'if theirs["sha256"] != ours["sha256"]:', "if False:", OTHERS),
@@ -414,5 +417,15 @@ MUTANTS = [
     ("evaluation/draws/probe.py", "        engine.check(", "        (lambda *_: None)(", INPUT),
     # the command line
     ("cli/__init__.py", "        return error.exit_status\n", "        return 1\n", INPUT),
-    ("cli/console.py", "if done == last or (", "if (", f"{COMMANDS}::test_plain_lines_come_now_and_then"),
+    ("cli/console.py", "if (done, tokens) == last or (", "if (", f"{COMMANDS}::test_plain_lines_come_now_and_then"),
+    # how far it is, while it works
+    ("evaluation/draws/meter.py", "            engine.tell = tell\n", "            pass\n", PARTS),
+    ("evaluation/draws/meter.py", "        self.done, self._now = self.done + amount, 0.0\n", "        self._now = 0.0\n", PARTS),
+    ("evaluation/draws/meter.py", "(tokens * self.worth or draws), amount)", "(tokens or draws), amount)", PARTS),
+    ("evaluation/draws/sample.py", "    meter.show()\n", "", PARTS),
+    ("evaluation/settings.py", 'progress(f"loading {Path(model).name}", 0, 1, "models")', "pass", PARTS),
+    ("sampling/forest.py", "self._tell(self._ended - ended, ", "self._tell(self._ended, ", TOLD),
+    ("sampling/forest.py", "self.usage.forwards - forwards)", "self.usage.forwards)", TOLD),
+    ("engines/hf.py", "        self.tell(0, tokens)\n", "        self.tell(draws, tokens)\n", TOLD),
+    ("sampling/explore.py", "        self._tell(0, len(stems))\n", "", TOLD),
 ]  # fmt: skip

@@ -3,6 +3,8 @@
 # ruff: noqa: E501 (one mutant a line)
 RUN = "store/test_run.py"
 LOOKS = "store/test_looks.py"
+CUT = "store/test_cut.py"
+PARTS = "evaluation/draws/test_parts.py"
 INPUT = "cli/test_bad_input.py"
 MASSES = "store/test_masses.py"
 MIXED = "evaluation/draws/test_explore.py::test_another_way_of_looking_is_never_mixed_in"
@@ -23,7 +25,7 @@ MUTANTS = [
     ("store/run.py", "        if self._seen != (now := self._files()):\n", "        if False:\n", READING),
     ("store/run.py", '**made_from, "made_by": made_by()}\n        return', '**made_from}\n        return', READING),
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
-    ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return self.parts_to_draw()", RUN),
+    ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
     ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),
     # one command at a time
     ("store/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB", LOCKS),
@@ -38,16 +40,17 @@ MUTANTS = [
     ("certificate/derivation.py", "        if file.exists():\n", "        if False:\n", "cli/test_certify.py"),
     ("unlearning/verbs.py", "    with kept.locked() if processes.is_main_process else nullcontext():", "    with nullcontext():", "unlearning/test_work_folder.py"),
     # what makes an arm another one, and a folder another run's
-    ("store/identity.py", '("model", "machine")', '("model", "machine", "seed")', RUN),
-    ("store/identity.py", '("model", "machine")', '("model", "machine", "fingerprint")', RUN),
-    ("store/identity.py", '_NOT_IDENTITY = ("model", "machine")', '_NOT_IDENTITY = ("model",)', RUN),
+    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine", "cut", "seed")', RUN),
+    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine", "cut", "fingerprint")', RUN),
+    ("store/identity.py", '("model", "machine", "cut")', '("model", "cut")', RUN),
+    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine")', PARTS),
     ("store/identity.py", 'if k != "origin"}', 'if k not in ("origin", "sha256")}', RUN),
     ("store/run.py", "return file.name not in known and", "return False and", RUN),
     ("store/identity.py", "for key in {**have, **want}:", "for key in want:", RUN),
     # what is done, failed or missing
     ("store/arm.py", 'return not tables.read_meta(self._file(part))["failures"]', "return True", RUN),
-    ("store/arm.py", '!= (self.identity, part.number)', "!= (meta.get(\"arm\"), part.number)", RUN),
-    ("store/arm.py", '!= (self.identity, part.number)', "!= (self.identity, meta.get(\"part\"))", RUN),
+    ("store/arm.py", 'return {"arm": self.identity, "part"', 'return {"part"', RUN),
+    ("store/arm.py", '"part": part.number, "work": part.digest}', "}", RUN),
     ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "undrawn.get(q, 0)", RUN),
     ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "tally.get(None, 0)", RUN),
     ("store/arm.py", "if q.id in found and q.id not in failed", "if q.id in found", RUN),
@@ -63,20 +66,31 @@ MUTANTS = [
     ("store/files.py", "if not os.access(path, os.W_OK):", "if False:", INPUT),
     # parts
     ("store/plan.py", "((rest,) if rest else ())", "()", RUN),
-    ("store/plan.py", "sizes[c : c + self.chunks], c)", "sizes[c : c + self.chunks], 0)", RUN),
-    ("store/plan.py", "for c in range(0, len(sizes), self.chunks)", "for c in range(0, 1)", RUN),
+    ("store/plan.py", "sizes, first_chunk + chunk))", "sizes, first_chunk))", CUT),
+    ("store/plan.py", "sizes[chunk : chunk + max(", "sizes[: max(", CUT),
+    ("store/plan.py", "if chunk * self.chunk >= self.n:", "if True:", CUT),
+    ("store/plan.py", "if chunk == 0 and room >= self.n:", "if room >= self.n:", CUT),
+    ("store/plan.py", "min(_PART_QUERIES, room // self.n)", "_PART_QUERIES", CUT),
+    ("store/cut.py", "if k <= number", "if True", CUT),
+    ("store/cut.py", "_power(_GROWTH * done), self.most)", "_power(_GROWTH * done))", CUT),
+    ("store/cut.py", "min(fitting, _power(_GROWTH * done), self.most)", "min(fitting, self.most)", CUT),
+    ("store/cut.py", "            size = min(size, fitting)\n", "            pass\n", CUT),
+    ("store/cut.py", "size = max(size, min(fitting", "size = max(1, min(fitting", CUT),
+    ("store/cut.py", "return Cut(sizes, self.most, number + 1)", "return Cut(sizes, self.most)", CUT),
+    ("store/arm.py", "if number > self.cut.decided and", "if number and", PARTS),
+    ("store/arm.py", "        self.run.record_cut(self.name, self.cut)\n", "", PARTS),
     # n that was fixed, rounds, looks
     ("store/identity.py", "        if first != now and", "        if False and", LOOKS),
     ("store/identity.py", " and isinstance(first, int) and isinstance(now, int):", ":", MIXED),
-    ("store/looks.py", "first_chunk=chunks + part.first_chunk", "first_chunk=part.first_chunk", LOOKS),
-    ("store/looks.py", "number=number + i", "number=i", LOOKS),
+    ("store/looks.py", "first=start, first_chunk=chunks", "first=start", LOOKS),
+    ("store/looks.py", "start = number + len(parts)", "start = len(parts)", LOOKS),
     ("store/looks.py", "chunks + ceil((n - drawn) / CHUNK)", "chunks + 1", LOOKS),
     ("store/looks.py", "setdefault((n - drawn, chunks), [])", "setdefault((n, chunks), [])", LOOKS),
     ("store/looks.py", "if seen.next > seen.n}", "if seen.next >= seen.n}", LOOKS),
     ("store/looks.py", "if owner != arm:", "if False:", LOOKS),
     ("store/looks.py", "(ValueError, KeyError, TypeError, AttributeError)", "(ValueError, KeyError)", LOOKS),
     ("store/arm.py", "write_looks(self._looks_file, self.identity, self.looks)", "pass", LOOKS),
-    ("store/arm.py", "for part in self.rounds[-1] if not self._usable(part, self._set_aside)]", "for part in self.rounds[-1]]", LOOKS),
+    ("store/arm.py", "        first = len(self.parts)\n", "        first = 0\n", LOOKS),
     ("store/arm.py", "if n > seen.get(q, 0) and q not in failed}", "if n > seen.get(q, 0)}", LOOKS),
     ("store/arm.py", "if n > seen.get(q, 0) and q not in failed}", "if q not in failed}", LOOKS),
     ("store/arm.py", "for one in self.rounds[:rounds] for part in one", "for one in self.rounds for part in one", LOOKS),
@@ -104,6 +118,6 @@ MUTANTS = [
         "store/plan.py",
         "_EXPLORED_QUERIES = 4",
         "_EXPLORED_QUERIES = 64",
-        "evaluation/draws/test_explore.py::test_parts_that_are_done_are_not_done_again",
+        CUT,
     ),
 ]  # fmt: skip

@@ -12,16 +12,18 @@ from test_run import QUERIES, begin, fill, spec
 
 from residua.errors import MixError
 from residua.store import Arm, DamagedError, Look, Part
+from residua.store.cut import Cut
 from residua.store.looks import rounds_of
 from residua.types import Failure, Sample, Usage
 
+WHOLE = Cut.whole().to_dict()
 RULE = {"claim": "p<=0.02", "scorer": {"name": "s"}, "confidence": 0.99, "cap": 64}
 FIXED: dict[str, Any] = {"stopping": "fixed n", "looks": [{"n": 6, "alpha": "all"}]}
 
 
 def stopping(path: Path, **more: Any) -> Arm:
     looks = [{"n": 4, "alpha": "any time"}]
-    return begin(path).add_arm("target", spec(64, stopping=RULE, looks=looks, **more))
+    return begin(path).add_arm("target", spec(64, stopping=RULE, looks=looks, cut=WHOLE, **more))
 
 
 def look(n: int, goals: dict[str, int]) -> dict[str, Look]:
@@ -46,7 +48,7 @@ def chunks(rounds: tuple[tuple[Part, ...], ...]) -> dict[str, dict[int, int]]:
 
 def test_each_look_leads_to_a_round() -> None:
     ids = [f"p{i}" for i in range(5)]
-    rounds = rounds_of(ids, 4, (FIRST, SECOND))
+    rounds = rounds_of(ids, 4, (FIRST, SECOND), Cut.whole())
     assert [[(part.query_ids, part.draws) for part in parts] for parts in rounds] == [
         [(tuple(ids), 20)],
         [(("p0", "p3"), 8), (("p2",), 8)],  # who gets equally many shares a part
@@ -61,7 +63,9 @@ def test_each_look_leads_to_a_round() -> None:
 def test_the_draws_of_a_question_do_not_depend_on_the_others() -> None:
     long = look(4, {"a": 3000}), look(3000, {"a": 3004})
     late = look(4, {"b": 8}), look(4, {"a": 3000}), look(3000, {"a": 3004})
-    alone, among = (chunks(rounds_of(["a", "b"], 4, looks))["a"] for looks in (long, late))
+    alone, among = (
+        chunks(rounds_of(["a", "b"], 4, looks, Cut.whole()))["a"] for looks in (long, late)
+    )
     assert alone == among == {0: 4, 1: 1024, 2: 1024, 3: 948, 4: 4}
 
 
@@ -69,15 +73,17 @@ def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm)
     assert arm.unlooked() == dict.fromkeys(("p0", "p1", "p2", "p3", "p4"), 4)
-    assert [part.number for part in arm.add_look(FIRST)] == [1, 2]
+    assert arm.add_look(FIRST) == 1
+    assert [part.number for part in arm.missing_parts()] == [1, 2]
     assert arm.unlooked() == {"p0": 8, "p2": 12, "p3": 8}
     again = stopping(tmp_path / "r")
     assert again.looks == (FIRST,)
     assert again.parts == arm.parts
     assert [part.number for part in again.missing_parts()] == [1, 2]
     fill(again)
-    assert [part.number for part in again.add_look(SECOND)] == [3]
-    assert again.add_look(look(16, {"p3": 16})) == []
+    assert again.add_look(SECOND) == 3
+    assert [part.number for part in again.missing_parts()] == [3]
+    assert again.add_look(look(16, {"p3": 16})) == 4 == len(again.parts)
     assert again.unlooked() == {"p2": 12}
 
 
@@ -89,14 +95,15 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
     (arm.folder / "looks.json").unlink()
     again = stopping(tmp_path / "r")
     assert len(again.parts) == 1
-    assert again.add_look(FIRST) == []
+    assert again.add_look(FIRST) == 1
+    assert again.missing_parts() == []
 
 
 def test_an_arm_of_fixed_n_has_one_round_and_no_looks(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm("target", spec(**FIXED))
     fill(arm)
     assert arm.stopping is None
-    assert arm.rounds == (arm.plan.parts([q.id for q in QUERIES]),)
+    assert arm.rounds == (arm.plan.parts([q.id for q in QUERIES], arm.cut),)
     assert arm.unlooked() == {}
     assert not (arm.folder / "looks.json").exists()
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from residua.store import Plan
+from residua.store.cut import Cut
 from residua.store.masses import Masses
 from residua.store.plan import Part
 from residua.store.tables import DamagedError
 from residua.types import Decoding, Event, Exploration, Query, Sample
 
 IDS = [f"q{i}" for i in range(6)]
-PARTS = Plan.exploring().parts(IDS)
+PARTS = Plan.exploring().parts(IDS, Cut({0: 4}, 4))
 LOW, HIGH = {"no": 0.0, "open": 0.0, "leak": 1.0}, {"no": 0.0, "open": 1.0, "leak": 1.0}
 
 

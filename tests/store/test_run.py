@@ -33,7 +33,8 @@ def spec(n: int = 6, seed: int = 0, temperature: float = 1.0, **more: Any) -> di
     return {
         "fingerprint": {"weights": "w"},
         "decoding": Decoding(temperature=temperature).to_dict(),
-        "plan": {"n": n, "chunk": 4, "queries": 2, "chunks": 1},
+        "plan": {"n": n, "chunk": 4},
+        "cut": {"sizes": {"0": 4}, "most": 4, "decided": 99},
         "seed": seed,
         **more,
     }
@@ -69,7 +70,7 @@ def test_a_plan_covers_every_draw_of_every_query_once() -> None:
         plan = Plan.of(n)
         ids = [f"q{i}" for i in range(150)]
         drawn: dict[tuple[str, int], int] = {}
-        for part in plan.parts(ids):
+        for part in plan.parts(ids, plan.cut()):
             for query_id in part.query_ids:
                 for i, size in enumerate(part.sizes):
                     assert (query_id, part.first_chunk + i) not in drawn
@@ -86,14 +87,14 @@ def test_prompts_come_back_as_they_went() -> None:
 
 def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm("target", spec())
-    assert len(arm.missing_parts()) == len(arm.parts) == 6
+    assert len(arm.missing_parts()) == len(arm.parts) == 10
     fill(arm, skip=3)
     again = begin(tmp_path / "r").add_arm("target", spec())
     assert [part.number for part in again.missing_parts()] == [3]
     fill(again)
     assert again.missing_parts() == []
     assert again.usage.draws == 30
-    assert again.usage.forwards == 18
+    assert again.usage.forwards == 30
 
 
 def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm("target", spec())
     fill(arm, broken="p3")
     assert arm.failures == {"p3": "NaN"}
-    assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p2", "p3"}
+    assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p3"}
     arm.score("s", "s", lambda table: [0.0] * len(table))
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
@@ -232,7 +233,7 @@ def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
     failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
     arm.write_part(later, failed, Usage(), {})
     arm.score("s", "s", lambda table: [0.0] * len(table))
-    assert arm.scores("s").query_ids == ("p0", "p1", "p4")
+    assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
 
 def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
     arm.write_part(part, lost, Usage(), {})
     arm.score("s", "s", lambda table: [0.0] * len(table))
     scores = arm.scores("s")
-    assert scores.missing.tolist() == [4, 4, 0, 0, 0]
+    assert scores.missing.tolist() == [4, 0, 0, 0, 0]
     assert (scores.n == 6).all()
 
 

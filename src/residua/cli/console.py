@@ -36,18 +36,20 @@ def _bar() -> Iterator[Progress]:
         rich_progress.TextColumn("{task.description:<24}"),
         rich_progress.BarColumn(),
         rich_progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}"),
-        rich_progress.TextColumn("{task.fields[rate]}"),
+        rich_progress.TextColumn("{task.fields[said]}"),
         rich_progress.TimeRemainingColumn(),
     )
     tasks: dict[str, rich_progress.TaskID] = {}
-    rates: dict[str, _Rate] = {}
+    rates: dict[str, _Rates] = {}
     with rich_progress.Progress(*columns, console=Console(stderr=True)) as bar:
 
-        def report(phase: str, done: float, total: float, unit: str = "") -> None:
-            rate = rates.setdefault(phase, _Rate(done))
+        def report(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+            rate = rates.setdefault(phase, _Rates(done))
             if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=total, unit=unit, rate="")
-            bar.update(tasks[phase], completed=done, total=total, rate=rate.text(done, unit))
+                tasks[phase] = bar.add_task(phase, total=total, unit=unit, said="")
+            bar.update(
+                tasks[phase], completed=done, total=total, said=rate.text(done, unit, tokens)
+            )
 
         yield report
 
@@ -56,30 +58,57 @@ class _Lines:
     """Progress as plain lines: the first, the last, and one every few seconds."""
 
     def __init__(self) -> None:
-        self._rates: dict[str, _Rate] = {}
-        self._said: dict[str, tuple[float, float]] = {}  # when, and how much was done
+        self._rates: dict[str, _Rates] = {}
+        self._said: dict[str, tuple[float, tuple[float, int]]] = {}  # when, and how much was done
 
-    def __call__(self, phase: str, done: float, total: float, unit: str = "") -> None:
+    def __call__(
+        self, phase: str, done: float, total: float, unit: str = "", tokens: int = 0
+    ) -> None:
         now = time.monotonic()
-        rate = self._rates.setdefault(phase, _Rate(done))
-        when, last = self._said.get(phase, (-math.inf, -math.inf))
-        if done == last or (done < total and now - when < _QUIET_SECONDS):
+        rates = self._rates.setdefault(phase, _Rates(done))
+        when, last = self._said.get(phase, (-math.inf, (-math.inf, 0)))
+        ends = done == total and last[0] != total
+        if (done, tokens) == last or (not ends and now - when < _QUIET_SECONDS):
             return
-        self._said[phase] = now, done
-        left = rate.left(done, total)
-        tail = f", {left} left" if left and done < total else ""
-        speed = rate.text(done, unit)
-        click.echo(
-            f"{phase}: {done:,.0f}/{total:,.0f} {unit}{', ' + speed if speed else ''}{tail}",
-            err=True,
-        )
+        self._said[phase] = now, (done, tokens)
+        left = rates.left(done, total) if done < total else ""
+        said = [
+            f"{phase}: {_whole(done, total):,}/{total:,.0f} {unit}",
+            rates.text(done, unit, tokens),
+            left and f"{left} left",
+        ]
+        click.echo(", ".join(filter(None, said)), err=True)
+
+
+def _whole(done: float, total: float) -> int:
+    """What is finished, as a whole number: all of it only where it is all."""
+    return int(done) if done < total else round(total)
+
+
+class _Rates:
+    """Speeds since the first report of a phase, of its units and of tokens."""
+
+    def __init__(self, first: float) -> None:
+        now = time.monotonic()
+        self._units, self._tokens = _Rate(first, now), _Rate(0.0, now)
+
+    def text(self, done: float, unit: str, tokens: int = 0) -> str:
+        """The units a second; beside them, where they are told, tokens and how many a second."""
+        said = [self._units.text(done, unit)]
+        if tokens:
+            said.append(f"{tokens:,} tokens ({self._tokens.per_second(tokens):,.3g}/s)")
+        return ", ".join(filter(None, said))
+
+    def left(self, done: float, total: float) -> str:
+        """The time left at this speed, as a person says it; nothing where none is known."""
+        return self._units.left(done, total)
 
 
 class _Rate:
     """Speed since the first report of a phase."""
 
-    def __init__(self, first: float) -> None:
-        self._first, self._started = first, time.monotonic()
+    def __init__(self, first: float, started: float) -> None:
+        self._first, self._started = first, started
 
     def per_second(self, done: float) -> float:
         seconds = time.monotonic() - self._started

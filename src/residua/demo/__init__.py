@@ -232,7 +232,7 @@ def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
 def _named(progress: Progress, label: str) -> Progress:
     """The same progress with the model's label before each phase."""
 
-    def report(phase: str, done: float, total: float, unit: str = "") -> None:
-        progress(f"{label}: {phase}", done, total, unit)
+    def report(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+        progress(f"{label}: {phase}", done, total, unit, tokens=tokens)
 
     return report

@@ -31,7 +31,9 @@ from residua.types import (
     Ranges,
     Reading,
     Sample,
+    Tell,
     Usage,
+    untold,
 )
 
 _CACHE_BYTES = 2 << 30  # generated keys and values that are held at once, at most
@@ -52,6 +54,7 @@ class TransformersEngine:
         self, loaded: LoadedModel, prompting: Prompting | None = None, *, rows: int | None = None
     ) -> None:
         self.usage = Usage()
+        self.tell: Tell = untold
         self.loaded = loaded
         self.prompting = prompting or Prompting()
         self._rows = rows
@@ -131,7 +134,8 @@ class TransformersEngine:
             return
         plain = replace(decoding, adaptive_temperature=None)
         undecided = []
-        for first in self._grow(queries, replace(plain, temperature=0.0), _ONE_DRAW):
+        pass_one = replace(plain, temperature=0.0)
+        for first in self._grow(queries, pass_one, _ONE_DRAW, tell=self._tell_tokens):
             if isinstance(first, Failure):
                 yield first
             elif _is_confident(first, decoding):
@@ -160,6 +164,7 @@ class TransformersEngine:
             margin=self.margin,
             rows=min(_EXPLORE_ROWS, self.rows(decoding.max_new_tokens)),
             ended=self._text.stopped(decoding.stop),
+            tell=self.tell,
         )
         started = time.perf_counter()
         for found in explorer.explore(self._roots(queries)):
@@ -280,7 +285,7 @@ class TransformersEngine:
         return [(text(ids, stop) if ended else settled(ids, stop), ended) for ids, ended in nodes]
 
     def _grow(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
         """Samples of queries; those with room for as many new tokens advance together."""
         by_room: dict[int, list[Query]] = {}
@@ -288,10 +293,13 @@ class TransformersEngine:
             length = 0 if decoding.max_tokens is None else len(self._encode(query))
             by_room.setdefault(_room(length, decoding), []).append(query)
         for room, group in by_room.items():
-            yield from self._grow_alike(group, decoding, draws, room)
+            yield from self._grow_alike(group, decoding, draws, room, tell or self.tell)
+
+    def _tell_tokens(self, draws: int, tokens: int) -> None:
+        self.tell(0, tokens)
 
     def _grow_alike(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, room: int
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, room: int, tell: Tell
     ) -> Iterator[Sample | Failure]:
         started = time.perf_counter()
         forest = Forest(
@@ -301,6 +309,7 @@ class TransformersEngine:
             rows=self.rows(room),
             ended=self._text.stopped(decoding.stop),
             margin=self.margin,
+            tell=tell,
         )
         for tree in forest.sample(self._roots(queries)):
             query = queries[tree.root]

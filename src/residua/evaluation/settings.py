@@ -10,7 +10,7 @@ from typing import Any
 from residua.benchmarks import Benchmark
 from residua.engines import Prompting, open_engine
 from residua.evaluation.draws.sample import Job
-from residua.types import Decoding, Generate
+from residua.types import Decoding, Generate, Progress, silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,17 @@ class ModelSettings:
         }
 
     def jobs(
-        self, model: str | Path | Generate, arms: Mapping[str, Decoding], benchmark: Benchmark
+        self,
+        model: str | Path | Generate,
+        arms: Mapping[str, Decoding],
+        benchmark: Benchmark,
+        progress: Progress = silent,
     ) -> list[Job]:
         """A job for each of the model's arms, the model opened once where it is only named."""
         if isinstance(model, str | Path):
+            progress(f"loading {Path(model).name}", 0, 1, "models")
             name, engine = str(model), self.open(str(model), benchmark)
+            progress(f"loading {Path(model).name}", 1, 1, "models")
         else:
             name, engine = type(model).__name__, model
         return [Job(arm, decoding, name, engine) for arm, decoding in arms.items()]

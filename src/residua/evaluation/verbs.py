@@ -240,7 +240,7 @@ def draw_study(
         require_inputs_fit(inputs, drawing, arms, source)
     if drawing.search is not None:
         require_attack_fits(drawing.search.attack, task, arms, source)
-    opened = cache(partial(settings.jobs, model, arms, task))
+    opened = cache(partial(settings.jobs, model, arms, task, progress))
     asking = None
     if inputs is not None:
         asking = Asking(
@@ -259,7 +259,7 @@ def draw_study(
     jobs = with_inputs(opened(), sharing)
     if control is not None and source is None:
         beside = {control_of(name): how for name, how in arms.items()}
-        jobs += with_inputs(settings.jobs(control, beside, task), sharing)
+        jobs += with_inputs(settings.jobs(control, beside, task, progress), sharing)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, seed) for job in jobs]
     run.remember("study", study.to_dict())

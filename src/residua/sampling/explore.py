@@ -23,7 +23,7 @@ from residua.sampling.model import PrefixModel
 from residua.sampling.pilot import Survey, forwarded, survey
 from residua.sampling.remainder import certain_mass, plant
 from residua.sampling.search import Node, Open, Path, Search, Settle, split_rows
-from residua.types import Decoding, Draws, Effort, Usage
+from residua.types import Decoding, Draws, Effort, Tell, Usage, untold
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # prefixes held at a time, unless one root needs more
@@ -132,7 +132,7 @@ class Explorer:
     """Explores roots under one decoding with one effort each; the module's text says how.
 
     `settle` tells the range of scores that generated ids can end with. `rows` prefixes at most
-    are forwarded at a time, `margin` and `ended` are the forest's.
+    are forwarded at a time, `margin`, `ended` and `tell` are the forest's.
     """
 
     def __init__(
@@ -145,11 +145,13 @@ class Explorer:
         margin: float,
         rows: int = 64,
         ended: Ended | None = None,
+        tell: Tell = untold,
     ) -> None:
         require_one_law(decoding)
         self.usage = Usage()
         self._model, self._decoding, self._effort = model, decoding, effort
         self._settle, self._margin, self._rows = settle, margin, rows
+        self._tell = tell
         self._ended, self._ending = ended, Ending.of(model, decoding, ended)
         # the first draw must not cost more than the whole effort
         self._draws = effort.mode != "exact" and effort.forwards >= decoding.max_new_tokens
@@ -212,6 +214,7 @@ class Explorer:
         tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
         handles, logits = self._model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
         self.usage.forwards += len(stems)
+        self._tell(0, len(stems))
         splits = split_rows(logits, stems, self._decoding, self._margin)
         start = 0
         for _, group in groupby(batch, key=lambda pair: pair[0].number):
@@ -276,6 +279,7 @@ class Explorer:
             rows=self._rows,
             ended=self._ended,
             margin=self._margin,
+            tell=self._tell,
         )
         roots = []
         for course, draws in wanted:

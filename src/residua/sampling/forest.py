@@ -31,7 +31,7 @@ from residua.sampling.ending import Ended, Ending
 from residua.sampling.law import Step
 from residua.sampling.model import Handles, PrefixModel
 from residua.sampling.next_token import pick
-from residua.types import Decoding, Draws, FinishReason, Usage
+from residua.types import Decoding, Draws, FinishReason, Tell, Usage, untold
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -183,7 +183,8 @@ class Forest:
 
     `rows` bounds the prefixes forwarded at a time and, but for the widest query, those held.
     `ended` tells, where the decoding has stop strings, whether generated ids contain one.
-    `margin` is how far a log-probability may move with the batch shape (see `law`).
+    `margin` is how far a log-probability may move with the batch shape (see `law`). `tell` hears
+    what is done after every step.
     """
 
     def __init__(
@@ -195,6 +196,7 @@ class Forest:
         rows: int = 1024,
         ended: Ended | None = None,
         margin: float = 0.0,
+        tell: Tell = untold,
     ) -> None:
         if rows < 1:
             raise InputError(f"`rows` must be at least 1, got {rows}.")
@@ -202,7 +204,8 @@ class Forest:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
         self.usage = Usage()
         self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._margin = rows, margin
+        self._rows, self._margin, self._tell = rows, margin, tell
+        self._ended = 0  # draws, so far
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
@@ -217,6 +220,7 @@ class Forest:
         self._chunks = len(self._draws.sizes) * max(map(len, self._sharing.values()), default=1)
         live: list[_Rows] = []
         while waiting or live:
+            ended, forwards = self._ended, self.usage.forwards
             while waiting and sum(map(len, live)) < self._rows:
                 number = waiting.pop()
                 live.append(self._admit(number, [roots[i] for i in self._sharing[number]]))
@@ -227,6 +231,7 @@ class Forest:
             live += self._advance(frontier.take(np.flatnonzero(chosen)))
             live = [self._without_broken(rows) for rows in live]
             live = [rows for rows in live if len(rows)]
+            self._tell(self._ended - ended, self.usage.forwards - forwards)
             open_queries = {int(q) for rows in live for q in np.unique(rows.query)}
             for number in sorted(set(self._leaves) - open_queries):
                 yield from self._trees(number)
@@ -335,6 +340,7 @@ class Forest:
         ended = np.array([reason is not None for reason in reasons], dtype=bool)
         counts = np.zeros((len(rows), self._chunks), dtype=np.int64)
         counts[rows.row, rows.chunk] = rows.count
+        self._ended += int(counts[ended].sum())
         for i, reason in enumerate(reasons):
             if reason is None:
                 continue

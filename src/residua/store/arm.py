@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from residua.store import tables
+from residua.store.cut import Cut
 from residua.store.files import set_aside
 from residua.store.identity import identity
 from residua.store.looks import Look, Looks, read_looks, rounds_of, write_looks
@@ -37,6 +38,7 @@ class Arm:
         self.folder = run.path / "arms" / name
         self.decoding = Decoding.from_dict(spec["decoding"])
         self.plan = Plan(**spec["plan"])
+        self.cut = Cut.from_dict(spec["cut"]) if "cut" in spec else Cut.whole()
         self.masses = Masses(self.folder, self.identity)
         stops = self.stopping is not None
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
@@ -100,12 +102,13 @@ class Arm:
         failed = self.failures
         return {q: n for q, n in drawn.items() if n > seen.get(q, 0) and q not in failed}
 
-    def add_look(self, look: Mapping[str, Look]) -> list[Part]:
-        """Record a look; the parts of the round it leads to that are not there yet."""
+    def add_look(self, look: Mapping[str, Look]) -> int:
+        """Record a look; the number at which the parts of the round begin that it leads to."""
+        first = len(self.parts)
         self.looks = (*self.looks, dict(look))
         write_looks(self._looks_file, self.identity, self.looks)
         self.rounds = self._known_rounds()
-        return [part for part in self.rounds[-1] if not self._usable(part, self._set_aside)]
+        return first
 
     @property
     def identity(self) -> str:
@@ -117,12 +120,29 @@ class Arm:
         """Parts that are not there, or failed, or lie in files that are damaged or of others."""
         return [part for part in self.parts if not self._usable(part)]
 
-    def parts_to_draw(self) -> list[Part]:
-        """The same, for who draws them now: files that cannot be used are set aside, with a note.
+    def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
+        """The missing parts from a number on, for who draws them now, each before the next.
 
-        Nobody else renames anything.
+        Files that cannot be used are set aside, with a note; nobody else renames anything.
+        How large a part is, is decided by what the one before it took, and recorded (see `Cut`).
         """
-        return [part for part in self.parts if not self._usable(part, self._set_aside)]
+        number = first
+        while True:
+            if number > self.cut.decided and "cut" in self.spec:
+                self._decide(self.parts[number - 1])
+            if number >= len(self.parts):
+                return
+            if not self._usable(part := self.parts[number], self._set_aside):
+                yield part
+            number += 1
+
+    def _decide(self, part: Part) -> None:
+        """Fix the size of the part after this one, which is stored."""
+        (meta,) = self.meta([part])
+        seconds = Usage(**meta["usage"]).seconds
+        self.cut = self.cut.after(part.number, part.amount, seconds)
+        self.run.record_cut(self.name, self.cut)
+        self.rounds = self._known_rounds()
 
     def faults(self) -> Iterator[str]:
         """What is wrong with each file of its parts that is there and cannot be used."""
@@ -148,8 +168,7 @@ class Arm:
             (r for r in results if isinstance(r, Sample)), key=lambda s: order[s.query.id]
         )
         meta = {
-            "arm": self.identity,
-            "part": part.number,
+            **self._whose(part),
             "failures": tables.failures_of(results),
             "missing": {s.query.id: s.missing for s in samples if s.missing},
             "usage": asdict(usage),
@@ -296,6 +315,10 @@ class Arm:
         ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
         return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
 
+    def _whose(self, part: Part) -> dict[str, Any]:
+        """What a file of this part says of itself."""
+        return {"arm": self.identity, "part": part.number, "work": part.digest}
+
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
@@ -319,7 +342,7 @@ class Arm:
         """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
         try:
             meta = tables.read_meta(file)
-            if (meta.get("arm"), meta.get("part")) != (self.identity, part.number):
+            if any(meta.get(key) != value for key, value in self._whose(part).items()):
                 return f"`{file}` belongs to another run"
             tables.read_table(file)
         except tables.DamagedError as error:
@@ -332,11 +355,11 @@ class Arm:
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
         """The parts of every round known so far, numbered through."""
         if self.sharing is not None:
-            return (self.sharing.parts(self.run.queries),)
+            return (self.sharing.parts(self.run.queries, self.cut),)
         ids = [query.id for query in self.queries]
         if self.stopping is None:
-            return (self.plan.parts(ids),)
-        return rounds_of(ids, self.spec["looks"][0]["n"], self.looks)
+            return (self.plan.parts(ids, self.cut),)
+        return rounds_of(ids, self.spec["looks"][0]["n"], self.looks, self.cut)
 
     @property
     def _looks_file(self) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 from residua.errors import MixError
 
 # Told of an arm, but not part of what it is: the same draws' law wherever they were made.
-_NOT_IDENTITY = ("model", "machine")
+_NOT_IDENTITY = ("model", "machine", "cut")
 
 
 def questions(record: Mapping[str, Any]) -> dict[str, Any]:

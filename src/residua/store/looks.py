@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 
+from residua.store.cut import Cut
 from residua.store.files import write_json
 from residua.store.plan import CHUNK, Part, Plan
 from residua.store.tables import DamagedError
@@ -54,7 +55,9 @@ def write_looks(file: Path, arm: str, looks: Looks) -> None:
     write_json(file, {"arm": arm, "looks": each})
 
 
-def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
+def rounds_of(
+    query_ids: Sequence[str], first: int, looks: Looks, cut: Cut
+) -> tuple[tuple[Part, ...], ...]:
     """The parts of every round: `first` draws of every query, then what each look asked for.
 
     Queries that get equally many draws share parts. A query's chunks are numbered by itself, so
@@ -71,12 +74,11 @@ def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple
             drawn, chunks = have[query_id]
             alike.setdefault((n - drawn, chunks), []).append(query_id)
             have[query_id] = n, chunks + ceil((n - drawn) / CHUNK)
-        parts = [
-            replace(part, first_chunk=chunks + part.first_chunk)
-            for (more, chunks), ids in alike.items()
-            for part in Plan.of(more).parts(ids)
-        ]
-        rounds.append(tuple(replace(p, number=number + i) for i, p in enumerate(parts)))
+        parts: list[Part] = []
+        for (more, chunks), ids in alike.items():
+            start = number + len(parts)
+            parts += Plan.of(more).parts(ids, cut, first=start, first_chunk=chunks)
+        rounds.append(tuple(parts))
         number += len(parts)
     return tuple(rounds)
 

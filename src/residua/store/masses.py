@@ -46,6 +46,7 @@ class Masses:
         meta = {
             "arm": self._identity,
             "part": part.number,
+            "work": part.digest,
             "remainder": {one.query.id: one.remainder for one in ordered},
             "settled": {one.query.id: _settled(one) for one in ordered},
             "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},

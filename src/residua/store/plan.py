@@ -1,21 +1,28 @@
-"""How the draws of an arm are cut into parts: the unit of work, of storage and of resuming."""
+"""The draws of an arm, cut into parts: the unit of work, of storage and of resuming.
+
+How large the parts are (see `cut`) changes no draw. Which queries advance together changes the
+shapes of the model's batches, and with them the last bits of its probabilities: so a part, once
+it is cut, stays as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from residua.errors import InputError
+from residua.store.cut import Cut
 from residua.types import Query
 
 if TYPE_CHECKING:
     from residua.stats import Design
 
 CHUNK = 1024  # draws under one key
-_PART_DRAWS = 8 * CHUNK  # a part advances together; more of them share batches, fewer get lost
 _PART_QUERIES = 64
-_EXPLORED_QUERIES = 4  # of a part that is explored: each is much work
+_EXPLORED_QUERIES = 4  # of a part that is explored, at most: each is much work
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,50 +43,72 @@ class Part:
     def draws(self) -> int:
         return sum(self.own) or len(self.query_ids) * sum(self.sizes)
 
+    @property
+    def amount(self) -> int:
+        """How large it is, as a `Cut` counts: in draws, or in questions that are explored."""
+        return self.draws or len(self.query_ids)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what it is to be, whatever its number."""
+        work = [self.query_ids, self.sizes, self.first_chunk, self.own]
+        return hashlib.sha256(json.dumps(work).encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """n draws of every query, `chunk` under one key, `queries` × `chunks` of them in a part.
-
-    Fixed when the run is planned, so that a part done again is the same work wherever it runs.
-    """
+    """n draws of every query, `chunk` under one key; or, where n is 0, its exploration."""
 
     n: int
     chunk: int
-    queries: int
-    chunks: int
 
     @classmethod
     def of(cls, n: int) -> Plan:
         """The plan for n draws a query."""
         if n < 1:
             raise InputError(f"`n` must be at least 1 draw per question, got {n}.")
-        size = min(n, CHUNK)
-        queries = max(1, min(_PART_QUERIES, _PART_DRAWS // n))
-        return cls(n, size, queries, max(1, _PART_DRAWS // (queries * size)))
+        return cls(n, min(n, CHUNK))
 
     @classmethod
     def exploring(cls) -> Plan:
         """The plan where exploration finds out how many draws a query gets."""
-        return cls(0, 1, _EXPLORED_QUERIES, 1)
+        return cls(0, 1)
 
-    def parts(self, query_ids: Sequence[str]) -> tuple[Part, ...]:
-        """All parts, in the order of the queries."""
-        if self.n == 0:
-            starts = range(0, len(query_ids), self.queries)
-            groups = [tuple(query_ids[q : q + self.queries]) for q in starts]
-            return tuple(Part(i, group, (), 0) for i, group in enumerate(groups))
-        whole, rest = divmod(self.n, self.chunk)
-        sizes = (self.chunk,) * whole + ((rest,) if rest else ())
-        cuts = [
-            (tuple(query_ids[q : q + self.queries]), sizes[c : c + self.chunks], c)
-            for q in range(0, len(query_ids), self.queries)
-            for c in range(0, len(sizes), self.chunks)
-        ]
-        return tuple(Part(i, *cut) for i, cut in enumerate(cuts))
+    def cut(self) -> Cut:
+        """How its parts begin."""
+        return Cut.draws() if self.n else Cut.questions(_EXPLORED_QUERIES)
+
+    def parts(
+        self, query_ids: Sequence[str], cut: Cut, *, first: int = 0, first_chunk: int = 0
+    ) -> tuple[Part, ...]:
+        """All parts, in the order of the queries, numbered from `first` on.
+
+        `first_chunk` is the number of each query's first chunk.
+        """
+        found: list[Part] = []
+        query = chunk = 0
+        while query < len(query_ids):
+            number = first + len(found)
+            queries, sizes = self._share(cut.size(number), chunk)
+            ids = tuple(query_ids[query : query + queries])
+            found.append(Part(number, ids, sizes, first_chunk + chunk))
+            chunk += len(sizes)
+            if chunk * self.chunk >= self.n:
+                query, chunk = query + queries, 0
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def _share(self, room: int, chunk: int) -> tuple[int, tuple[int, ...]]:
+        """How many queries a part of this size gets, and which chunks of each, from one on."""
+        if self.n == 0:
+            return room, ()
+        whole, rest = divmod(self.n, self.chunk)
+        sizes = (self.chunk,) * whole + ((rest,) if rest else ())
+        if chunk == 0 and room >= self.n:
+            return min(_PART_QUERIES, room // self.n), sizes
+        return 1, sizes[chunk : chunk + max(1, room // self.chunk)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +122,16 @@ class Sharing:
     design: Design
     draws: Mapping[str, int]
 
-    def parts(self, queries: Sequence[Query]) -> tuple[Part, ...]:
+    def parts(self, queries: Sequence[Query], cut: Cut) -> tuple[Part, ...]:
         """All parts; queries of one question stand together, so that they advance together."""
         parts: list[Part] = []
-        for group in self._groups(queries):
-            for chunk in range(0, max(group.values(), default=0), CHUNK):
+        questions = self._questions(queries)
+        while questions:
+            group = questions.pop(0)
+            room = cut.size(len(parts))
+            while questions and sum(group.values()) + sum(questions[0].values()) <= room:
+                group |= questions.pop(0)
+            for chunk in range(0, max(group.values()), CHUNK):
                 left = {q: min(n - chunk, CHUNK) for q, n in group.items() if n > chunk}
                 own = tuple(left.values())
                 parts.append(Part(len(parts), tuple(left), (max(own),), chunk // CHUNK, own))
@@ -106,16 +140,10 @@ class Sharing:
     def to_dict(self) -> dict[str, Any]:
         return {"design": self.design, "draws": dict(self.draws)}
 
-    def _groups(self, queries: Sequence[Query]) -> Iterator[dict[str, int]]:
-        """The draws of whole questions, as many of these as a part may have."""
+    def _questions(self, queries: Sequence[Query]) -> list[dict[str, int]]:
+        """The draws of each question's queries."""
         questions: dict[str, dict[str, int]] = {}
         for query in queries:
             if query.id in self.draws:
                 questions.setdefault(query.prompt_id, {})[query.id] = self.draws[query.id]
-        group: dict[str, int] = {}
-        for question in questions.values():
-            if group and sum(group.values()) + sum(question.values()) > _PART_DRAWS:
-                yield group
-                group = {}
-            group |= question
-        yield group
+        return list(questions.values())

@@ -14,6 +14,7 @@ from residua.errors import InputError, MixError
 from residua.store import tables
 from residua.store.arm import Arm
 from residua.store.current import CALIBRATION, require_current, require_drawn
+from residua.store.cut import Cut
 from residua.store.files import make_folder, write_json
 from residua.store.identity import identity, questions, require_same, require_same_n
 from residua.store.inputs import SELECTION
@@ -176,8 +177,8 @@ class Run:
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
-        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model` and `machine` are only
-        recorded.
+        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model`, `machine` and `cut` are
+        only recorded.
         """
         known = self.record["arms"].get(name)
         if known is not None:
@@ -187,6 +188,11 @@ class Run:
         self.record["arms"][name] = dict(spec)
         write_json(self.path / "run.json", self.record)
         return Arm(self, name, dict(spec))
+
+    def record_cut(self, arm: str, cut: Cut) -> None:
+        """Record how the parts of an arm are cut from now on."""
+        self.record["arms"][arm]["cut"] = cut.to_dict()
+        write_json(self.path / "run.json", self.record)
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

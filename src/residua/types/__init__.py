@@ -11,7 +11,16 @@ from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ran
 from residua.types.models import Chat, Classify, Embed, Message, Models, Request
 from residua.types.prompts import Compat, Passage, Prompt, Query, Role, Source
 from residua.types.readings import Differentiates, Reading, Reads
-from residua.types.seams import Explores, Generate, Progress, Scorer, silent
+from residua.types.seams import (
+    Explores,
+    Generate,
+    Progress,
+    Scorer,
+    Tell,
+    Tells,
+    silent,
+    untold,
+)
 
 __all__ = [
     "AdaptiveMode",
@@ -45,6 +54,9 @@ __all__ = [
     "Sample",
     "Scorer",
     "Source",
+    "Tell",
+    "Tells",
     "Usage",
     "silent",
+    "untold",
 ]

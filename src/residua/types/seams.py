@@ -12,13 +12,35 @@ from residua.types.prompts import Prompt, Query
 
 
 class Progress(Protocol):
-    """Told how far a long step is: `done` of `total` units, with a word on what they are."""
+    """Told how far a long step is: `done` of `total` units, with a word on what they are.
 
-    def __call__(self, phase: str, done: float, total: float, unit: str = "") -> None: ...
+    `tokens`: how many a model forwarded in this step so far, where that is told too.
+    """
+
+    def __call__(
+        self, phase: str, done: float, total: float, unit: str = "", tokens: int = 0
+    ) -> None: ...
 
 
-def silent(phase: str, done: float, total: float, unit: str = "") -> None:
+def silent(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
     """The `Progress` that shows nothing."""
+
+
+class Tell(Protocol):
+    """Told what was done since the last time: draws finished, tokens forwarded."""
+
+    def __call__(self, draws: int, tokens: int) -> None: ...
+
+
+def untold(draws: int, tokens: int) -> None:
+    """The `Tell` that nobody hears."""
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """An engine that says while it works how far it is, to whoever puts itself at `tell`."""
+
+    tell: Tell
 
 
 @runtime_checkable

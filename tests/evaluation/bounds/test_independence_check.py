@@ -35,7 +35,7 @@ def arm_of(
     """An arm about one question that drew these texts; explored, with that remainder."""
     run = begin(out, benchmark(prompts=(Prompt(id="q7", question="Who?", answer="Ann"),)))
     explores = remainder is not None
-    plan = Plan.exploring() if explores else Plan(n=1, chunk=1, queries=1, chunks=1)
+    plan = Plan.exploring() if explores else Plan(n=1, chunk=1)
     spec: dict[str, Any] = {
         "fingerprint": {}, "decoding": decoding.to_dict(), "seed": 0, "plan": plan.to_dict(),
     }  # fmt: skip

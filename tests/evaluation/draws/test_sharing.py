@@ -8,6 +8,7 @@ import pytest
 from residua.errors import InputError
 from residua.evaluation.draws.sharing import share
 from residua.store import Sharing
+from residua.store.cut import Cut
 from residua.types import Query
 
 
@@ -66,7 +67,7 @@ def test_parts_hold_whole_questions_and_every_draw_once() -> None:
         queries = asked(questions=9)
         sharing = share(queries, "allocated", n, 0)
         drawn: dict[str, int] = {}
-        found = sharing.parts(queries)
+        found = sharing.parts(queries, Cut.whole())
         for part in found:
             for query_id, count in zip(part.query_ids, part.own, strict=True):
                 assert 0 < count <= 1024
@@ -82,7 +83,7 @@ def test_parts_hold_whole_questions_and_every_draw_once() -> None:
 
 def test_a_query_with_many_draws_gets_them_in_chunks() -> None:
     sharing = Sharing("fixed", {"p0": 2500, "p0~00": 10})
-    parts = sharing.parts(asked(1, 1))
+    parts = sharing.parts(asked(1, 1), Cut.whole())
     assert [(p.query_ids, p.own, p.first_chunk) for p in parts] == [
         (("p0", "p0~00"), (1024, 10), 0),
         (("p0",), (1024,), 1),

@@ -92,11 +92,12 @@ def winners(run: Run, hunt: Hunt) -> dict[str, Winner[Variant]]:
     Every decision is made again from the stored scores, so it is the same one.
     """
     trial, fields = _trial(run, hunt)
-    most, spent = hunt.search.attack.budget * len(fields), Counter[str]()
+    most = hunt.search.attack.budget * len(fields)
+    spent, read = Counter[str](), Counter[str]()
 
-    def progress(phase: str, done: float, total: float, unit: str = "") -> None:
-        spent[phase] = round(done)
-        hunt.progress("searching", spent.total(), most, unit)
+    def progress(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+        spent[phase], read[phase] = round(done), tokens
+        hunt.progress("searching", spent.total(), most, unit, tokens=read.total())
 
     def draw(number: int, draws: Mapping[Variant, int]) -> Mapping[Variant, Standing]:
         found: dict[Variant, Standing] = {}

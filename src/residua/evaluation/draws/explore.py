@@ -8,11 +8,11 @@ its statements are wider, never wrong.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from residua.errors import InputError
+from residua.evaluation.draws.meter import Meter
 from residua.evaluation.score import prompts_by_query
 from residua.scorers import check_bounds, score_ranges
 from residua.store import Arm
@@ -131,30 +131,28 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         purpose=f"score:{arm.name}",
     )
     settle = ranges(scorer, prompts)
-    todo, spent = arm.parts_to_draw(), Usage()
     total = sum(len(part.query_ids) for part in arm.parts)
-    done = total - sum(len(part.query_ids) for part in todo)
-    for part in todo:
-        before, started = replace(engine.usage, notes=[]), time.perf_counter()
-        found: list[Exploration | Failure] = []
+    done = total - sum(len(part.query_ids) for part in arm.missing_parts())
+    phase, worth = f"exploring {arm.name}", 1 / effort.forwards
+    meter, spent = Meter(progress, phase, "questions", done, total, worth), Usage()
+    meter.show()
+    for part in arm.parts_to_draw():
         mine = [queries[q] for q in part.query_ids]
-        progress(f"exploring {arm.name}", done, total, "questions")
-        for result in explorer.explore(mine, arm.decoding, effort, settle):
-            found.append(result)
-            if isinstance(result, Exploration):
-                _try_bounds(scorer, result, prompts[result.query.id])
-            progress(f"exploring {arm.name}", done + len(found), total, "questions")
-        samples = [one.sample for one in found if isinstance(one, Exploration)]
-        drawn = with_answers(samples, engine, arm.decoding, prompts)
-        usage = engine.usage.since(before, time.perf_counter() - started)
+        with meter.part(engine, len(mine)) as cost:
+            found: list[Exploration | Failure] = []
+            for result in explorer.explore(mine, arm.decoding, effort, settle):
+                found.append(result)
+                if isinstance(result, Exploration):
+                    _try_bounds(scorer, result, prompts[result.query.id])
+                meter.reach(len(found))
+            samples = [one.sample for one in found if isinstance(one, Exploration)]
+            drawn = with_answers(samples, engine, arm.decoding, prompts)
         found = [
             replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
             for one in found
         ]
-        arm.write_explored(part, found, usage, getattr(engine, "machine", {}))
-        spent.add(usage)
-        done += len(mine)
-    progress(f"exploring {arm.name}", total, total, "questions")
+        arm.write_explored(part, found, cost, getattr(engine, "machine", {}))
+        spent.add(cost)
     return spent
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from residua.benchmarks import Benchmark
 from residua.errors import InputError, MixError, ModelError
 from residua.evaluation.draws.drawing import Drawing
 from residua.evaluation.draws.explore import explore_arm, with_answers
+from residua.evaluation.draws.meter import Meter
 from residua.evaluation.draws.sharing import INPUTS
 from residua.evaluation.draws.until import Until, look, require_fixed_n, require_same_looks
 from residua.evaluation.score import prompts_by_query, score_arm
@@ -122,10 +122,8 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
 
 def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
-    asked = {
-        "queries": Sharing("fixed", draws).to_dict(),
-        "plan": Plan.of(max(draws.values())).to_dict(),
-    }
+    plan = Plan.of(max(draws.values()))
+    asked = {"queries": Sharing("fixed", draws).to_dict(), **_planned(plan)}
     return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
 
 
@@ -145,15 +143,19 @@ def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
     n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
     once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
     if job.decoding.greedy:
-        return {"plan": Plan.of(1).to_dict(), **once}
+        return {**_planned(Plan.of(1)), **once}
     if drawing.exploring is not None:
-        explore = drawing.exploring.to_dict()
-        return {"plan": Plan.exploring().to_dict(), "explore": explore, **once}
-    plan = Plan.of(drawing.n).to_dict()
+        return {**_planned(Plan.exploring()), "explore": drawing.exploring.to_dict(), **once}
+    plan = _planned(Plan.of(drawing.n))
     if drawing.until is not None and job.arm.startswith(TARGET):
         first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
-        return {"plan": plan, "stopping": drawing.until.to_dict(), "looks": first}
-    return {"plan": plan, **once}
+        return {**plan, "stopping": drawing.until.to_dict(), "looks": first}
+    return {**plan, **once}
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    """A plan, and how its parts begin to be cut."""
+    return {"plan": plan.to_dict(), "cut": plan.cut().to_dict()}
 
 
 def machine(engine: Generate) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def sample_arm(
     The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
     scored, each arm's own: no two arms of a run share any.
     """
-    return _draw(arm, arm.parts_to_draw(), engine, progress, purpose)
+    return _draw(arm, 0, engine, progress, purpose)
 
 
 def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
@@ -198,33 +200,26 @@ def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = 
 
 
 def _draw(
-    arm: Arm,
-    todo: Iterable[Part],
-    engine: Generate,
-    progress: Progress,
-    purpose: str | None = None,
+    arm: Arm, first: int, engine: Generate, progress: Progress, purpose: str | None = None
 ) -> Usage:
-    """Draw these parts of an arm."""
+    """Draw the missing parts of an arm from this number on."""
     prompts = prompts_by_query(arm)
     total = sum(part.draws for part in arm.parts)
-    done = total - sum(part.draws for part in todo)
-    spent = Usage()
-    for part in todo:
-        before, started = replace(engine.usage, notes=[]), time.perf_counter()
-        results: list[Sample | Failure] = []
-        for result in _results(arm, part, engine, purpose):
-            share = len(results) / len(part.query_ids)
-            progress(f"sampling {arm.name}", done + share * part.draws, total, "draws")
-            results.append(result)
-        if part.first_chunk == 0 and purpose is None:
-            samples = [result for result in results if isinstance(result, Sample)]
-            drawn = with_answers(samples, engine, arm.decoding, prompts)
-            results = [drawn.get(result.query.id, result) for result in results]
-        usage = engine.usage.since(before, time.perf_counter() - started)
-        arm.write_part(part, results, usage, machine(engine))
-        spent.add(usage)
-        done += part.draws
-    progress(f"sampling {arm.name}", total, total, "draws")
+    done = total - sum(part.draws for part in arm.missing_parts())
+    meter, spent = Meter(progress, f"sampling {arm.name}", "draws", done, total), Usage()
+    meter.show()
+    for part in arm.parts_to_draw(first):
+        with meter.part(engine, part.draws) as cost:
+            results: list[Sample | Failure] = []
+            for result in _results(arm, part, engine, purpose):
+                results.append(result)
+                meter.reach(len(results) / len(part.query_ids) * part.draws)
+            if part.first_chunk == 0 and purpose is None:
+                samples = [result for result in results if isinstance(result, Sample)]
+                drawn = with_answers(samples, engine, arm.decoding, prompts)
+                results = [drawn.get(result.query.id, result) for result in results]
+        arm.write_part(part, results, cost, machine(engine))
+        spent.add(cost)
     return spent
 
 

@@ -1,0 +1,256 @@
+"""A slow model: it is seen to work within seconds, at its true rate, and stopping loses little.
+
+The clock is the engine's own: every token it forwards takes so long.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exploring import DECODING, ExploringEngine
+from residua.benchmarks import Benchmark
+from residua.cli.console import progress_bar
+from residua.evaluation import Attack, Inputs, evaluate
+from residua.store import Arm, Run
+from residua.types import Decoding, Draws, Effort, Failure, Prompt, Query, Ranges, Sample
+from tiny import tiny_model_folder
+
+TOKENS = 20  # of a draw
+QUESTIONS = [f"q{i}" for i in range(12)]
+LAW = {"It is Ann": 0.05, "It is Bob": 0.15, "No": 0.8}
+TASK = Benchmark(
+    name="slow", origin="", scorers=("contains",), max_new_tokens=8,
+    prompts=tuple(Prompt(id=q, question=f"Who wrote book {q}?", answer="Ann") for q in QUESTIONS),
+)  # fmt: skip
+
+
+class Clock:
+    """The time that all engines of a test spend."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", clock)
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock
+
+
+class SlowEngine(ExploringEngine):
+    """Takes `seconds` a token, all draws of a part advancing together; says so where it can.
+
+    Stopped by Ctrl-C once the clock shows `until`.
+    """
+
+    def __init__(
+        self, clock: Clock, seconds: float, until: float = 1e9, name: str = "slow", **settings: Any
+    ) -> None:
+        super().__init__(
+            dict.fromkeys(QUESTIONS, LAW), {q: ["No"] for q in QUESTIONS}, name=name, **settings
+        )
+        self.clock, self.seconds, self.until = clock, seconds, until
+        self.texts = _AnyOf(LAW)
+        self.tell: Callable[[int, int], None] = lambda draws, tokens: None
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        number = sum(sum(draws.of(query.id)) for query in queries)
+        for token in range(TOKENS):
+            self._work(number, number if token == TOKENS - 1 else 0)
+        yield from super().generate(queries, decoding, draws)
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Any]:
+        for _ in range(effort.forwards):
+            self._work(len(queries), 0)
+        yield from super().explore(queries, decoding, effort, ranges)
+
+    def _work(self, tokens: int, draws: int) -> None:
+        self.clock.now += tokens * self.seconds
+        if self.clock.now > self.until:
+            raise KeyboardInterrupt
+        self.tell(draws, tokens)
+
+
+class _AnyOf(dict[str, Mapping[str, float]]):
+    """The same law for every query, whatever it is called."""
+
+    def __init__(self, law: Mapping[str, float]) -> None:
+        self.law = law
+
+    def __getitem__(self, key: str) -> Mapping[str, float]:
+        return self.law
+
+
+N: dict[str, Any] = {"n": 64}
+MODES: dict[str, dict[str, Any]] = {
+    "plain": N,
+    "until": {"n": 256, "until": "p<=0.3"},
+    "hybrid": {"certify": "hybrid", "budget": 50},
+    "inputs": {**N, "inputs": Inputs(source="rules", queries=3)},
+    "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
+}
+SECONDS = 0.005  # a token: a question of 64 draws takes 6.4 s
+PACE = {"until": 3.0, "hybrid": 15.0}  # times that, where there is less to do
+
+
+def how(mode: str) -> dict[str, Any]:
+    return {"decoding": DECODING, **MODES[mode]}
+
+
+def arms(out: Path) -> list[Arm]:
+    """All of a run, those of its search too."""
+    runs = [Run.open(file.parent) for file in sorted(out.rglob("run.json"))]
+    return [arm for run in runs for arm in run.arms.values()]
+
+
+def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
+    """What was drawn of every query by every arm, whatever part it is in."""
+    return {
+        (arm.run.path.name, arm.name): Counter(
+            (row["query_id"], row["chunk"], row["text"], row["count"])
+            for part in arm.parts
+            for row in arm.completions(part).to_pylist()
+        )
+        for arm in arms(out)
+    }
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=[pytest.mark.slow] * (m in ("inputs", "attack"))) for m in MODES]
+)
+def test_a_part_takes_about_a_minute_and_stopping_loses_no_more(
+    mode: str, clock: Clock, tmp_path: Path
+) -> None:
+    pace = 3 * SECONDS * PACE.get(mode, 1.0)
+    evaluate(SlowEngine(clock, 1e-9), TASK, out=tmp_path / "fast", **how(mode))
+    clock.now = 0.0
+    evaluate(SlowEngine(clock, pace), TASK, out=tmp_path / "slow", **how(mode))
+    end = clock.now
+    assert end > 150
+    assert all(usage["seconds"] < 90 for arm in arms(tmp_path / "slow") for usage in costs(arm))
+    fast = {k: v for k, v in contents(tmp_path / "fast").items() if k[0] != "slow"}
+    slow = {k: v for k, v in contents(tmp_path / "slow").items() if k[0] != "fast"}
+    assert list(fast.values()) == list(slow.values())  # speed decides how much is lost alone
+
+    clock.now, out = 0.0, tmp_path / "stopped"
+    stop = 0.9 * end
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(SlowEngine(clock, pace, until=stop), TASK, out=out, **how(mode))
+    kept = sum(usage["seconds"] for arm in arms(out) for usage in costs(arm))
+    assert kept > stop - 90
+    clock.now = 0.0
+    evaluate(SlowEngine(clock, pace), TASK, out=out, **how(mode))
+    assert clock.now == pytest.approx(end - kept, abs=0.1)
+    assert list(contents(out).values()) == list(slow.values())
+
+
+def costs(arm: Arm) -> list[dict[str, float]]:
+    return [meta["usage"] for meta in arm.meta()]
+
+
+def test_a_control_and_a_finished_run_of_one_are_cut_too(clock: Clock, tmp_path: Path) -> None:
+    own, other = (SlowEngine(clock, SECONDS, name=name) for name in ("own", "other"))
+    run = evaluate(own, TASK, out=tmp_path / "r", control=other, **N, decoding=DECODING)
+    assert len(run.arms["control"].parts) > 2
+    evaluate(other, TASK, out=tmp_path / "c", **N, decoding=DECODING)
+    beside = evaluate(own, TASK, out=tmp_path / "b", control=tmp_path / "c", **N, decoding=DECODING)
+    theirs = Run.open(tmp_path / "c").arms["target"]
+    assert [part.query_ids for part in beside.arms["control"].parts] == [
+        part.query_ids for part in theirs.parts
+    ]
+    assert not beside.arms["control"].missing_parts()
+
+
+def test_gone_on_with_at_another_speed_the_parts_that_were_cut_stay(
+    clock: Clock, tmp_path: Path
+) -> None:
+    out = tmp_path / "r"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(SlowEngine(clock, SECONDS, until=50), TASK, out=out, **how("plain"))
+    before = Run.open(out).arms["target"]
+    stored = [part for part in before.parts if before.has(part)]
+    files = {path: path.stat().st_mtime_ns for path in out.rglob("part-*.parquet")}
+    assert stored
+    clock.now = 0.0
+    evaluate(SlowEngine(clock, SECONDS / 1000), TASK, out=out, **how("plain"))
+    after = Run.open(out).arms["target"]
+    assert list(after.parts[: len(stored)]) == stored
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    assert not after.missing_parts()
+
+
+@pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
+def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
+    mode: str, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = SECONDS / 5 * PACE.get(mode, 1.0)
+    with progress_bar() as progress:
+        evaluate(
+            SlowEngine(clock, seconds), TASK, out=tmp_path / "r", progress=progress, **how(mode)
+        )
+    lines = [line for line in capsys.readouterr().err.splitlines() if "scoring" not in line]
+    shown = [line for line in lines if re.match("(sampling|exploring|searching)", line)]
+    assert clock.now > 10
+    assert len(shown) >= clock.now / 10  # it moves every few seconds
+    rates = [
+        float(m[1].replace(",", "")) for m in re.finditer(r"([\d.,]+) draws/s", "\n".join(lines))
+    ]
+    for rate in rates:  # those that are finished, so at times too low, never too high
+        assert rate <= 1.02 / (TOKENS * seconds)
+    tokens = [
+        float(m[1].replace(",", "")) for m in re.finditer(r"\(([\d.,e+]+)/s\)", "\n".join(shown))
+    ]
+    assert tokens
+    if mode in ("plain", "hybrid"):
+        assert all(rate == pytest.approx(1 / seconds, rel=0.02) for rate in tokens)
+
+
+def test_its_first_word_comes_before_the_first_draw(clock: Clock, tmp_path: Path) -> None:
+    told: list[tuple[float, str]] = []
+    done: dict[str, list[float]] = {}
+
+    def progress(phase: str, how_much: float, *_: object, **__: object) -> None:
+        told.append((clock.now, phase))
+        done.setdefault(phase, []).append(how_much)
+
+    evaluate(
+        SlowEngine(clock, SECONDS), TASK, out=tmp_path / "r", progress=progress, **how("plain")
+    )
+    for phase in ("sampling greedy", "sampling target"):
+        times = [when for when, what in told if what == phase]
+        began = min(when for when, what in told if what == phase)
+        assert began <= (0.0 if phase == "sampling greedy" else 12 * TOKENS * SECONDS + 1e-6)
+        assert max(b - a for a, b in pairwise(times)) < 5
+        assert done[phase] == sorted(done[phase])
+    assert done["sampling target"][-1] == 12 * 64
+
+
+def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:
+    model = tiny_model_folder(tmp_path / "small")
+    told: list[tuple[str, float]] = []
+    task = replace(TASK, prompts=TASK.prompts[:1], template="Question: {question} Answer:")
+    evaluate(
+        str(model),
+        task,
+        out=tmp_path / "r",
+        n=4,
+        progress=lambda phase, done, *_, **__: told.append((phase, done)),
+    )
+    assert told[:3] == [("loading small", 0), ("loading small", 1), ("sampling greedy", 0)]
