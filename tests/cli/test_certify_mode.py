@@ -110,6 +110,8 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     )
     plain = ("--like", tmp_path / "plain", "--out")
     done("sample", control, *plain, tmp_path / "t")
+    done("evaluate", control, *plain, tmp_path / "e", "--certify", "hybrid", "--budget", 40)
+    assert Run.open(tmp_path / "e").arms["target"].exploring == before
     refused(residua("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
     assert not any((tmp_path / name).exists() for name in ("n", "s", "b"))
 

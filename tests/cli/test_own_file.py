@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from commands import SMALL, done
 
 from residua.store import Run
@@ -31,3 +32,14 @@ def test_only_rows_to_forget_are_asked_and_what_is_odd_is_said_first(
     shown = done("evaluate", model, "--benchmark", file, "--dry-run", *SMALL)
     assert "note: ignored columns: source" in shown.err
     assert "2 questions" in shown.out
+
+
+def test_its_metrics_are_measured_again_from_anywhere(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.csv").write_text(ROWS)
+    monkeypatch.chdir(tmp_path)
+    how = ("--benchmark", "mine.csv", "--limit", 1, "--metrics", "forget_probability", *SMALL)
+    done("evaluate", model, *how, "--out", "run")
+    monkeypatch.chdir("/")
+    assert "forget_probability" in done("measure", tmp_path / "run", "--json").out

@@ -126,6 +126,10 @@ def test_like_changes_what_is_said_and_nothing_else(
     a, b = (Study.of(Run.open(tmp_path / name)) for name in "ab")
     assert [how.name for how in b.decoding] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
     assert {how.max_new_tokens for how in b.decoding} == {9}
+    again = ("--like", tmp_path / "a", "--temperature", "0.2,0.3")
+    assert command("evaluate", "m", *again, "--out", tmp_path / "c") == 0
+    c = Study.of(Run.open(tmp_path / "c"))
+    assert [how.name for how in c.decoding] == ["T=0.2", "T=0.3"]
     trusting = replace(a.settings, trust_remote_code=False)  # that is said each time
     assert a.settings.trust_remote_code
     assert b == replace(a, decoding=b.decoding, confidence=0.8, settings=trusting)

@@ -63,7 +63,7 @@ MUTANTS = [
     ("cli/evaluate.py", "        n=drawing,\n", "        n=drawing.n,\n", ATTACK),
     ("cli/evaluate.py", "    if study.until:", "    if False:", UNTIL),
     ("cli/measuring.py", "or study.metrics", "", COMMAND),
-    ("cli/measuring.py", "study.benchmark or ", "", COMMAND),
+    ("cli/measuring.py", "study.benchmark or ", "", OWN),
     ("cli/steps.py", 'Study.of(opened, "confidence").confidence', "CONFIDENCE", REPEATED),
     # a file of one's own
     (TABLE, 'for column in ("role", "split") if', 'for column in ("role",) if', FILES),
