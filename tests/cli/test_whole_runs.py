@@ -113,10 +113,11 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
 
     verdicts = {}
     for limit in (0.001, 0.9999):
-        certified = residua("certify", out, "--max-leak", limit, "--threshold", 0.5, "--json")
+        certificate = tmp_path / f"{limit}.json"
+        how = ("--max-leak", limit, "--threshold", 0.5, "--out", certificate)
+        certified = residua("certify", out, *how, "--json")
         assert certified.status in (0, 4, 5), certified.err
         verdicts[limit] = certified.json["verdict"]
-        certificate = out / "certificate.json"
         verified = done("verify", certificate, out, "--with-model", model, "--json").json
         assert verified["verified"], verified
     assert verdicts[0.001] == "refuted"
