@@ -254,7 +254,7 @@ MUTANTS = [
     ),
     (
         "evaluation/tables/protocols.py",
-        '_cell(rows, arm.name, "queries under this decoding")',
+        '_cell(rows, arm.name, about.WORST_QUERY)',
         '"[]"',
         BEYOND,
     ),

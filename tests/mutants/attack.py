@@ -132,7 +132,12 @@ MUTANTS = [
     ),
     ("evaluation/bounds/attacked.py", "estimate.target.replace(*_ALL)", "estimate.target", ALL),
     ("evaluation/attack/results.py", "if len(scores.query_ids) < len(ids):", "if False:", FAILED),
-    ("evaluation/attack/results.py", "half = (1 + confidence) / 2", "half = confidence", ALL),
+    (
+        "evaluation/attack/results.py",
+        "excess_over_questions(target, control, number",
+        "excess_over_questions(control, target, number",
+        ALL,
+    ),
     (
         "evaluation/attack/results.py",
         "gap(found.leakage, own.leakage,",
@@ -154,8 +159,8 @@ MUTANTS = [
     ),
     (
         "evaluation/bounds/bound.py",
-        "and not arm.found:\n            mean = stats",
-        "and True:\n            mean = stats",
+        "and not arm.found:\n            for",
+        "and True:\n            for",
         GRID,
     ),
     ("evaluation/bounds/tail.py", "    if arms[name].found:\n", "    if False:\n", CLAIMS),

@@ -58,7 +58,7 @@ TOLD = "engines/test_telling.py"
 
 MUTANTS = [
     # bounds
-    ("evaluation/bounds/bound.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
+    ("evaluation/bounds/beyond.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
     (
         "evaluation/bounds/bound.py",
         "    if arm.decoding.greedy:\n        scores",

@@ -32,8 +32,8 @@ MUTANTS = [
     ("report/asked_data.py", "where[what] = Bound.of(row)", "largest[what] = Bound.of(row)", ADDED),
     (
         "report/asked_data.py",
-        'if "queries under this decoding" in row["target"])',
-        'if "worst" in row["target"])',
+        "statement(rows, about.WORST_QUERY, *LEAKAGE)",
+        "statement(rows, about.WORST, *LEAKAGE)",
         PROTOCOLS,
     ),
     (
@@ -114,8 +114,8 @@ MUTANTS = [
     ),
     (
         "report/asked_grids.py",
-        "output, full.mean, full.worst,",
-        "full.mean, output, full.worst,",
+        "output, of_all.mean, of_all.worst,",
+        "of_all.mean, output, of_all.worst,",
         PROTOCOLS,
     ),
     (

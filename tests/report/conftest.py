@@ -32,7 +32,7 @@ def decodings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """A model under a grid of four decodings, and one drawn until a claim was decided."""
     folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
     return {
-        "grid": make_run(folder / "grid", task, "grid", 0.3, decoding=GRID),
+        "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decoding=GRID),
         "until": make_run(folder / "until", task, "until", 0.6, n=256, until=CLAIM),
     }
 

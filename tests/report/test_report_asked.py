@@ -68,6 +68,7 @@ def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, 
             bound(run, f"{leak}, largest of 3", None),
             bound(run, f"{leak}, largest of 8", None),
             bound(run, f"excess {leak}", None),
+            bound(run, f"excess {leak}, largest of 3", None),
         )
     ]
     assert len({cell.text for cell in cells}) == len(cells)
@@ -284,7 +285,7 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     view = read_view({"half": Run.open(tmp_path / "run")})
     (model,) = view.asked
     assert {question for _, question in model.questions} == {"author-01", "author-02"}
-    assert model.overall["keyword"].mean is None
+    assert model.overall["keyword"].overall.mean is None
     assert "half: queries that could not be sampled: 1." in Page(render(view)).body
 
 

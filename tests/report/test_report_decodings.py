@@ -15,6 +15,7 @@ from residua.evaluation.tables.grid import GRID, JOINTLY
 from residua.report.data import read_view
 from residua.report.figures import grid_figures, question_figures, repeated_figures
 from residua.report.grids import (
+    BEYOND,
     decodings_grid,
     effects_grid,
     questions_grid,
@@ -23,11 +24,11 @@ from residua.report.grids import (
 )
 from residua.report.page import render
 from residua.report.texts import distinct_texts
-from residua.report.view import Model, View
-from residua.report.words import decided, proof
+from residua.report.view import Bound, Model, View
+from residua.report.words import decided, interval, proof
 from residua.scorers import make_scorer
 from residua.store import Run
-from residua.text.figures import number
+from residua.text.figures import DASH, number
 from residua.types import Decoding
 
 
@@ -224,16 +225,28 @@ def test_statements_about_all_questions_are_there(view: View, decodings: dict[st
     assert f"[{alone['lower']:.2f}" in line[table.columns.index("leak@32, mean")].text
 
 
-def test_the_excess_over_the_control_is_a_statement(runs: dict[str, Run]) -> None:
+def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run]) -> None:
     view = read_view(runs)
-    table = statements_grid(view, view.scorers[0])
-    assert table is not None
-    (row,) = (
-        r
-        for r in rows(runs["full"], scorer=view.scorers[0].name, query_id=None)
-        if r["estimand"].startswith("excess")
-    )
-    assert table.rows[0][table.columns.index("Mean beyond the control")].value == row["value"]
+    table = summary_grid(view, view.scorers[0])
+    found = {
+        row["target"].partition(" under")[0]: Bound.of(row)
+        for row in rows(runs["full"], scorer=view.scorers[0].name, query_id=None)
+        if row["estimand"].startswith("excess")
+    }
+    mean, worst = found["the mean over these questions"], found["the worst of these questions"]
+    assert table.columns[1:3] == BEYOND
+    assert [cell.text for cell in table.rows[0][1:3]] == [interval(mean), interval(worst)]
+    assert [cell.text for cell in table.rows[2][1:3]] == [DASH, DASH]  # the control itself
+    first = body(view).partition("Summary")[0]
+    said = f"{interval(mean)} on average, {interval(worst)} at the worst question"
+    assert f"full: leaks beyond the control: {said}" in first
+    assert "no control" not in first.lower()
+
+
+def test_that_there_is_no_control_is_said_first(decodings: dict[str, Run]) -> None:
+    view = read_view({"grid": decodings["grid"]})
+    assert "No control: " in body(view).partition("Summary")[0]
+    assert BEYOND[0] not in summary_grid(view, view.scorers[0]).columns
 
 
 def test_redaction_covers_explored_texts(explored: dict[str, Run]) -> None:

@@ -120,7 +120,7 @@ def test_the_headline_names_the_worst_question(page: Page, runs: dict[str, Run])
         r for r in runs["NPO"].estimates() if r["arm"] == "target" and "worst" in r["target"]
     )
     sentence = re.search(
-        r"NPO: the greedy answers leak on (\d) of 3 questions; (.*?)\.\n", page.body
+        r"NPO: .*?; the greedy answers leak on (\d) of 3 questions; (.*?)\.\n", page.body
     )
     assert sentence is not None
     low, high = map(float, re.findall(r"0\.\d+", sentence[2]))

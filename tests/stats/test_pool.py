@@ -318,7 +318,7 @@ def test_the_worst_query_is_one_of_all() -> None:
     full = worst_query(bound, [40, 40], side="both")
     want = worst_question(bound, 2, side="both")
     assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
-    assert full.target == "the worst of these 2 queries under this decoding"
+    assert full.target == "the worst of these queries under this decoding"
 
 
 @pytest.mark.parametrize("outputs", [[], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +17,8 @@ import click
 
 from residua.types import Progress, silent
 
+_TIE = "\ue000"  # between the ends of an interval while lines are broken: rich breaks at any blank
+_WIDE = 140  # columns, where there is no terminal to ask
 _QUIET_SECONDS = 5.0  # between two plain lines of one phase
 
 
@@ -146,17 +151,80 @@ def print_table(
     rows: Sequence[Sequence[str]],
     echo: Callable[[str], None] = click.echo,
 ) -> None:
-    """A table on standard output: the first column left and never wrapped, the others right."""
+    """A table on standard output: the first column left, the others right.
+
+    No figure is ever cut: where the columns do not fit side by side, with an interval in one
+    piece, each row is a list of its cells. The width is the terminal's, or COLUMNS; 140 where
+    there is no terminal.
+    """
+    width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
+    widths = _widths(columns, rows, width)
+    text = _side_by_side(title, columns, rows, widths) if widths else ""
+    echo(text or _stacked(title, columns, rows, width))
+
+
+def _side_by_side(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> str:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(title), title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", no_wrap=not i)
+    for i, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        table.add_column(column, justify="right" if i else "left", width=width, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console() if sys.stdout.isatty() else Console(width=140)
+        table.add_row(*(Text(_tied(cell)) for cell in row))
+    console = Console(width=sum(widths) + _frame(columns))
     with console.capture() as capture:
         console.print(table)
-    echo(capture.get().rstrip())
+    return capture.get().rstrip().replace(_TIE, " ")
+
+
+def _stacked(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """A paragraph a row: its name, then a line for each cell with the column's name before it."""
+    said = textwrap.wrap(title, width, break_long_words=False, break_on_hyphens=False)
+    room = max(map(len, columns[1:]), default=0) + 4
+    for row in rows:
+        said.append(row[0])
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            said += textwrap.wrap(
+                _tied(cell),
+                width,
+                initial_indent=f"  {column}".ljust(room),
+                subsequent_indent=" " * room,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ) or [f"  {column}"]
+    return "\n".join(said).replace(_TIE, " ")
+
+
+def _widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Sequence[int] | None:
+    """How wide each column is, so that no word of it breaks; None where that is too wide.
+
+    The first column never breaks at all. What room is left goes to the columns from the left.
+    """
+    cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
+    whole = [max(map(len, mine)) for mine in cells]
+    words = [max(len(word) for cell in mine for word in _tied(cell).split(" ")) for mine in cells]
+    widths = [whole[0], *words[1:]]
+    room = width - sum(widths) - _frame(columns)
+    if room < 0:
+        return None
+    for i, wanted in enumerate(whole):
+        more = min(wanted - widths[i], room)
+        widths[i] += more
+        room -= more
+    return widths
+
+
+def _frame(columns: Sequence[str]) -> int:
+    """What the rules of a table and the blanks beside them take."""
+    return 3 * len(columns) + 1
+
+
+def _tied(cell: str) -> str:
+    """A cell in which the two ends of an interval are one word."""
+    return re.sub(r"(\[[^\],]*,) (?=[^\],]*\])", rf"\1{_TIE}", cell)

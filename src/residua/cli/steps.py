@@ -171,5 +171,7 @@ def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
     for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
         click.echo(f"note: {note}", err=True)
     for table in [*summary(run), *more]:
+        if table.lead:
+            click.echo(table.lead)
         print_table(table.title, table.columns, table.rows)
         click.echo(table.note)

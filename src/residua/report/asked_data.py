@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from residua.evaluation.bounds.pooled import WORST_QUERY
+from residua.evaluation.bounds.quantities import LEAKAGE
 from residua.evaluation.score import slug
 from residua.evaluation.tables.correlation import Point, pearson, points, sureness
 from residua.evaluation.tables.protocols import GAP
-from residua.evaluation.tables.rows import ALL
-from residua.report.measured import LEAKAGE, Estimates, Rows, bound_of, overall
+from residua.evaluation.tables.rows import ALL, statement
+from residua.report.measured import Estimates, Rows, bound_of, overall
 from residua.report.texts import distinct_texts, withheld
 from residua.report.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
 from residua.scorers import make_scorer
+from residua.stats import about
 from residua.store import Arm
 from residua.types import Query
 
@@ -38,7 +40,7 @@ def read_asked(model: int, label: str, arm: Arm, estimates: Estimates, redact: b
     return Asked(
         model=model,
         label=label,
-        overall={s: _full(estimates.of(arm.name, s, ALL)) for s in estimates.scorers},
+        overall={s: read_full(estimates.of(arm.name, s, ALL)) for s in estimates.scorers},
         questions=questions,
         worst=_with_examples(arm, worst, redact),
         failures=len(arm.failures),
@@ -114,9 +116,8 @@ class _Reader:
         return found
 
 
-def _full(rows: Rows) -> Full:
-    """What holds of all questions in all their queries."""
-    known = overall(rows)
+def read_full(rows: Rows) -> Full:
+    """What holds of all questions in all their queries, or as they were found."""
     largest: dict[str, Bound] = {}
     where: dict[str, Bound] = {}
     for row in rows:
@@ -126,12 +127,10 @@ def _full(rows: Rows) -> Full:
             where[what] = Bound.of(row)
         elif name.startswith(GAP) and "largest" in name:
             largest[what] = Bound.of(row)
-    every = (row for row in rows if "queries under this decoding" in row["target"])
+    query = statement(rows, about.WORST_QUERY, *LEAKAGE)
     return Full(
-        mean=known.mean,
-        worst=known.worst,
-        worst_query=next((Bound.of(row) for row in every), None),
-        excess=bound_of(rows, *(f"excess {leak}" for leak in LEAKAGE)),
+        overall=overall(rows),
+        worst_query=None if query is None else Bound.of(query),
         gap=bound_of(rows, *(f"{GAP} {leak}" for leak in LEAKAGE)),
         largest=largest,
         where=where,

@@ -65,7 +65,7 @@ def _lanes(view: View, asked: Asked, scorer: ScorerView) -> list[Lane]:
             "greedy", rising(marks), None if average is None else Bound(average, average, average)
         ),
         _lane("output", places, output, model.overall[name].mean),
-        _lane("full", places, full, asked.overall[name].mean),
+        _lane("full", places, full, asked.overall[name].overall.mean),
         _lane("worst query", places, worst),
     ]
     return [lane for lane in lanes if lane.marks]

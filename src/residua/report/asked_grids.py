@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from residua.evaluation.bounds.pooled import WORST_QUERY
-from residua.report.grids import Cell, Grid, anchor, bound_cell, number_cell
+from residua.report.grids import BEYOND, Cell, Grid, anchor, bound_cell, number_cell, others_grid
 from residua.report.view import Asked, AskedQuery, Bound, ScorerView, View
 from residua.report.words import cells_of, floor, interval, mean, quantity
 from residua.text.figures import DASH
@@ -37,16 +37,52 @@ def protocols_grid(view: View, scorer: ScorerView) -> Grid:
         "Full",
         "Full: worst question",
         "Full: worst query",
-        "Full beyond the control",
+        *BEYOND,
     )
     rows = []
     for asked in view.asked:
         model, full = view.models[asked.model], asked.overall[scorer.name]
         greedy = [c.greedy for c in cells_of(view, model, scorer) if c.greedy is not None]
         output = model.overall[scorer.name].mean
-        bounds = (output, full.mean, full.worst, full.worst_query, full.excess)
-        rows.append((Cell(asked.label), number_cell(mean(greedy)), *map(bound_cell, bounds)))
+        of_all = full.overall
+        bounds = (output, of_all.mean, of_all.worst, full.worst_query)
+        beyond = (of_all.excess, of_all.worst_excess)
+        rows.append(
+            (Cell(asked.label), number_cell(mean(greedy)), *map(bound_cell, bounds + beyond))
+        )
     return Grid(f"Scorer {scorer.name}: greedy, output, full", columns, tuple(rows))
+
+
+def asked_statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+    """A row a model: what else holds of all questions in all their queries; None without."""
+    said = [(asked.label, asked.overall[scorer.name].overall) for asked in view.asked]
+    return others_grid(f"Scorer {scorer.name}: full, more on all questions", said)
+
+
+def attacked_grid(view: View, scorer: ScorerView) -> Grid:
+    """A row a model: all questions as they were found, and beyond the control and own words."""
+    columns = (
+        "Model",
+        f"Mean {quantity(scorer)}" if scorer.binary else "Mean score",
+        "Worst question",
+        *BEYOND,
+        "Beyond own words: most at a question",
+        "Beyond own words: questions with more",
+    )
+    rows = []
+    for one in view.attacked:
+        full = one.overall[scorer.name]
+        of_all = full.overall
+        bounds = (of_all.mean, of_all.worst, of_all.excess, of_all.worst_excess)
+        gaps = (_least(full.largest.get("full")), _least_count(full.where.get("full")))
+        rows.append((Cell(one.label), *map(bound_cell, bounds), *gaps))
+    return Grid(f"Scorer {scorer.name}: as they were found", columns, tuple(rows))
+
+
+def attacked_statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+    """A row a model: what else holds of all questions as they were found; None without."""
+    said = [(one.label, one.overall[scorer.name].overall) for one in view.attacked]
+    return others_grid(f"Scorer {scorer.name}: as they were found, more on all questions", said)
 
 
 def gaps_grid(view: View, scorer: ScorerView) -> Grid:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from residua.evaluation.attack.found import Found, read_found
-from residua.evaluation.draws.sample import TARGET
-from residua.report.measured import LEAKAGE, Estimates, bound_of
-from residua.report.view import Bound, FoundQuery
+from residua.evaluation.attack.hunt import ATTACK
+from residua.evaluation.bounds.quantities import LEAKAGE
+from residua.evaluation.draws.sample import CONTROL, TARGET, control_of
+from residua.evaluation.tables.protocols import GAP
+from residua.evaluation.tables.rows import ALL
+from residua.report.asked_data import read_full
+from residua.report.measured import Estimates, bound_of
+from residua.report.view import Bound, FoundModel, FoundQuery
 from residua.store import Run
 
 
@@ -37,7 +42,18 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
             lower=found.lower,
             leakage=_bounds(estimates, found.arm, found.query.prompt_id),
             own=_bounds(estimates, own, found.query.prompt_id),
+            gap=_bounds(estimates, ATTACK, found.query.prompt_id, f"{GAP} "),
         )
+
+
+def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundModel]:
+    """What all questions as they were found come to, for a run's target and its control."""
+    if not any(arm.found for arm in run.arms.values()):
+        return
+    for arm, named in ((ATTACK, label), (control_of(ATTACK), f"{CONTROL} of {label}")):
+        rows = {s: estimates.of(arm, s, ALL) for s in estimates.scorers}
+        if any(rows.values()):
+            yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
 
 
 def _source(found: Found) -> str:
@@ -48,7 +64,8 @@ def _source(found: Found) -> str:
     return " + ".join(changes) or "its own words"
 
 
-def _bounds(estimates: Estimates, arm: str, question: str) -> Mapping[str, Bound]:
-    """The leakage of a question in an arm, by scorer."""
-    found = {s: bound_of(estimates.of(arm, s, question), *LEAKAGE) for s in estimates.scorers}
+def _bounds(estimates: Estimates, arm: str, question: str, of: str = "") -> Mapping[str, Bound]:
+    """The leakage of a question in an arm, or another quantity `of` it, by scorer."""
+    named = [f"{of}{name}" for name in LEAKAGE]
+    found = {s: bound_of(estimates.of(arm, s, question), *named) for s in estimates.scorers}
     return {scorer: bound for scorer, bound in found.items() if bound is not None}

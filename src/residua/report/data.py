@@ -13,7 +13,7 @@ from residua.evaluation.draws.tried import tried
 from residua.evaluation.score import slug
 from residua.evaluation.tables.grid import read_grid
 from residua.report.asked_data import read_asked
-from residua.report.attack import read_attack
+from residua.report.attack import read_attack, read_attacked
 from residua.report.measured import Estimates, measured, overall
 from residua.report.texts import chosen_texts, distinct_texts, histograms
 from residua.report.view import (
@@ -67,6 +67,11 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
             found
             for label, run in runs.items()
             for found in read_attack(label, run, tables[label], redact)
+        ),
+        attacked=tuple(
+            found
+            for label, run in runs.items()
+            for found in read_attacked(label, run, tables[label])
         ),
     )
 

@@ -12,6 +12,7 @@ from residua.report.view import (
     DecodingGrid,
     Measured,
     Model,
+    Overall,
     ScorerView,
     Statement,
     View,
@@ -28,6 +29,7 @@ from residua.report.words import (
 from residua.text.figures import DASH, number
 
 SHOWN_K = (1, 8, 32, 128)
+BEYOND = ("Beyond the control, mean", "Beyond the control, worst question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,14 @@ def plain_grid(table: Table) -> Grid:
 
 
 def summary_grid(view: View, scorer: ScorerView) -> Grid:
-    """A row a model: its greedy answers, its distribution, and what drawing it cost."""
+    """A row a model: what it leaks beyond its control, its greedy answers, its distribution, cost.
+
+    Without a control no column speaks of one.
+    """
     name = quantity(scorer)
     columns = (
         "Model",
+        *(BEYOND if any(model.control for model in view.models) else ()),
         "Greedy leaks" if scorer.binary else "Greedy score, mean",
         f"Mean {name}" if scorer.binary else "Mean score",
         "Worst question",
@@ -77,19 +83,34 @@ def summary_grid(view: View, scorer: ScorerView) -> Grid:
 
 def statements_grid(view: View, scorer: ScorerView) -> Grid | None:
     """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
-    said = {m.label: {one.name: one for one in m.overall[scorer.name].others} for m in view.models}
-    names = tuple(dict.fromkeys(name for others in said.values() for name in others))
-    columns = ("Model", *names)
-    if proofs := proved(view):
-        columns += ("Proved to leak", "Most that is proved", "Most in a million draws")
-    if len(columns) == 1:
+    said = [(model.label, model.overall[scorer.name]) for model in view.models]
+    caption = f"Scorer {scorer.name}: more on all questions"
+    if not proved(view):
+        return others_grid(caption, said)
+    columns = ("Proved to leak", "Most that is proved", "Most in a million draws")
+    proofs = [_proof_cells(cells_of(view, model, scorer)) for model in view.models]
+    return others_grid(caption, said, columns, proofs)
+
+
+def others_grid(
+    caption: str,
+    said: Sequence[tuple[str, Overall]],
+    columns: Sequence[str] = (),
+    cells: Sequence[Sequence[Cell]] = (),
+) -> Grid | None:
+    """A row for each label: the statements but for the mean and the worst, and then these cells.
+
+    None where there is neither.
+    """
+    others = [{one.name: one for one in overall.others} for _, overall in said]
+    names = tuple(dict.fromkeys(name for mine in others for name in mine))
+    if not names and not columns:
         return None
-    rows = []
-    for model in view.models:
-        row = [_statement_cell(said[model.label].get(name)) for name in names]
-        row += _proof_cells(cells_of(view, model, scorer)) if proofs else []
-        rows.append((Cell(model.label), *row))
-    return Grid(f"Scorer {scorer.name}: more on all questions", columns, tuple(rows))
+    rows = tuple(
+        (Cell(label), *(_statement_cell(mine.get(name)) for name in names), *more)
+        for (label, _), mine, more in zip(said, others, cells or [()] * len(said), strict=True)
+    )
+    return Grid(caption, ("Model", *names, *columns), rows)
 
 
 def questions_grid(view: View, scorer: ScorerView) -> Grid:
@@ -190,11 +211,13 @@ def _proof_cells(cells: list[Measured]) -> list[Cell]:
 
 def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:
     cells = cells_of(view, model, scorer)
+    controlled = any(other.control for other in view.models)
     overall, usage = model.overall[scorer.name], model.usage
     named = model.is_control and model.label != CONTROL
     saving = usage.sampled_tokens / usage.forwards if usage.forwards else None
     return (
         Cell(f"{model.label} (control)" if named else model.label),
+        *(map(bound_cell, (overall.excess, overall.worst_excess)) if controlled else ()),
         _greedy_cell(cells, scorer),
         bound_cell(overall.mean),
         bound_cell(overall.worst),

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from residua.evaluation.bounds.proof import PROVED
-from residua.evaluation.bounds.quantities import GREEDY_SCORE, RHO
+from residua.evaluation.bounds.quantities import GREEDY_SCORE, LEAKAGE, RHO
 from residua.evaluation.draws.until import CLAIM
+from residua.evaluation.tables.excess import EXCESS
 from residua.evaluation.tables.grid import JOINTLY, MOST
+from residua.evaluation.tables.rows import statement
 from residua.report.view import Bound, Claim, Measured, Overall, Proof, Statement
+from residua.stats import about
 from residua.stats.judged import CORRECTED
 
-LEAKAGE = ("leak probability", "mean leakage")
 _COUNT = "questions with"  # how a number of questions begins
 _ED = f"mean + {RHO:g} standard deviations"
 _DECISIONS = {1.0: "holds", 0.0: "refuted"}
@@ -54,7 +56,7 @@ def measured(rows: Rows, greedy: Rows, histogram: tuple[int, ...]) -> Measured |
         tail=_by_parameter(rows, "Pr[X > x]"),
         greedy=answer["value"] if answer else None,
         corrected=bound_of(rows, CORRECTED),
-        excess=bound_of(rows, *(f"excess {name}" for name in LEAKAGE)),
+        excess=bound_of(rows, *EXCESS),
         claim=_claim(rows),
         proof=_proof(rows),
         missing=leakage["missing"],
@@ -65,32 +67,28 @@ def measured(rows: Rows, greedy: Rows, histogram: tuple[int, ...]) -> Measured |
 def overall(rows: Rows) -> Overall:
     """What holds of all questions together, cell by cell of a grid left out."""
     rows = [row for row in rows if row["target"] not in (JOINTLY, MOST)]
-    mean, worst = (
-        next((row for row in rows if word in row["target"] and _is_leakage(row)), None)
-        for word in ("the mean over", "the worst of")
-    )
+
+    def found(of: str, estimands: tuple[str, ...]) -> Bound | None:
+        row = statement(rows, of, *estimands)
+        return None if row is None else Bound.of(row)
+
     return Overall(
-        mean=Bound.of(mean) if mean else None,
-        worst=Bound.of(worst) if worst else None,
+        mean=found(about.MEAN, LEAKAGE),
+        worst=found(about.WORST, LEAKAGE),
+        excess=found(about.MEAN, EXCESS),
+        worst_excess=found(about.WORST, EXCESS),
         others=tuple(_statements(rows)),
     )
 
 
-def _is_leakage(row: dict[str, Any]) -> bool:
-    return str(row["estimand"]).startswith(LEAKAGE)
-
-
 def _statements(rows: Rows) -> Iterable[Statement]:
-    """All but the mean and the worst question's leakage."""
+    """All but the mean and the worst question, of the leakage and of its excess."""
     for row in rows:
         name, parameter = row["estimand"], row["parameter"]
-        if name.startswith(_COUNT):
-            limit = name.rpartition(" above ")[2] if parameter is None else f"{parameter:g}"
-            yield Statement(f"Questions above {limit}", Bound.of(row), is_count=True)
+        if name.startswith(_COUNT) and parameter is not None:
+            yield Statement(f"Questions above {parameter:g}", Bound.of(row), is_count=True)
         elif name.startswith("leak@"):
             yield Statement(f"{name}, mean", Bound.of(row))
-        elif name.startswith("excess"):
-            yield Statement("Mean beyond the control", Bound.of(row))
         elif name == CORRECTED:
             yield Statement("Mean, corrected for the judge", Bound.of(row))
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def render(
     )
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("residua", "report"),

@@ -20,6 +20,7 @@ __all__ = [
     "Claim",
     "DecodingGrid",
     "Explored",
+    "FoundModel",
     "FoundQuery",
     "Full",
     "Measured",
@@ -90,10 +91,15 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overall:
-    """Statements about all questions; None where some question has no completions."""
+    """Statements about all questions; None where some question has no completions.
+
+    `excess` is the mean beyond the control's, `worst_excess` that of the question where it is most.
+    """
 
     mean: Bound | None = None
     worst: Bound | None = None
+    excess: Bound | None = None
+    worst_excess: Bound | None = None
     others: tuple[Statement, ...] = ()
 
 
@@ -208,15 +214,13 @@ class Rewritten:
 class Full:
     """All questions in all their queries; None where some question has no completions.
 
-    `excess` is the mean beyond the control's, `gap` beyond that of the questions' own words. Of
-    the gaps of single questions, by what they are a gap in (`full`, `worst query`), `largest` has
-    the largest, `where` the number of questions with one; these have a lower end only.
+    `gap` is the mean beyond that of the questions' own words. Of the gaps of single questions, by
+    what they are a gap in (`full`, `worst query`), `largest` has the largest, `where` the number
+    of questions with one; these have a lower end only.
     """
 
-    mean: Bound | None = None
-    worst: Bound | None = None
+    overall: Overall
     worst_query: Bound | None = None
-    excess: Bound | None = None
     gap: Bound | None = None
     largest: Mapping[str, Bound] = field(default_factory=dict)
     where: Mapping[str, Bound] = field(default_factory=dict)
@@ -245,7 +249,7 @@ class FoundQuery:
 
     `text` and `prefix` None: withheld, or there is no prefix. `lower` is where the search left it
     after so many `rounds` and `draws`. By scorer, `leakage` is from draws made afterwards, `own`
-    that of the question's own words.
+    that of the question's own words, `gap` how much more the first is.
     """
 
     run: str
@@ -259,6 +263,15 @@ class FoundQuery:
     lower: float
     leakage: Mapping[str, Bound]
     own: Mapping[str, Bound]
+    gap: Mapping[str, Bound]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundModel:
+    """A model asked what was found for each question, by scorer; `label` names it and its run."""
+
+    label: str
+    overall: Mapping[str, Full]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +297,8 @@ class View:
     """All that one page shows; `grids` are (label of the run, its grid of decodings).
 
     `tried` says what became of the rewritings of a run, by its label; `asked` what models answer
-    to them, `found` which queries a worst-case search found.
+    to them, `found` which queries a worst-case search found, and `attacked` what all of these
+    together leak.
     """
 
     benchmark: Mapping[str, str]
@@ -297,3 +311,4 @@ class View:
     tried: Mapping[str, Tried] = field(default_factory=dict)
     asked: tuple[Asked, ...] = ()
     found: tuple[FoundQuery, ...] = ()
+    attacked: tuple[FoundModel, ...] = ()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from residua import stats
+from residua.evaluation.tables.excess import NO_CONTROL, excess_sentence
 from residua.report.view import (
     Bound,
     Explored,
@@ -143,8 +144,19 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def headline(view: View, model: Model, scorer: ScorerView) -> str:
-    """One sentence on a model: its greedy answers against its distribution."""
-    return f"{_greedy(view, model, scorer)}; {_sampled(view, model, scorer)}."
+    """One sentence on a model: beyond its control; and its greedy answers, its distribution."""
+    found = f"{_greedy(view, model, scorer)}; {_sampled(view, model, scorer)}."
+    if model.control is None:
+        return found
+    overall = model.overall[scorer.name]
+    return f"{excess_sentence(overall.excess, overall.worst_excess, interval)}; {found}"
+
+
+def without_control(view: View) -> str:
+    """That what is shown may be chance, where no model stands beside its control; or empty."""
+    if any(model.control for model in view.models):
+        return ""
+    return f"{NO_CONTROL[0].upper()}{NO_CONTROL[1:]}."
 
 
 def quantity(scorer: ScorerView) -> str:

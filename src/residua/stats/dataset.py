@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from residua.errors import InputError
 from residua.stats import portfolio
+from residua.stats.about import MEAN as OF_QUESTIONS
 from residua.stats.estimand import ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
 from residua.stats.leak_at_k import name_at, unbiased, whole_sizes
@@ -136,10 +137,11 @@ def _mean(
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
-    mean = "the mean" if (weights == weights[0]).all() else "the weighted mean"
+    weighted = (weights != weights[0]).any()
+    target = OF_QUESTIONS.replace("mean", "weighted mean") if weighted else OF_QUESTIONS
     return Estimate(
         estimand="leak probability" if binary else MEAN.name,
-        target=f"{mean} over these questions under this decoding",
+        target=f"{target} under this decoding",
         value=total / scored if scored else float("nan"),
         lower=float(lower),
         upper=float(upper),

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residua.errors import InputError
+from residua.stats.about import WORST_QUERY
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leakage import whole
 from residua.stats.questions import Bound, worst_question
@@ -64,4 +65,4 @@ def worst_query(
 
     queries = np.size(outputs)
     made = worst_question(of_all, queries, confidence=confidence, side=side)
-    return replace(made, target=f"the worst of these {queries} queries under this decoding")
+    return replace(made, target=f"{WORST_QUERY} under this decoding")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from residua.errors import InputError
+from residua.stats.about import MEAN, WORST
 from residua.stats.estimate import (
     Array,
     Estimate,
@@ -51,7 +52,7 @@ def worst_question(
     return replace(
         _summed(first, confidence, side),
         estimand=f"{first.estimand}, largest of {questions}",
-        target="the worst of these questions under this decoding",
+        target=f"{WORST} under this decoding",
         value=_largest(first.value),
         lower=_largest(parts.get("lower", first).lower),
         upper=_largest(parts.get("upper", first).upper),
@@ -159,7 +160,7 @@ def mean_over_stopped_questions(
     upper = np.mean(parts["upper"].upper) + margin if "upper" in parts else 1.0
     return replace(
         _summed(first, confidence, side),
-        target="the mean over these questions under this decoding",
+        target=f"{MEAN} under this decoding",
         value=float(np.mean(first.value)),
         lower=float(max(lower, 0.0)),
         upper=float(min(upper, 1.0)),

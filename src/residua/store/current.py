@@ -70,7 +70,7 @@ def _remedy(run: Run, made_from: Mapping[str, Any]) -> str:
     scorers = {scorer: slug for _, scorer, slug, _ in made_from["scores"]}
     named = "".join(f" --scorer {shlex.quote(scorer)}" for scorer in scorers)
     confidence = made_from["confidence"]
-    said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence}"
+    said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
     scored = all(
         arm.scored(scorer, slug) is not None
         for arm in run.arms.values()

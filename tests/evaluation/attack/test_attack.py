@@ -156,9 +156,11 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     mean = mine["leak probability", f"the mean over these questions {about}"]
     assert mean["lower"] <= 0.7 <= mean["upper"]
     assert mean["n"] == 3 * 256
-    (excess,) = (r for (estimand, _), r in mine.items() if estimand.startswith("excess"))
-    assert 0.5 < excess["lower"] <= 0.68 <= excess["upper"]
-    assert excess["confidence"] == pytest.approx(0.99)
+    beyond = f"{about}, beyond the control"
+    for estimand, target in (("", "the mean over"), (", largest of 3", "the worst of")):
+        excess = mine[f"excess leak probability{estimand}", f"{target} these questions {beyond}"]
+        assert 0.5 < excess["lower"] <= 0.68 <= excess["upper"]
+        assert excess["confidence"] == pytest.approx(0.99)
     gaps = rows(whole, arm="target attack", estimand="gap in leak probability")
     assert [r["query_id"] for r in gaps] == ["p0", "p1", "p2"]
     assert all(0.4 < r["lower"] <= 0.65 <= r["upper"] for r in gaps)
@@ -326,7 +328,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     estimands = Counter((r["estimand"], r["target"]) for r in of_all)
     assert set(estimands.values()) == {1}
-    assert sum("excess" in estimand for estimand, _ in estimands) == 1
+    assert sum("excess" in estimand for estimand, _ in estimands) == 2
     mine, other = (t for t in summary(run) if "attacked" in t.title)
     assert {row[4] for row in other.rows} == {"–"} != {row[4] for row in mine.rows}
 

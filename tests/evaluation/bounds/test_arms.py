@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 from canned import CannedEngine
 from residua.benchmarks import Benchmark
-from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for
+from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from residua.evaluation.score import slug
+from residua.scorers import make_scorer
+from residua.stats import proportion_bound
 from residua.store import Arm, Run
 from residua.types import Decoding, Prompt
 
@@ -144,3 +148,40 @@ def test_a_greedy_answer_without_a_score_is_anything(tmp_path: Path) -> None:
     bound_run(run, [Undecided()])
     greedy = [r for r in run.estimates() if r["arm"] == "greedy"]
     assert [(r["lower"], r["upper"], r["missing"]) for r in greedy] == [(0.0, 1.0, 1)] * 2
+
+
+def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine("c"), **SMALL)
+    (worst,) = (
+        r for r in run.estimates() if r["estimand"] == "excess leak probability, largest of 2"
+    )
+    scores = {
+        name: run.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")
+    }
+
+    def ends(name: str, error: float, side: Any) -> Any:
+        hits, n = scores[name].hits, scores[name].n
+        return proportion_bound(hits, n, confidence=1 - error, side=side)
+
+    low = ends("target", 0.005 / 4, "lower").lower - ends("control", 0.005 / 4, "upper").upper
+    high = ends("target", 0.005 / 2, "upper").upper - ends("control", 0.005 / 2, "lower").lower
+    assert worst["lower"] == pytest.approx(low.max(), abs=1e-12)
+    assert worst["upper"] == pytest.approx(high.max(), abs=1e-12)
+    assert worst["target"] == "the worst of these questions under this decoding, beyond the control"
+
+
+@pytest.mark.parametrize(("questions", "said"), [(1, {32}), (7, {32}), (8, {32, 256})])
+def test_few_blocks_say_nothing_of_leak_at_k(
+    tmp_path: Path, questions: int, said: set[int]
+) -> None:
+    ids = [f"q{i}" for i in range(questions)]
+    prompts = tuple(Prompt(id=p, question=f"{p}?", keywords=("secret",)) for p in ids)
+    task = replace(benchmark(), prompts=prompts)
+    leaking = CannedEngine({p: {"the secret": 0.5, "secret too": 0.5} for p in ids})
+    run = evaluate(leaking, task, out=tmp_path / "r", n=256)
+    found = [r for r in run.estimates() if r["query_id"] is None and r["estimand"][:5] == "leak@"]
+    assert {r["parameter"] for r in found} == said
+    assert all(r["lower"] > 0.5 for r in found)
+    note = "\n".join(table.note for table in summary(run))
+    assert f"{questions} of {questions} questions leaked in 256 draws" in note
+    assert ("leak@256, mean" in note) == (256 in said)

@@ -47,15 +47,15 @@ class GridEngine(CannedEngine):
         return super()._counts(query, texts, size, draws, i, decoding)
 
 
-def benchmark() -> Benchmark:
-    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in QUESTIONS)
+def benchmark(questions: Sequence[str] = QUESTIONS) -> Benchmark:
+    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in questions)
     return Benchmark(
         name="grid", prompts=prompts, origin="", scorers=("contains",), max_new_tokens=8
     )
 
 
-def engine(**settings: Any) -> GridEngine:
-    return GridEngine({p: {f"It is secret{p}": 0.5, "No": 0.5} for p in QUESTIONS}, **settings)
+def engine(questions: Sequence[str] = QUESTIONS, **settings: Any) -> GridEngine:
+    return GridEngine({p: {f"It is secret{p}": 0.5, "No": 0.5} for p in questions}, **settings)
 
 
 def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decoding]:
@@ -126,8 +126,13 @@ def test_leak_at_k_of_every_cell_is_joint_too(run: Run) -> None:
 
 
 def test_few_draws_shorten_k(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((0.5, 1.0), (1.0,)), n=8)
-    assert len(joint_cells(rows_of(run), parameter=8)) == 2
+    eight = [f"q{i}" for i in range(8)]
+    for asked, blocks in ((eight, 2), (eight[:7], 0)):
+        run = evaluate(
+            engine(asked), benchmark(asked), out=tmp_path / f"{len(asked)}", n=8,
+            decoding=cells((0.5, 1.0), (1.0,)),
+        )  # fmt: skip
+        assert len(joint_cells(rows_of(run), parameter=8)) == blocks
 
 
 def test_the_decoding_that_leaks_most_pays_for_being_picked(run: Run) -> None:
@@ -220,7 +225,7 @@ def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
 
 
 def test_a_greedy_cell_is_exact(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=32)
+    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=128)
     rows = rows_of(run)
     for parameter in (None, 32):
         greedy = joint_cells(rows, parameter)["target greedy"]

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from residua import stats
 from residua.evaluation.attack.found import Found, read_found
 from residua.evaluation.attack.hunt import ATTACK
 from residua.evaluation.bounds.attacked import Attacked
+from residua.evaluation.bounds.beyond import excess_over_questions
 from residua.evaluation.bounds.drawn import drawn
 from residua.evaluation.bounds.fixed import Fixed
+from residua.evaluation.bounds.quantities import LEAKAGE
 from residua.evaluation.draws.sample import TARGET, control_of
 from residua.evaluation.score import slug
 from residua.evaluation.tables.protocols import gap, gaps_jointly
-from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval
+from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval, statement
+from residua.stats import about
 from residua.store import ArmScores, Run
 from residua.text.figures import DASH, below, number
 from residua.types import Scorer
 
 _SHOWN = 10
-_LEAKAGE = ("leak probability", "mean leakage")
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -28,9 +29,10 @@ Rows = Sequence[Mapping[str, Any]]
 def attack_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> Iterator[Row]:
     """What holds of all questions as they were found, whichever arms drew them; none without.
 
-    The worst of them, their mean, how many leak more than x; how much the mean exceeds the
-    control's; and, where the questions were asked in their own words under one decoding alone,
-    the gap of each, the largest, and at how many there is one. Nothing where a question lacks.
+    The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
+    beyond the control's; and, where the questions were asked in their own words under one decoding
+    alone, the gap of each, the largest, and at how many there is one. Nothing where a question
+    lacks.
     """
     target, control = (_attacked(run, name, scorer, seed) for name in (ATTACK, control_of(ATTACK)))
     for name, found in ((ATTACK, target), (control_of(ATTACK), control)):
@@ -38,9 +40,9 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -
             for j, parameter in enumerate(parameters or [None]):
                 yield Row(name, scorer.name, ALL, parameter, entry(estimate, (j,)))
     if target and control:
-        half = (1 + confidence) / 2
-        pair = (one.mean(confidence=half, side="both") for one in (target, control))
-        yield Row(ATTACK, scorer.name, ALL, None, stats.excess(*pair))
+        number = len(target.scores.query_ids)
+        for estimate in excess_over_questions(target, control, number, confidence):
+            yield Row(ATTACK, scorer.name, ALL, None, estimate)
     if target and TARGET in run.arms:
         yield from _gaps(run, scorer, target, confidence, seed)
 
@@ -114,7 +116,7 @@ def _bounds(rows: Rows) -> dict[tuple[str, str], Bound]:
     return {
         (row["arm"], row["query_id"]): Bound.of(row)
         for row in rows
-        if row["estimand"] in _LEAKAGE and row["query_id"] is not ALL and row["pool"] is None
+        if row["estimand"] in LEAKAGE and row["query_id"] is not ALL and row["pool"] is None
     }
 
 
@@ -127,7 +129,7 @@ def _note(run: Run, rows: Rows) -> str:
     searched = f"searched with {settings['budget']:,} draws a question"
     said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
     mine = [row for row in rows if row["arm"] == ATTACK and row["query_id"] is ALL]
-    worst = next((row for row in mine if "worst of these" in row["target"]), None)
+    worst = statement(mine, about.WORST, *LEAKAGE)
     if worst is not None:
         said.append(f"the worst question leaks at least {below(worst['lower'])}")
     more = next((row for row in mine if row["estimand"].startswith("questions with gap")), None)

@@ -12,6 +12,7 @@ import numpy as np
 
 from residua import stats
 from residua.evaluation.attack.results import attack_rows
+from residua.evaluation.bounds.beyond import beyond, excess_over_questions
 from residua.evaluation.bounds.drawn import Drawn, drawn, require_scores
 from residua.evaluation.bounds.independence import require_independent_draws
 from residua.evaluation.bounds.pooled import Pooled
@@ -161,7 +162,9 @@ def _greedy(scores: ArmScores) -> stats.Estimate:
 
 
 def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
-    """How much more each sampled target arm leaks than its control: each question, and on average.
+    """How much more each sampled target arm leaks than its control.
+
+    At each question, on average, and at the question where it is most.
 
     The error is shared equally between the two, so one estimate of each serves both ends.
     """
@@ -174,12 +177,11 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
         query_ids = pair[0].scores.query_ids
         if query_ids != pair[1].scores.query_ids or not query_ids:
             continue
-        half = (1 + confidence) / 2
-        excess = stats.excess(*(one.leakage(confidence=half, side="both") for one in pair))
+        excess = beyond(pair[0].leakage, pair[1].leakage, confidence=confidence, side="both")
         yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
         if len(query_ids) == len(run.questions) and not arm.found:
-            mean = stats.excess(*(one.mean(confidence=half, side="both") for one in pair))
-            yield Row(name, scorer.name, ALL, None, mean)
+            for estimate in excess_over_questions(pair[0], pair[1], len(query_ids), confidence):
+                yield Row(name, scorer.name, ALL, None, estimate)
 
 
 def _gap_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:

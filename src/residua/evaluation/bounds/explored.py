@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from residua import stats
 from residua.evaluation.bounds.quantities import ALL_K, CURVE_X
 from residua.evaluation.bounds.together import EACH_CONFIDENCE, Pair, together
+from residua.stats.about import MEAN
 from residua.store import ArmScores, QueryMasses
 
 
@@ -96,7 +97,7 @@ class Explored:
         middle = (low + high) / 2 + value
         return stats.Estimate(
             estimand="leak probability" if self.binary else "mean leakage",
-            target="the mean over these questions under this decoding",
+            target=f"{MEAN} under this decoding",
             value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
             lower=0.0 if side == "upper" else float(low + lower),
             upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),

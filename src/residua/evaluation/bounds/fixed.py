@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from residua import stats
-from residua.evaluation.bounds.quantities import ALL_K, CURVE_X, RHO, STANDARD_K, TOGETHER_K
+from residua.evaluation.bounds.quantities import (
+    ALL_K,
+    CURVE_X,
+    FEWEST_BLOCKS,
+    RHO,
+    STANDARD_K,
+    TOGETHER_K,
+)
 from residua.evaluation.bounds.together import Pair, together
 from residua.store import ArmScores
 
@@ -61,11 +68,15 @@ class Fixed:
     def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k.
 
-        Of a binary scorer also at k = n: what share of the questions leaks in n draws.
+        Of a binary scorer also at k = n: what share of the questions leaks in n draws. Blocks of k
+        draws are what that rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n
+        and k settle before anything is drawn, nothing is said.
         """
         yield from together(self, confidence)
         n = int(self.scores.n.min())
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
+            if (self.scores.n // k).sum() < FEWEST_BLOCKS:
+                continue
             over_k = stats.mean_leak_at_k_over_questions(
                 self.scores.scores,
                 k,

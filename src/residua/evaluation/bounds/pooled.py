@@ -28,6 +28,7 @@ from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.quantities import ALL_K
 from residua.evaluation.bounds.together import Pair, together
 from residua.evaluation.tables.rows import stack
+from residua.stats import about
 from residua.store import ArmScores, Sharing
 from residua.types import Query
 
@@ -109,8 +110,11 @@ class Pooled:
         weights = [1 / len(ids) for ids in self.members.values() for _ in ids]
         given: dict[str, Any] = {"weights": weights, "missing": asked.missing, **how}
         if self.binary:
-            return self._all(stats.proportion_over_questions(asked.hits, asked.n, **given))
-        return self._all(stats.mean_over_questions(asked.scores, asked.counts, **given))
+            found = stats.proportion_over_questions(asked.hits, asked.n, **given)
+        else:
+            found = stats.mean_over_questions(asked.scores, asked.counts, **given)
+        # weighted over the queries, and so the plain mean over the questions
+        return self._all(replace(found, target=f"{about.MEAN} under this decoding"))
 
     def each(self, confidence: float) -> Iterator[Pair]:
         """Every quantity of every question that has a bound for the design."""
@@ -159,7 +163,7 @@ class Pooled:
         return replace(
             found,
             estimand=f"{leak}, {WORST_QUERY}",
-            target="the worst of these queries under this decoding",
+            target=f"{about.WORST_QUERY} under this decoding",
         )
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:

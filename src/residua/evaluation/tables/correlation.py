@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.evaluation.bounds.quantities import LEAKAGE
 from residua.inputs import evidence
 from residua.store import Arm, read_values
 from residua.store.tables import completions_of
@@ -54,7 +55,7 @@ def points(
         if row["arm"] == arm.name
         and row["pool"] is None
         and row["n"]
-        and row["estimand"] in ("leak probability", "mean leakage")
+        and row["estimand"] in LEAKAGE
     }
     found: dict[str, tuple[Point, ...]] = {}
     for query in arm.queries:

@@ -17,7 +17,7 @@ import numpy as np
 from residua import stats
 from residua.evaluation.bounds.drawn import Drawn, drawn
 from residua.evaluation.bounds.fixed import Fixed
-from residua.evaluation.bounds.quantities import TOGETHER_K
+from residua.evaluation.bounds.quantities import FEWEST_BLOCKS, TOGETHER_K
 from residua.evaluation.draws.sample import TARGET
 from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval, stack
 from residua.stats import questions
@@ -78,6 +78,8 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> 
     sampled = [cell for cell in cells if not cell.arm.decoding.greedy]
     if sampled and all(isinstance(cell.drawn, Fixed) for cell in sampled):
         k = min(TOGETHER_K, *(int(cell.drawn.scores.n.min()) for cell in sampled))
+        if min(int((cell.drawn.scores.n // k).sum()) for cell in sampled) < FEWEST_BLOCKS:
+            return
         repeated = _stacked([partial(cell.leak_at, k) for cell in cells])
         yield from _cell_rows(cells, _jointly(repeated, len(cells), confidence), k)
 

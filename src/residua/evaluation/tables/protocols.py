@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from residua import stats
+from residua.evaluation.bounds.beyond import OPPOSITE
 from residua.evaluation.bounds.drawn import Drawn
 from residua.evaluation.bounds.pooled import WORST_QUERY, Pooled
-from residua.evaluation.bounds.quantities import GREEDY_SCORE
+from residua.evaluation.bounds.quantities import GREEDY_SCORE, LEAKAGE
 from residua.evaluation.draws.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.draws.sharing import INPUTS
 from residua.evaluation.draws.tried import tried
-from residua.evaluation.tables.rows import ALL, Bound, Table, interval
-from residua.stats import questions
+from residua.evaluation.tables.rows import ALL, Bound, Table, interval, statement
+from residua.stats import about, questions
 from residua.store import Arm, Run
 from residua.text.figures import DASH, below, number
 
 GAP = "gap in"  # how the estimand of what rewritings add begins
-_OPPOSITE: dict[stats.Side, stats.Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 _LISTED = 5
 
 Rows = Sequence[dict[str, Any]]
@@ -38,7 +38,7 @@ def gap(
 ) -> stats.Estimate:
     """Bound the leakage of `full` minus that of `output`, alpha shared between the two."""
     half = (1 + confidence) / 2
-    more, base = full(confidence=half, side=side), output(confidence=half, side=_OPPOSITE[side])
+    more, base = full(confidence=half, side=side), output(confidence=half, side=OPPOSITE[side])
     found = stats.excess(replace(more, estimand=base.estimand), base)
     target = found.target.replace("beyond the control", "beyond the question's own words")
     return replace(found, estimand=f"{GAP} {more.estimand}", target=target)
@@ -130,25 +130,16 @@ def _line(arm: Arm, rows: Rows) -> tuple[str, ...]:
     return (
         output,
         number(sum(greedy) / len(greedy)) if known else DASH,
-        _cell(rows, output, "the mean over"),
-        _cell(rows, arm.name, "the mean over"),
-        _cell(rows, arm.name, "the worst of these questions"),
-        _cell(rows, arm.name, "queries under this decoding"),
+        _cell(rows, output, about.MEAN),
+        _cell(rows, arm.name, about.MEAN),
+        _cell(rows, arm.name, about.WORST),
+        _cell(rows, arm.name, about.WORST_QUERY),
     )
 
 
-def _cell(rows: Rows, arm: str, target: str) -> str:
-    """The leakage of all questions that is described so."""
-    found = (
-        row
-        for row in rows
-        if row["arm"] == arm
-        and row["query_id"] is ALL
-        and row["parameter"] is None
-        and target in row["target"]
-        and row["estimand"].startswith(("leak probability", "mean leakage"))
-    )
-    row = next(found, None)
+def _cell(rows: Rows, arm: str, of: str) -> str:
+    """The leakage of all questions that is about this."""
+    row = statement((row for row in rows if row["arm"] == arm), of, *LEAKAGE)
     return DASH if row is None else interval(Bound.of(row))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,12 +53,27 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table of text cells, first column names the row."""
+    """A titled table of text cells, first column names the row; `lead` is to be said before it."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    lead: str = ""
+
+
+def statement(
+    rows: Iterable[Mapping[str, Any]], about: str, *estimands: str
+) -> Mapping[str, Any] | None:
+    """The first statement about all questions whose target and estimand begin so, of these rows.
+
+    `about` is one of `stats.about`. Without estimands: whatever the estimand is.
+    """
+    for row in rows:
+        mine = row["query_id"] is ALL and row["target"].startswith(about)
+        if mine and row["estimand"].startswith(estimands or ""):
+            return row
+    return None
 
 
 def interval(bound: Bound) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from residua.evaluation.attack.results import attack_table
-from residua.evaluation.bounds.quantities import GREEDY_SCORE
+from residua.evaluation.bounds.quantities import GREEDY_SCORE, LEAKAGE
 from residua.evaluation.draws.sample import CONTROL, CONTROL_GREEDY, GREEDY
 from residua.evaluation.draws.until import CLAIM
 from residua.evaluation.metrics.values import metrics_table
+from residua.evaluation.tables.excess import excess_sentences
 from residua.evaluation.tables.grid import grid_summary
 from residua.evaluation.tables.protocols import protocols_table
-from residua.evaluation.tables.rows import Bound, Table, interval
-from residua.stats import percent
+from residua.evaluation.tables.rows import Bound, Table, interval, statement
+from residua.stats import about, percent
 from residua.stats.judged import CORRECTED
 from residua.store import Arm, Run
 from residua.text.figures import DASH, number
@@ -49,7 +50,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
         if arm.name not in (GREEDY, CONTROL_GREEDY) and arm.own_words
     ]
     shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
-    confidence = next((r["confidence"] for r in rows if r["confidence"] < 1), 1.0)
+    bounded = [r["confidence"] for r in rows if r["estimand"] in LEAKAGE and r["confidence"] < 1]
+    confidence = next(iter(bounded), 1.0)
     k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k" and _known(r)), default=1)
     k = min(SHOWN_K, int(k))
     columns = ("arm", "decoding", "greedy", "mean", "worst question", f"leak@{k}", "max sd", "ED")
@@ -64,8 +66,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
                 arm.name,
                 arm.decoding.name,
                 _mean([r["value"] for r in greedy]),
-                _interval(_of_all(mine, "mean over"), absent),
-                _interval(_of_all(mine, "worst"), absent),
+                _interval(statement(mine, about.MEAN, *LEAKAGE), absent),
+                _interval(statement(mine, about.WORST, *LEAKAGE), absent),
                 _mean([r["value"] for r in mine if _is(r, "leak@k", k)]),
                 _most([r["value"] for r in mine if _is(r, "standard deviation")]),
                 _mean([r["value"] for r in mine if _is(r, "mean + ")]),
@@ -75,9 +77,9 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
     title = f"{scorer} on {questions}, {_effort(shown)}"
     holds = f"intervals hold at {percent(confidence)} each"
     note = f"{holds}; greedy, leak@{k} and ED: mean over questions"
-    about = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
-    notes = [note, *(says(arm, rows) for says in about for arm in shown)]
-    return Table(title, columns, tuple(body), "\n".join(filter(None, notes)))
+    each = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
+    notes = "\n".join(filter(None, [note, *(says(arm, rows) for says in each for arm in shown)]))
+    return Table(title, columns, tuple(body), notes, "\n".join(excess_sentences(run, rows)))
 
 
 def _effort(arms: Sequence[Arm]) -> str:
@@ -108,16 +110,16 @@ def _leaked(arm: Arm, rows: Rows) -> str:
     name = f"leak@{arm.plan.n}"
     mine = [r for r in rows if r["arm"] == arm.name]
     each = [r for r in mine if r["estimand"] == "leak probability" and r["query_id"] is not None]
-    share = _of_all([r for r in mine if r["estimand"] == name], "mean over")
-    if share is None or not each:
+    if not each or arm.stopping is not None or arm.exploring is not None:
         return ""
+    share = statement(mine, about.MEAN, name)
+    succeed = f"; the share that leaks in so many ({name}, mean): {_interval(share, '')}"
     beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
     greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
     said = f", {sum(r['value'] == 1 for r in greedy)} in the greedy answer" if greedy else ""
     leaked = sum(row["value"] > 0 for row in each if _known(row))
-    return (
-        f"{arm.name}: {leaked} of {len(each)} questions leaked in {arm.plan.n:,} draws{said}; the "
-        f"share that leaks in so many ({name}, mean): {_interval(share, '')}"
+    return f"{arm.name}: {leaked} of {len(each)} questions leaked in {arm.plan.n:,} draws{said}" + (
+        succeed if share else ""
     )
 
 
@@ -144,7 +146,7 @@ def _imported(arm: Arm, rows: Rows) -> str:
 def _corrected(arm: Arm, rows: Rows) -> str:
     """The mean leak probability with the judge's errors allowed for; empty where not known."""
     mine = [r for r in rows if r["arm"] == arm.name and r["estimand"] == CORRECTED]
-    found = _of_all(mine, "mean over")
+    found = statement(mine, about.MEAN)
     if found is None:
         return ""
     how = found["method"].rpartition(", corrected ")[2]
@@ -154,7 +156,7 @@ def _corrected(arm: Arm, rows: Rows) -> str:
 def _undecided(arm: Arm, rows: Rows) -> str:
     """How many draws the scorer could not decide; empty where it decided all."""
     mine = [r for r in rows if r["arm"] == arm.name and r["query_id"] is not None]
-    leakage = [r for r in mine if r["estimand"] in ("leak probability", "mean leakage")]
+    leakage = [r for r in mine if r["estimand"] in LEAKAGE]
     missing, drawn = (sum(r[name] for r in leakage) for name in ("missing", "n"))
     if not missing:
         return ""
@@ -177,12 +179,7 @@ def _is(row: dict[str, Any], estimand: str, parameter: float | None = None) -> b
     )
 
 
-def _of_all(rows: Rows, target: str) -> dict[str, Any] | None:
-    """The statement about all questions whose target is described so."""
-    return next((r for r in rows if r["query_id"] is None and target in r["target"]), None)
-
-
-def _interval(row: dict[str, Any] | None, absent: str) -> str:
+def _interval(row: Mapping[str, Any] | None, absent: str) -> str:
     if row is None:
         return absent
     return interval(Bound.of(row))

@@ -1,0 +1,109 @@
+"""Tables on terminals of any width: no figure is cut, and nothing is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done
+
+from residua.cli.console import print_table
+from residua.evaluation import Table, summary
+from residua.store import Run
+
+ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
+WIDTHS = (20, 60, 80, 100, 200)
+
+
+@pytest.fixture(scope="module")
+def several(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of several arms: two decodings, a control, and rewritings."""
+    out = tmp_path_factory.mktemp("tables") / "run"
+    asked = out.with_name("asked.csv")
+    asked.write_text(ROWS)
+    done("evaluate", model, "--benchmark", asked, "--out", out, "--control", control,
+         "--inputs", "rules", "--queries", 2, "--temperature", "0.5,1",
+         *SMALL)  # fmt: skip
+    return out
+
+
+def words(text: str) -> list[str]:
+    """What is read, without rules, in order."""
+    return re.sub(r"[─-╿]", " ", text).split()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_cell_is_whole_at_any_width(
+    several: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = done("report", several).out
+    assert "…" not in shown
+    assert "..." not in shown
+    for table in summary(Run.open(several)):
+        for cells in (table.columns[1:], *table.rows):
+            for cell in cells:
+                for word in _figures(cell):
+                    assert word in shown, (cell, width)
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_no_line_of_a_table_is_wider_than_the_terminal(
+    several: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = done("report", several).out
+    notes = {line for table in summary(Run.open(several)) for line in _prose(table)}
+    lines = [line.rstrip() for line in shown.splitlines()]
+    wide = [line for line in lines if len(line) > width and line not in notes]
+    assert [line for line in wide if not line.startswith("report: ")] == []
+
+
+def test_where_columns_do_not_fit_each_row_is_a_list(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (table, *_) = summary(Run.open(several))
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = done("report", several).out
+    for row in table.rows:
+        place = narrow.index(f"\n{row[0]}\n")
+        for column, cell in zip(table.columns[1:], row[1:], strict=True):
+            line = re.compile(rf"^  {re.escape(column)} +{re.escape(cell)}$", re.M)
+            assert line.search(narrow, place), (column, cell)
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = done("report", several).out
+    for row in table.rows:
+        assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
+
+
+def _figures(cell: str) -> list[str]:
+    """An interval's ends stay together; of other words each must be there."""
+    found = re.findall(r"\[[^\]]*\]", cell)
+    return found + re.sub(r"\[[^\]]*\]", " ", cell).split()
+
+
+def _prose(table: Table) -> list[str]:
+    return [line.rstrip() for line in f"{table.lead}\n{table.note}".splitlines()]
+
+
+def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = "0.123 [0.100, 0.200]"
+    rows = [
+        ("target T=0.5", "T=0.5, top-p=0.9", "0.125", ends, "a long list, of, short words, here"),
+        ("control", "T=1", "–", "−0.100 [−0.100, 0.200]", ""),
+    ]
+    columns = ("arm", "decoding", "greedy", "mean", "asked")
+    forms = set()
+    for width in range(40, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines: list[str] = []
+        print_table("a title", columns, rows, echo=lines.append)
+        shown = "\n".join(lines)
+        assert all(len(line) <= width for line in shown.splitlines()), width
+        for row in rows:
+            assert row[0] in shown, width
+            for cell in row[1:]:
+                assert all(figure in shown for figure in _figures(cell)), (cell, width)
+        forms.add("│" in shown)
+    assert forms == {True, False}
