@@ -60,6 +60,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     "ga": {},
     "idk": {},
     "kl": {},
+    "kl-all": {},
     "leakmin": {},
     "nll": {},
     "npo": {"beta": 0.3},
@@ -93,6 +94,7 @@ def references(seed: int = 2) -> dict[str, Any]:
     other, chance = leaves(seed), torch.Generator().manual_seed(seed + 1)
     return {
         "logits": other["logits"],
+        "whole": other["whole"],
         "answer": other["answer"],
         "question": other["question"],
         "nll": torch.tensor([4.0, 1.0, 2.5], dtype=torch.float64),
@@ -134,7 +136,11 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         labels("alternate", ALTERNATE),
         reference_nll=fixed["alternate nll"],
     )
-    whole = pack(wide(given["whole"]), labels("whole", torch.zeros_like(LABELS)))
+    whole = pack(
+        wide(given["whole"]),
+        labels("whole", torch.zeros_like(LABELS)),
+        reference_logits=wide(fixed["whole"]),
+    )
     return pack(
         wide(given["logits"]),
         labels("logits", LABELS),
@@ -216,6 +222,8 @@ def only(batch: LossInputs, needs: Needs) -> LossInputs:
     )
     if batch.alternate is not None and "reference_nll" not in needs.parts:
         batch = replace(batch, alternate=replace(batch.alternate, reference_nll=None))
+    if batch.whole is not None and "whole_reference" not in needs.parts:
+        batch = replace(batch, whole=replace(batch.whole, reference_logits=None))
     if "logits" not in needs.parts:
         batch = replace(batch, logits=batch.logits[:, :0])
     return batch

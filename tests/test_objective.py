@@ -26,6 +26,7 @@ from residua.losses import (
     ga,
     idk,
     kl,
+    kl_all,
     leakmin,
     loss_named,
     nll,
@@ -52,6 +53,15 @@ def mean(values: Tensor) -> Tensor:
     return values.mean()
 
 
+def joined(*batches: LossInputs) -> Tensor:
+    """One mean over all tokens, by torch's own cross-entropy."""
+    logits = torch.cat([each.logits for each in batches])
+    return torch.nn.functional.cross_entropy(logits, torch.cat([each.labels for each in batches]))
+
+
+by_tokens = joined
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -60,6 +70,13 @@ def mean(values: Tensor) -> Tensor:
         ("gd", mean(ga(FORGET)) + mean(nll(RETAIN))),
         ("gd:forget=0.5,retain=2", 0.5 * mean(ga(FORGET)) + 2 * mean(nll(RETAIN))),
         ("kl", mean(ga(FORGET)) + mean(kl(RETAIN))),
+        ("kl:scope=all", mean(ga(FORGET)) + mean(kl_all(RETAIN))),
+        ("kl-retain:scope=all,weight=2", 2 * mean(kl_all(RETAIN))),
+        ("gd:reduce=tokens", by_tokens(RETAIN) - by_tokens(FORGET)),
+        ("ga:reduce=tokens", -by_tokens(FORGET)),
+        ("finetune:reduce=tokens", by_tokens(RETAIN)),
+        ("npo:reduce=tokens", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
+        ("idk:joined", joined(FORGET.alternate, RETAIN)),
         ("kl:forget=2,retain=3", 2 * mean(ga(FORGET)) + 3 * mean(kl(RETAIN))),
         ("idk", mean(idk(FORGET)) + mean(nll(RETAIN))),
         ("idk:forget=3,retain=0", 3 * mean(idk(FORGET))),
@@ -203,6 +220,24 @@ def test_two_names_for_one_sum_are_equal() -> None:
     assert parse_objective("npo").to_dict() != parse_objective("npo:beta=0.2").to_dict()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, joined"),
+        ("kl:scope=some", "`scope` of loss 'kl' must be answer or all|scope"),
+        ("idk:apart", "no preset 'apart', it has: joined"),
+    ],
+)
+def test_other_means_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_objective(text)
+
+
+def test_what_is_no_mean_over_tokens_has_no_other_mean() -> None:
+    with pytest.raises(InputError, match=r"npo is no mean over tokens.*got 'tokens'"):
+        Term("npo", "forget", reduce="tokens")
+
+
 def test_own_terms_need_no_name() -> None:
     objective = Objective("mine", (Term("nll", "retain", 3.0),))
     torch.testing.assert_close(objective(SPLITS), 3 * mean(nll(RETAIN)))
@@ -232,7 +267,7 @@ def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
         ("npo+", "unknown objective ''"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
-        ("ga:beta=1", "no setting 'beta'.*none"),
+        ("ga:beta=1", "no setting 'beta'.*It takes: reduce"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
         ("ga:fast", "'ga' has no preset 'fast', it has: none"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),

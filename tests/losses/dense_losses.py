@@ -63,12 +63,16 @@ def idk(given: Tensors, fixed: Fixed) -> Values:
     return mean_nll(given["alternate"], ALTERNATE, "alternate")
 
 
-def kl(given: Tensors, fixed: Fixed) -> Values:
+def kl_all(given: Tensors, fixed: Fixed) -> Values:
+    return kl(given, fixed, "whole")
+
+
+def kl(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
     def at(b: int, t: int) -> float:
-        p, q = softmax(fixed["logits"][b, t]), softmax(given["logits"][b, t])
+        p, q = softmax(fixed[leaf][b, t]), softmax(given[leaf][b, t])
         return sum(x * math.log(x / y) for x, y in zip(p, q, strict=True))
 
-    return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
+    return [mean([at(b, t) for t in places(leaf, b)]) for b in range(ROWS)]
 
 
 def entropy(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
@@ -186,6 +190,7 @@ DENSE: dict[str, Callable[..., Values]] = {
     "ga": ga,
     "idk": idk,
     "kl": kl,
+    "kl-all": kl_all,
     "leakmin": leakmin,
     "nll": nll,
     "npo": npo,

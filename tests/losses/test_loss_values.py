@@ -39,6 +39,7 @@ LN2 = math.log(2)
         ("ga", {}),
         ("idk", {}),
         ("kl", {}),
+        ("kl-all", {}),
         ("leakmin", {}),
         ("entropy", {}),
         ("entropy-all", {}),

@@ -13,7 +13,15 @@ UNLEARN = "unlearning/test_unlearn.py"
 WEIGHTS = "unlearning/test_weights.py"
 COMMAND = "cli/test_unlearn_command.py"
 
+PUBLISHED = "unlearning/test_published.py"
+
 MUTANTS = [
+    ("objective/terms.py", "joint if term in joined else None", "None", PUBLISHED),
+    ("unlearning/trainer.py", "drawn, of=part.of)", "drawn)", "unlearning/test_trainer.py"),
+    ("unlearning/batches.py", "in (of or step).items()", "in step.items()", PUBLISHED),
+    ("unlearning/batches.py", '"alternate"] = fmean(len(data.alternates', '"alternate"] = fmean(len(data.examples', PUBLISHED),
+    ("unlearning/batches.py", 'reference_logits=frozen.joined("whole ends", head)', "reference_logits=None", PUBLISHED),
+    ("objective/recipes.py", 'Term("kl" if scope == "answer" else "kl-all", "retain", weight, reduce=reduce)', 'Term("kl", "retain", weight, reduce=reduce)', PUBLISHED),
     ("unlearning/batches.py", "labels=labels, row=row,", "labels=labels, row=row.flip(0),", BATCHES),
     ("unlearning/batches.py", "if wanted.all() else", "if True else", BATCHES),
     ("unlearning/batches.py", "key=_start", "key=len", BATCHES),

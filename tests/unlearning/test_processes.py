@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = TrainingSettings(  # each third step: one row
     epochs=3, learning_rate=1e-3, batch_size=2, sampling=Sampling(max_new_tokens=4)
 )
-OBJECTIVES = ("npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "leakmin")
+OBJECTIVES = ("npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "leakmin", "idk:joined")
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -14,7 +14,7 @@ import torch
 from rows import FORGET, RETAIN
 
 from residua.engines.prompting import Prompting
-from residua.objective import parse_objective
+from residua.objective import Objective, parse_objective
 from residua.unlearning import TrainingSettings, unlearn
 from residua.unlearning.batches import Assembly, Drawn
 from residua.unlearning.examples import Encoder, Rows
@@ -45,14 +45,17 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("step", [0, 1])
-def test_the_mean_over_processes_is_the_step(tmp_path: Path, processes: int, step: int) -> None:
+@pytest.mark.parametrize("objective", [OBJECTIVE, parse_objective("gd:reduce=tokens")])
+def test_the_mean_over_processes_is_the_step(
+    tmp_path: Path, processes: int, step: int, objective: Objective
+) -> None:
     """Equal gradients follow: what averages is linear. Of one row, all but one process has none."""
     assembly = Assembly(DATA, OBJECTIVE.needs)
     references = References(tmp_path, assembly, STEPS, chunk=2)
     forward = Forward(tiny_llama(14), narrow=True)
-    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward)
+    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward, objective=objective)
     each = [
-        loss(Batches(assembly, references, STEPS, i, processes)[step], forward)
+        loss(Batches(assembly, references, STEPS, i, processes)[step], forward, objective=objective)
         for i in range(processes)
     ]
     torch.testing.assert_close(torch.stack(each).mean(), whole)
@@ -68,7 +71,7 @@ def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
         accelerator=SimpleNamespace(autocast=nullcontext),
         drawn={"forget": seen},
     )
-    assert ObjectiveTrainer.draw(trainer, Part(0, STEPS[0], {}, share)) == found
+    assert ObjectiveTrainer.draw(trainer, Part(0, STEPS[0], {}, share, STEPS[0])) == found
     assert seen.tolist() == ([0.5, 1, 2, 2] if share else [0, 0, 0, 0])
 
 

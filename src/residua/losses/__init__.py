@@ -16,6 +16,7 @@ from residua.losses.inputs import (
     IGNORED,
     Activations,
     LossInputs,
+    Over,
     Sampled,
     Site,
     Tokens,
@@ -24,7 +25,7 @@ from residua.losses.inputs import (
     pack_activations,
 )
 from residua.losses.leakage import leakmin
-from residua.losses.likelihood import ga, idk, kl, nll, sequence_nll, token_nll
+from residua.losses.likelihood import ga, idk, kl, kl_all, nll, sequence_nll, token_nll
 from residua.losses.preference import dpo, npo, simnpo
 from residua.losses.steering import direction, rmu, rmu_retain
 from residua.registry import find
@@ -33,13 +34,14 @@ LOSSES: dict[str, Loss] = {
     "cel": Loss(cel, frozenset({"direction", "centres"}), "question"),
     "cel-retain": Loss(cel_retain, frozenset({"reference"}), "question"),
     "dpo": Loss(dpo, frozenset({"logits", "reference_nll", "alternate"})),
-    "entropy": Loss(entropy),
-    "entropy-all": Loss(entropy_all, frozenset({"whole"})),
-    "ga": Loss(ga),
-    "idk": Loss(idk, frozenset({"alternate"})),
-    "kl": Loss(kl, frozenset({"logits", "reference_logits"})),
+    "entropy": Loss(entropy, over="answer"),
+    "entropy-all": Loss(entropy_all, frozenset({"whole"}), over="whole"),
+    "ga": Loss(ga, over="answer"),
+    "idk": Loss(idk, frozenset({"alternate"}), over="alternate"),
+    "kl": Loss(kl, frozenset({"logits", "reference_logits"}), over="answer"),
+    "kl-all": Loss(kl_all, frozenset({"whole", "whole_reference"}), over="whole"),
     "leakmin": Loss(leakmin, frozenset({"sampled"})),
-    "nll": Loss(nll),
+    "nll": Loss(nll, over="answer"),
     "npo": Loss(npo, frozenset({"logits", "reference_nll"})),
     "rmu": Loss(rmu, frozenset({"direction"}), "answer"),
     "rmu-retain": Loss(rmu_retain, frozenset({"reference"}), "answer"),
@@ -61,6 +63,7 @@ __all__ = [
     "Loss",
     "LossInputs",
     "Needs",
+    "Over",
     "Sampled",
     "Setting",
     "Site",
@@ -74,6 +77,7 @@ __all__ = [
     "ga",
     "idk",
     "kl",
+    "kl_all",
     "labelled",
     "leakmin",
     "loss_named",

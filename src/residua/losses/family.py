@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from residua.errors import InputError
-from residua.losses.inputs import Activations, LossInputs, Sampled, Site, Tokens
+from residua.losses.inputs import Activations, LossInputs, Over, Sampled, Site, Tokens
 from residua.registry import suggestion
 
 PARTS = (
@@ -21,6 +21,7 @@ PARTS = (
     "reference_logits",
     "alternate",
     "whole",
+    "whole_reference",  # the reference_logits of `whole`
     "sampled",
     # of the activations
     "reference",
@@ -52,12 +53,14 @@ class Loss:
     """A loss: `function(batch, **settings)` gives one value a row, [B]; settings are keyword-only.
 
     `needs` are names of PARTS; `tokens` tells at which tokens it reads activations, in the layer
-    that its setting `layer` names.
+    that its setting `layer` names. `over` tells of which tokens its values are the means, None
+    where they are no means over tokens.
     """
 
     function: Callable[..., Tensor]
     needs: frozenset[str] = frozenset({"logits"})
     tokens: Tokens | None = None
+    over: Over | None = None
 
     def needed(self, settings: Mapping[str, Setting]) -> Needs:
         """What it needs under these settings."""
@@ -116,7 +119,7 @@ def _probe(needs: Needs) -> LossInputs:
         **plain,
         reference_logits=zero,
         alternate=answer,
-        whole=answer,
+        whole=replace(answer, reference_logits=zero),
         sampled=twice,
         activations=dict.fromkeys(needs.sites, hidden),
     )

@@ -21,6 +21,8 @@ IGNORED = -100
 
 T = TypeVar("T")
 Tokens = Literal["answer", "question"]
+Over = Literal["answer", "alternate", "whole"]
+"""the tokens of the answers, of the alternate ones, or of prompts and answers"""
 
 
 class Site(NamedTuple):
@@ -62,7 +64,9 @@ class LossInputs:
     answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
     know", with a `reference_nll` of its own where that is needed. `whole`: the same rows with
     every token of prompt and answer in place of the labelled ones; its labels mean nothing.
-    `sampled`: what the model itself answers to the same prompts.
+    `sampled`: what the model itself answers to the same prompts. Where the batch is but a part of
+    those that a step takes together, `mean_lengths` tells how many tokens a row of all of these
+    has on average.
     """
 
     logits: Tensor
@@ -75,6 +79,7 @@ class LossInputs:
     whole: LossInputs | None = None
     sampled: Sampled | None = None
     activations: Mapping[Site, Activations] = field(default_factory=dict)
+    mean_lengths: Mapping[Over, float] = field(default_factory=dict)
 
     @property
     def lengths(self) -> Tensor:
@@ -85,6 +90,17 @@ class LossInputs:
     def log_probs(self) -> Tensor:
         """Log-softmax of the logits, [N, V], in float32 or better; made once for all losses."""
         return precise(self.logits).log_softmax(dim=-1)
+
+    def over(self, over: Over) -> LossInputs:
+        """The batch whose labelled tokens are those; InputError where it has none."""
+        if over == "answer":
+            return self
+        return given(self.alternate if over == "alternate" else self.whole, over, "a mean")
+
+    def mean_length(self, over: Over) -> float:
+        """How many of those tokens a row has on average."""
+        found = self.mean_lengths.get(over)
+        return float(self.over(over).lengths.double().mean()) if found is None else found
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of one value a token [N] over each answer, [B]."""

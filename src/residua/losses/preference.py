@@ -1,7 +1,7 @@
 """Preference losses: the true answer is the one to lose (Rafailov 2023, Zhang 2024, Fan 2024).
 
-Deviation: `dpo` has the factor 2/β of the unlearning literature (Maini et al. 2024), so that all
-three have gradients of one size; `textbook` drops it.
+Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that all three have gradients of
+one size; Rafailov et al. and TOFU's code (Maini et al. 2024) have none: `textbook` drops it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Representation misdirection: a layer's activations, led astray or held (Li et al. 2024).
 
 Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and
-no prefix of a forget text is spared.
+no prefix of a forget text is spared. Of texts of unequal length OpenUnlearning's code averages
+over every pair of a token's distance and a row's mask; here, as in the paper, over the tokens.
 """
 
 from __future__ import annotations

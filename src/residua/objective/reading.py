@@ -77,7 +77,7 @@ def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
 
 
 def _term(content: object, where: str) -> Term:
-    fields = _fields(content, {"loss", "split"}, {"weight", "settings"}, where)
+    fields = _fields(content, {"loss", "split"}, {"weight", "settings", "reduce"}, where)
     loss = loss_named(str(fields["loss"]))
     settings = _mapping(fields.get("settings") or {}, f"`settings` of {where}")
     return Term(
@@ -85,6 +85,7 @@ def _term(content: object, where: str) -> Term:
         str(fields["split"]),
         _number(fields.get("weight", 1.0), f"`weight` of {where}"),
         _converted(keywords(loss.function), settings, where),
+        fields.get("reduce", "sequence"),
     )
 
 

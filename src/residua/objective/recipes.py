@@ -13,45 +13,75 @@ from residua.losses import Setting
 from residua.losses.checks import require
 from residua.losses.contrastive import Align
 from residua.losses.steering import Distance
-from residua.objective.terms import Term
+from residua.objective.terms import Reduce, Term
 
 Terms = tuple[Term, ...]
 
 
-def finetune() -> Terms:
+def finetune(*, reduce: Reduce = "sequence") -> Terms:
     """Plain fine-tuning: mean token cross-entropy on the rows given."""
-    return (Term("nll", "train"),)
+    return (Term("nll", "train", reduce=reduce),)
 
 
-def ga() -> Terms:
+def ga(*, reduce: Reduce = "sequence") -> Terms:
     """Gradient ascent on the forget set alone (Yao et al. 2023)."""
-    return (Term("ga", "forget"),)
+    return (Term("ga", "forget", reduce=reduce),)
 
 
-def gd(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
+def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
     """Gradient difference (Liu et al. 2022): ascent on forget, descent on retain."""
-    return (Term("ga", "forget", forget), Term("nll", "retain", retain))
+    return (
+        Term("ga", "forget", forget, reduce=reduce),
+        Term("nll", "retain", retain, reduce=reduce),
+    )
 
 
-def kl(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
-    """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain."""
-    return (Term("ga", "forget", forget), Term("kl", "retain", retain))
+def kl(
+    *,
+    forget: float = 1.0,
+    retain: float = 1.0,
+    reduce: Reduce = "sequence",
+    scope: str = "answer",
+) -> Terms:
+    """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain.
+
+    `scope` is `answer`, or `all` for every token of prompt and answer, as in their code.
+    """
+    ascent = Term("ga", "forget", forget, reduce=reduce)
+    return (ascent, *kl_retain(weight=retain, reduce=reduce, scope=scope))
 
 
-def kl_retain(*, weight: float = 1.0) -> Terms:
-    """Closeness to the reference on retain, to join to any other recipe."""
-    return (Term("kl", "retain", weight),)
+def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer") -> Terms:
+    """Closeness to the reference on retain, to join to any other recipe; `scope` as in `kl`."""
+    require(scope in ("answer", "all"), "kl", "scope", scope, "answer or all")
+    return (Term("kl" if scope == "answer" else "kl-all", "retain", weight, reduce=reduce),)
 
 
-def idk(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
-    """Fine-tuning on "I don't know" answers to forget, with descent on retain (Maini et al.)."""
-    return (Term("idk", "forget", forget), Term("nll", "retain", retain))
+def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
+    """Fine-tuning on "I don't know" answers to forget, with descent on retain (Maini et al.).
+
+    `joined` takes one mean over the tokens of both, as their code does.
+    """
+    reduce: Reduce = "joined" if joined else "sequence"
+    return (
+        Term("idk", "forget", forget, reduce=reduce),
+        Term("nll", "retain", retain, reduce=reduce),
+    )
 
 
-def dpo(*, beta: float = 0.1, textbook: bool = False, retain: float = 1.0) -> Terms:
-    """Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.)."""
+def dpo(
+    *,
+    beta: float = 0.1,
+    textbook: bool = False,
+    retain: float = 1.0,
+    reduce: Reduce = "sequence",
+) -> Terms:
+    """Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
+
+    `reduce`, here and in `npo` and `simnpo`, is that of the descent on retain.
+    """
     settings: dict[str, Setting] = {"beta": beta, "textbook": textbook}
-    return (Term("dpo", "forget", settings=settings), Term("nll", "retain", retain))
+    return (Term("dpo", "forget", settings=settings), Term("nll", "retain", retain, reduce=reduce))
 
 
 def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
@@ -62,17 +92,24 @@ def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
     return (Term("leakmin", "forget", forget), Term("kl", "retain", retain))
 
 
-def npo(*, beta: float = 0.1, retain: float = 1.0) -> Terms:
+def npo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
     """Negative preference optimisation (Zhang et al. 2024) with descent on retain."""
-    return (Term("npo", "forget", settings={"beta": beta}), Term("nll", "retain", retain))
+    lost = Term("npo", "forget", settings={"beta": beta})
+    return (lost, Term("nll", "retain", retain, reduce=reduce))
 
 
 def simnpo(
-    *, beta: float = 4.5, delta: float = 0.0, forget: float = 0.125, retain: float = 1.0
+    *,
+    beta: float = 4.5,
+    delta: float = 0.0,
+    forget: float = 0.125,
+    retain: float = 1.0,
+    reduce: Reduce = "sequence",
 ) -> Terms:
     """NPO by length instead of a reference (Fan et al. 2024), with descent on retain."""
     settings: dict[str, Setting] = {"beta": beta, "delta": delta}
-    return (Term("simnpo", "forget", forget, settings), Term("nll", "retain", retain))
+    lost = Term("simnpo", "forget", forget, settings)
+    return (lost, Term("nll", "retain", retain, reduce=reduce))
 
 
 def rmu(*, layer: int = 7, c: float = 2.0, retain: float = 1.0) -> Terms:
@@ -136,6 +173,7 @@ PRESETS: dict[str, Mapping[str, Mapping[str, Setting]]] = {
         "phi-1.5": {"layer": 5, "tau": 1.0, "alpha": 1.0, "beta": 0.01, "retain": 2.0},
     },
     "entropy": {"leak-at-k": {"retain": 0.0}},
+    "idk": {"joined": {"joined": True}},
     "npo": {"scholten": {"beta": 0.05}},
     "rmu": {"7b": {"c": 6.5}, "cais-7b": {"c": 6.5, "retain": 1200.0}},
 }

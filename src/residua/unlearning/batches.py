@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from residua.losses import (
     Activations,
     LossInputs,
     Needs,
+    Over,
     Sampled,
     Site,
     direction,
@@ -72,7 +74,8 @@ class Batch:
 
     `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
     answers and questions. `rows`, `alternates` and `sampled` tell which of the B belong to a
-    split, `frozen` what is known of its rows, `drawn` what the model answered to them.
+    split, `frozen` what is known of its rows, `drawn` what the model answered to them,
+    `mean_lengths` how many tokens a row of it has on average.
     """
 
     padded: Padded
@@ -84,6 +87,7 @@ class Batch:
     sampled: Mapping[str, range]
     frozen: Mapping[str, Sequence[Frozen]]
     drawn: Mapping[str, Drawn]
+    mean_lengths: Mapping[str, Mapping[Over, float]]
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device; what is frozen follows when it is used."""
@@ -124,8 +128,13 @@ class Assembly:
         step: Step,
         frozen: Mapping[str, Sequence[Frozen]] | None = None,
         drawn: Mapping[str, Drawn] | None = None,
+        *,
+        of: Step | None = None,
     ) -> Batch:
-        """The rows of `step` in one batch, with what the objective needs of each split."""
+        """The rows of `step` in one batch, with what the objective needs of each split.
+
+        They are a part of the step `of`, where that is given.
+        """
         examples: list[Example] = []
         rows: dict[str, range] = {}
         alternates: dict[str, range] = {}
@@ -149,7 +158,18 @@ class Assembly:
             sampled=sampled,
             frozen=frozen or {},
             drawn=drawn,
+            mean_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
         )
+
+    def _lengths(self, split: str, rows: Sequence[int]) -> dict[Over, float]:
+        data = self.data[split]
+        found: dict[Over, float] = {
+            "answer": fmean(len(data.examples[i].answer) for i in rows),
+            "whole": fmean(len(data.examples[i].tokens) for i in rows),
+        }
+        if data.alternates:
+            found["alternate"] = fmean(len(data.alternates[i].answer) for i in rows)
+        return found
 
     def cut(
         self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
@@ -173,6 +193,7 @@ class Assembly:
             alternate = replace(picked.at(labelled, batch.alternates[split]), reference_nll=nll)
         if "whole" in needs.parts:
             whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+            whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
         if split in batch.drawn:
             sampled = batch.drawn[split].sampled(picked.at(labelled, batch.sampled[split]))
         return replace(
@@ -182,6 +203,7 @@ class Assembly:
             alternate=alternate,
             whole=whole,
             sampled=sampled,
+            mean_lengths=batch.mean_lengths[split],
             activations={
                 site: self._activations(site, batch, split, hidden[site.layer])
                 for site in needs.sites

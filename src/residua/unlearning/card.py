@@ -47,7 +47,8 @@ def model_card(
 
 
 def _term(term: Mapping[str, Any]) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in term["settings"].items())
+    said = term["settings"] | ({} if term["reduce"] == "sequence" else {"reduce": term["reduce"]})
+    settings = ", ".join(f"{name} {value}" for name, value in said.items())
     return f"| {term['loss']} | {term['split']} | {term['weight']:g} | {settings} |"
 
 

@@ -25,7 +25,7 @@ from residua.unlearning.batches import Assembly, Frozen, Head, centre_name, site
 from residua.unlearning.examples import Example, Step, pad
 from residua.unlearning.forward import Forward
 
-_ASKED = frozenset({"reference_nll", "reference_logits", "reference", "centres"})
+_ASKED = frozenset({"reference_nll", "reference_logits", "whole_reference", "reference", "centres"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class References:
 
 def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
     """The output head as it is now, for the splits that compare logits with the frozen model's."""
-    if not forward.narrow or not any("reference_logits" in each.parts for each in needs.values()):
+    compared = {"reference_logits", "whole_reference"}
+    if not forward.narrow or not any(compared & each.parts for each in needs.values()):
         return lambda ends: ends
     head = copy.deepcopy(forward.model.get_output_embeddings())
     dtype = next(head.parameters()).dtype
@@ -107,9 +108,12 @@ def _values(
         yield from _each(rows, "nll", sequence_nll(made))
         if made.alternate:
             yield from _each(rows, "alternate nll", sequence_nll(made.alternate))
+    tails = assembly.cut(batch, ends, hidden, lambda values: values)[split]
     if "reference_logits" in needs.parts:
-        tails = assembly.cut(batch, ends, hidden, lambda values: values)[split]
         yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))
+    if "whole_reference" in needs.parts and tails.whole:
+        whole = tails.whole
+        yield from _each(rows, "whole ends", _split(whole.logits, whole.row, len(rows)))
     if "reference" in needs.parts:
         for site, found in made.activations.items():
             yield from _each(rows, site_name(site), _split(found.values, found.row, len(rows)))

@@ -40,7 +40,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one pass that a process takes, and what is frozen of them.
+    """The rows of one pass that a process takes of those of all, and what is frozen of its own.
 
     `number` counts passes through all of training; `share` weighs these rows among all processes'.
     """
@@ -49,6 +49,7 @@ class Part:
     step: Step
     frozen: Mapping[str, Sequence[Frozen]]
     share: float
+    of: Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Batches:
         share = mine * self.processes / count
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
-        return {"part": Part(index, own, self.references.read(own), share)}
+        return {"part": Part(index, own, self.references.read(own), share, step)}
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
@@ -102,7 +103,8 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
     def compute_loss(self, model: Any, inputs: dict[str, Part], **_: Any) -> Tensor:
         """The objective on one part; raises IncompleteError where it is not finite."""
         part = inputs["part"]
-        batch = self.assembly.batch(part.step, part.frozen, self.draw(part)).to(self.args.device)
+        drawn = self.draw(part)
+        batch = self.assembly.batch(part.step, part.frozen, drawn, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
         values = self.objective.values(self.assembly.cut(batch, logits, hidden, self.head))
         loss = part.share * sum(values[1:], start=values[0])

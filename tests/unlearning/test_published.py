@@ -1,0 +1,161 @@
+"""The published forms, written here once more in plain torch: their gradient is what is applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rows import FORGET, RETAIN
+from torch import Tensor
+from torch.nn.functional import kl_div, logsigmoid
+
+from residua.engines.loading import LoadedModel, load_model
+from residua.types import Prompt
+from residua.unlearning import TrainingSettings, unlearn
+from tiny import tiny_model_folder
+
+# One row to keep, so that every row to forget is paired with it; answers of unequal length.
+KEPT = RETAIN[:1]
+ONE_ANSWER = [replace(row, alternate_answers=("red sea sky sky",)) for row in FORGET]
+TWO_STEPS = TrainingSettings(
+    epochs=2, batch_size=8, learning_rate=1e-2, warmup_ratio=0.0, schedule="constant"
+)
+Padded = tuple[Tensor, Tensor, Tensor]
+
+
+@pytest.fixture(scope="module")
+def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
+
+
+def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict[str, Tensor]]:
+    """The model before its second step, and the gradient that this step took (before clipping)."""
+    loaded, kept = load_model(base), {}
+    gradients: dict[str, list[Tensor]] = {}
+    for name, parameter in loaded.model.named_parameters():
+        gradients[name] = []
+        parameter.register_hook(lambda g, name=name: gradients[name].append(g.clone()))
+
+    def progress(step: int, *_: object) -> None:
+        if step == 1:
+            kept.update({k: v.clone() for k, v in loaded.model.state_dict().items()})
+
+    unlearn(
+        loaded, objective, forget=ONE_ANSWER, retain=KEPT, out=out, settings=TWO_STEPS,
+        progress=progress,
+    )  # fmt: skip
+    before = load_model(base)
+    before.model.load_state_dict(kept)
+    return before, {name: both[-1] for name, both in gradients.items() if both}
+
+
+def padded(loaded: LoadedModel, rows: list[tuple[Prompt, str]]) -> Padded:
+    """As a published data loader has it: prompt, answer, EOS; labels -100 but on the answer."""
+    texts = []
+    for row, answer in rows:
+        prompt = loaded.tokenizer.encode(f"Question: {row.question}\nAnswer: ")
+        texts.append((prompt, [*loaded.tokenizer.encode(answer), 2]))
+    width = max(len(prompt) + len(answer) for prompt, answer in texts)
+    ids = torch.zeros(len(texts), width, dtype=torch.long)
+    mask, labels = torch.zeros_like(ids), torch.full_like(ids, -100)
+    for i, (prompt, answer) in enumerate(texts):
+        end = len(prompt) + len(answer)
+        ids[i, :end], mask[i, :end] = torch.tensor([*prompt, *answer]), 1
+        labels[i, len(prompt) : end] = torch.tensor(answer)
+    return ids, mask, labels
+
+
+def answers(rows: list[Prompt]) -> list[tuple[Prompt, str]]:
+    return [(row, row.answer or "") for row in rows]
+
+
+def token_mean(loaded: LoadedModel, batch: Padded) -> Tensor:
+    """transformers' own loss: one mean over the labelled tokens of a batch."""
+    ids, mask, labels = batch
+    loss: Tensor = loaded.model(input_ids=ids, attention_mask=mask, labels=labels).loss
+    return loss
+
+
+def gradient_difference(now: LoadedModel, base: str) -> Tensor:
+    forgotten, kept = padded(now, answers(ONE_ANSWER)), padded(now, answers(KEPT * 3))
+    return token_mean(now, kept) - token_mean(now, forgotten)
+
+
+def kl_minimisation(now: LoadedModel, base: str) -> Tensor:
+    """`batchmean` over the flattened positions; rows of one length, so that none is padding."""
+    ids, mask, _ = padded(now, answers(KEPT * 3))
+    assert mask.all()
+    with torch.no_grad():
+        frozen = load_model(base).model(input_ids=ids).logits.log_softmax(-1)
+    mine = now.model(input_ids=ids).logits.log_softmax(-1)
+    flat = mine.flatten(0, 1), frozen.flatten(0, 1)
+    anchor = kl_div(*flat, reduction="batchmean", log_target=True)
+    return anchor - token_mean(now, padded(now, answers(ONE_ANSWER)))
+
+
+def joined_idk(now: LoadedModel, base: str) -> Tensor:
+    """Both parts in one batch, of which transformers takes one mean."""
+    refused = [(row, row.alternate_answers[0]) for row in ONE_ANSWER]
+    return token_mean(now, padded(now, [*refused, *answers(KEPT * 3)]))
+
+
+def preference(now: LoadedModel, base: str) -> Tensor:
+    """The paper's, without 2/β, and descent on retain by tokens."""
+    frozen = load_model(base)
+
+    def log_ratio(rows: list[tuple[Prompt, str]]) -> Tensor:
+        ids, mask, labels = padded(now, rows)
+        found = []
+        for each in (now, frozen):
+            logits = each.model(input_ids=ids, attention_mask=mask).logits[:, :-1].log_softmax(-1)
+            goal = labels[:, 1:].clamp(min=0)
+            taken = logits.gather(2, goal[..., None])[..., 0] * (labels[:, 1:] >= 0)
+            found.append(taken.sum(1))
+        return found[0] - found[1].detach()
+
+    won = log_ratio([(row, row.alternate_answers[0]) for row in ONE_ANSWER])
+    preferred = -logsigmoid(0.5 * (won - log_ratio(answers(ONE_ANSWER)))).mean()
+    return preferred + token_mean(now, padded(now, answers(KEPT * 3)))
+
+
+@pytest.mark.parametrize(
+    ("objective", "published"),
+    [
+        ("gd:reduce=tokens", gradient_difference),
+        ("kl:reduce=tokens,scope=all", kl_minimisation),
+        ("idk:joined", joined_idk),
+        ("dpo:beta=0.5,textbook=true,reduce=tokens", preference),
+    ],
+)
+def test_the_published_form(base: str, tmp_path: Path, objective: str, published: object) -> None:
+    now, gradients = second_step(base, objective, tmp_path / "m")
+    published(now, base).backward()
+    expected = {name: p.grad for name, p in now.model.named_parameters() if p.grad is not None}
+    assert expected.keys() == gradients.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_two_processes_take_one_mean_over_tokens() -> None:
+    """Each process weighs its rows by those of all, so that their sum is the mean of the step."""
+    from residua.losses import Needs, nll, pack
+    from residua.objective import Term
+    from residua.unlearning.batches import Assembly
+    from residua.unlearning.examples import Example, Rows
+
+    examples = [Example((1,), (1,) * length) for length in (1, 4, 2)]
+    assembly = Assembly({"train": Rows(examples)}, {"train": Needs(frozenset({"logits"}))})
+    term, step = Term("nll", "train", reduce="tokens"), {"train": [0, 1, 2]}
+    chance = torch.Generator().manual_seed(0)
+    logits = [torch.randn(len(each.answer), 3, generator=chance) for each in examples]
+
+    def value(rows: list[int]) -> Tensor:
+        batch = assembly.batch({"train": rows}, of=step)
+        made = assembly.cut(batch, torch.cat([logits[i] for i in rows]), {}, lambda it: it)
+        return term(made["train"])
+
+    both = (value([0, 2]) * 2 * 2 / 3 + value([1]) * 1 * 2 / 3) / 2
+    everything = pack(torch.cat(logits)[None], torch.ones(1, 7, dtype=torch.long))
+    torch.testing.assert_close(both, nll(everything).mean())
