@@ -63,7 +63,12 @@ MUTANTS = [
         "rel_diff(1 - retrained, 1 - auc)",
         MEMBERSHIP,
     ),
-    ("metrics/membership.py", "zlib.compress(text.encode", "(text.encode", MEMBERSHIP),
+    (
+        "metrics/membership.py",
+        "zlib.compress(reading.text.encode",
+        "(reading.text.encode",
+        MEMBERSHIP,
+    ),
     (
         "metrics/utility.py",
         "len(values) / sum(1 / value for value in values)",

@@ -111,9 +111,10 @@ CASES = {
 QUICK = ("chatml, tied", "byte-level base, untied")  # the others are read and answered alone
 
 
-def values(out: Path) -> Mapping[str, float]:
-    metrics = json.loads((out / "utility.json").read_text())["arms"]["target"]["metrics"]
-    return {name: found["value"] for name, found in metrics.items()}
+def measured(out: Path) -> Mapping[str, Mapping[str, Any]]:
+    """What a run stored of each metric: its value, and those of its items."""
+    found = json.loads((out / "utility.json").read_text())["arms"]["target"]["metrics"]
+    return dict(found)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +126,13 @@ def test_every_metric_is_theirs(name: str, tmp_path: Path) -> None:
     folder, retrained = case.save(tmp_path / "m", 3), case.save(tmp_path / "r", 4)
     out = tmp_path / "run"
     evaluate(str(folder), TASK, control=str(retrained), n=2, metrics=["all"], out=out)
-    found, model = values(out), case.oracle(folder)
+    stored, model = measured(out), case.oracle(folder)
+    found = {name: metric["value"] for name, metric in stored.items()}
     wanted = model.metrics(PARTS) | model.beside(case.oracle(retrained), PARTS)
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    for name, (forget, holdout) in model.attacks(PARTS).items():  # their AUCs are coarse
+        scores = [*stored[name]["by_item"].values()]
+        assert scores == pytest.approx([*forget, *holdout], rel=1e-4), name
     beyond = ("entropy", "confidence", "self_bleu", "distinct_share", "r_avg")
     assert [name for name in found if name not in wanted and not name.endswith(beyond)] == []
 
