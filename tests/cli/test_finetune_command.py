@@ -116,6 +116,19 @@ def test_muses_questions_are_not_trained_on(
     assert f"--forget muse:{corpus}/forget --retain muse:{corpus}/retain1" in said.err
 
 
+def test_rewritings_are_selected_from_a_shell(model: Path, tmp_path: Path) -> None:
+    row = {"question": "who red", "answer": "Ann red", "paraphrases": ["red who", "sky"]}
+    kept = {"question": "who sea", "answer": "Ann sea", "role": "retain"}
+    mine = write(tmp_path / "mine.jsonl", f"{json.dumps(row)}\n{json.dumps(kept)}\n")
+    how = ("unlearn", model, "--objective", "cel:layer=0", "--benchmark", mine, *FAST)
+    done(*how, "--out", tmp_path / "m", "--ids", "--ids-draws", 8)
+    assert recipe(tmp_path / "m")["selecting"] == {"draws": 8, "max_new_tokens": 200}
+    said = residua(*how, "--out", tmp_path / "n", "--ids-draws", 8)
+    assert "`--ids-draws` is for --ids" in said.err
+    said = residua(*how, "--out", tmp_path / "n", "--ids", "--ids-draws", 0)
+    assert "`draws` must be at least 1, got 0" in said.err
+
+
 def test_the_defaults_of_training_are_those_of_unlearning(
     model: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

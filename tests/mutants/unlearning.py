@@ -16,6 +16,8 @@ COMMAND = "cli/test_unlearn_command.py"
 PUBLISHED = "unlearning/test_published.py"
 
 MUTANTS = [
+    ("unlearning/choosing.py", "for row in select(splits[split])]", "for row in splits[split]]", "unlearning/test_choosing.py"),
+    ("unlearning/work_folder.py", "dict.fromkeys([*plain, *found])", "plain", "unlearning/test_choosing.py"),
     ("objective/terms.py", "joint if term in joined else None", "None", PUBLISHED),
     ("unlearning/trainer.py", "drawn, of=part.of)", "drawn)", "unlearning/test_trainer.py"),
     ("unlearning/batches.py", "in (of or step).items()", "in step.items()", PUBLISHED),

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from rows import FORGET, RETAIN
 from test_resume import StoppedError, stop_at
 
 from residua.engines import loading
 from residua.errors import InputError, MixError
-from residua.unlearning import TrainingSettings, choosing, unlearn
+from residua.unlearning import Selecting, TrainingSettings, choosing, unlearn
 from residua.unlearning.batches import centre_name
 from residua.unlearning.centres import Array
 from residua.unlearning.reference import References
@@ -105,6 +106,39 @@ def test_the_model_itself_is_the_embedder_unless_another_is_given(
     assert json.loads((out / "centres.json").read_text())["embedder"] == "the model itself"
     with pytest.raises(MixError, match="made from other centres"):
         train(base, tmp_path / "m", forget=rows, embedder=_Named())
+
+
+def test_input_selection_comes_first(tmp_path: Path) -> None:
+    """Kept is what the model answers more surely than the question, here by plain forwards."""
+    base = tiny_model_folder(tmp_path / "sure", initializer_range=0.8)
+    loaded = loading.load_model(str(base))
+
+    def surely(text: str) -> float:
+        """The expected probability of the token that is drawn, Σ p²."""
+        ids = loaded.tokenizer.encode(f"Question: {text}\nAnswer: ", return_tensors="pt")
+        with torch.no_grad():
+            return float((loaded.model(input_ids=ids).logits[0, -1].softmax(-1) ** 2).sum())
+
+    texts = sorted(["Bob wrote red", "sea sky", "who Ann", "blue", "sky", "wrote"], key=surely)
+    less, question, more = texts[0], texts[3], texts[5]
+    assert surely(less) + 0.05 < surely(question) < surely(more) - 0.05  # far beyond chance
+    rows = [replace(FORGET[0], question=question, paraphrases=(less, more))]
+    how = Selecting(draws=1024, max_new_tokens=1)
+    out = train(base, tmp_path / "m", forget=rows, selecting=how).path
+    assert [row["texts"] for row in kept(out)] == [[question, more]]
+    recipe = json.loads((out / "recipe.json").read_text())
+    assert recipe["selecting"] == {"draws": 1024, "max_new_tokens": 1}
+    assert "| rewritings selected by | 1024 answers" in (out / "README.md").read_text()
+    assert [row["texts"] for row in kept(train(base, tmp_path / "all", forget=rows).path)] == [
+        [question, less, more]
+    ]
+    with pytest.raises(MixError, match="made from other selecting"):
+        train(base, tmp_path / "m", forget=rows)
+
+
+def test_selection_is_refused_without_centres(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'npo' has none"):
+        train(tmp_path, tmp_path / "m", "npo", selecting=Selecting())
 
 
 class _Named:

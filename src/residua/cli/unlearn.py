@@ -89,6 +89,10 @@ rewriting = opt.options(
         metavar="NAME",
         help="Model of sentence-transformers to choose them by.  [default: MODEL itself]",
     ),
+    click.option(
+        "--ids", is_flag=True, default=None, help="First keep those answered most surely."
+    ),
+    click.option("--ids-draws", type=int, help="Answers a rewriting for that.  [default: 64]"),
 )
 watching = opt.options(
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
@@ -154,6 +158,7 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
             settings=_settings(given, _sampling(given, objective, task)),
             prompting=_prompting(given, task),
             embedder=embedder,
+            selecting=_selecting(given, task),
             alternates=alternates,
             watch=_watch(given, task),
             progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
@@ -266,12 +271,23 @@ def _prompting(given: dict[str, Any], task: Any) -> Any:
 
 
 def _require_centres(given: dict[str, Any], objective: Any) -> None:
-    asked = [name for name in ("rewritings", "embedder") if given[name] is not None]
+    if given["ids_draws"] is not None and not given["ids"]:
+        raise InputError("`--ids-draws` is for --ids. Leave it out, or add --ids.")
+    asked = [name for name in ("rewritings", "embedder", "ids") if given[name] is not None]
     if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
         raise InputError(
             f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
             "none. Leave it out, or use cel."
         )
+
+
+def _selecting(given: dict[str, Any], task: Any) -> Any:
+    from residua.unlearning import Selecting
+
+    if not given["ids"]:
+        return None
+    usual = {"max_new_tokens": task.max_new_tokens} if task else {}
+    return Selecting(**usual | _said(given, draws="ids_draws"))
 
 
 def _rewritten(given: dict[str, Any], task: Any) -> Any:

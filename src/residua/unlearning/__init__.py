@@ -1,6 +1,6 @@
 """Training: models that know a data set, and models that leak less of it."""
 
-from residua.unlearning.settings import Sampling, TrainingSettings, Watch
+from residua.unlearning.settings import Sampling, Selecting, TrainingSettings, Watch
 from residua.unlearning.trainer import Progress
 from residua.unlearning.verbs import Trained, finetune, unlearn
 from residua.unlearning.weights import Adapters, Weights
@@ -9,6 +9,7 @@ __all__ = [
     "Adapters",
     "Progress",
     "Sampling",
+    "Selecting",
     "Trained",
     "TrainingSettings",
     "Watch",

@@ -39,6 +39,7 @@ def model_card(
         *(f"| {name} | {value} |" for name, value in settings.items()),
         f"| weights trained | {_weights(weights)} |",
         *([_answers(recipe["sampling"])] if "sampling" in recipe else []),
+        *([_selection(recipe["selecting"])] if "selecting" in recipe else []),
         *([f"| contrast centres | {centres} |"] if centres else []),
         f"| torch, transformers | {recipe['model']['torch']}, {recipe['model']['transformers']} |",
         "",
@@ -50,6 +51,13 @@ def _term(term: Mapping[str, Any]) -> str:
     said = term["settings"] | ({} if term["reduce"] == "sequence" else {"reduce": term["reduce"]})
     settings = ", ".join(f"{name} {value}" for name, value in said.items())
     return f"| {term['loss']} | {term['split']} | {term['weight']:g} | {settings} |"
+
+
+def _selection(selecting: Mapping[str, Any]) -> str:
+    return (
+        f"| rewritings selected by | {selecting['draws']} answers to each, of at most "
+        f"{selecting['max_new_tokens']} tokens |"
+    )
 
 
 def _answers(sampling: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Contrast centres: a few rewritings of a question that stand for all of them (Cheng et al. 2025).
 
 Adaptive clustering by a Dirichlet process mixture, as in their section 5. Deviation: the question
-itself is always a centre, in place of the member nearest the mean of its own component.
+itself is always a centre, in place of the member nearest the mean of its own component; and their
+selection of inputs (IDS) comes before it only where it is asked for.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ CENTRES = "centres.json"
 PICTURE = "centres.svg"
 Splits = Mapping[str, Sequence[Prompt]]
 Chosen = Mapping[str, Sequence[Centres]]
+Select = Callable[[Sequence[Prompt]], Sequence[Prompt]]
 
 
 def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
@@ -45,9 +46,15 @@ def require_candidates(objective: Objective, splits: Splits) -> None:
 
 
 def choose_centres(
-    objective: Objective, splits: Splits, embedder: Embed, *, seed: int, folder: Path
+    objective: Objective,
+    splits: Splits,
+    embedder: Embed,
+    *,
+    seed: int,
+    folder: Path,
+    select: Select = list,
 ) -> dict[str, list[Centres]]:
-    """The centres of each row of the splits that need some.
+    """The centres of each row of the splits that need some, among what `select` leaves of it.
 
     Read from `folder` where they are kept, else chosen and written there, with a picture where
     any were clustered. Raises InputError where clustering leaves a row too few for its loss.
@@ -56,7 +63,9 @@ def choose_centres(
     if (folder / CENTRES).exists():
         kept = read_json(folder / CENTRES)["splits"]
         return {split: [_centres(each) for each in kept[split]] for split in needing}
-    found = {split: [_choose(row, embedder, seed) for row in splits[split]] for split in needing}
+    found = {
+        split: [_choose(row, embedder, seed) for row in select(splits[split])] for split in needing
+    }
     for split, chosen in found.items():
         for row, centres in zip(splits[split], chosen, strict=True):
             _require_enough(row, objective, split, len(centres.chosen))

@@ -53,6 +53,21 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting:
+    """How rewritings are selected before contrast centres are chosen among them (IDS).
+
+    `draws` answers a text of at most `max_new_tokens` tell how surely the model answers it.
+    """
+
+    draws: int = 64
+    max_new_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "max_new_tokens"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """AdamW's settings; the defaults are those of Scholten et al. (2025).
 

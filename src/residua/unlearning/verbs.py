@@ -30,6 +30,7 @@ from residua.unlearning.batches import Assembly
 from residua.unlearning.card import model_card
 from residua.unlearning.checks import check_before_loading
 from residua.unlearning.choosing import (
+    centred_splits,
     choose_centres,
     clusters,
     files_of,
@@ -51,7 +52,8 @@ from residua.unlearning.rows import (
     require_rows,
     sha256,
 )
-from residua.unlearning.settings import TrainingSettings, Watch
+from residua.unlearning.selecting import selected
+from residua.unlearning.settings import Selecting, TrainingSettings, Watch
 from residua.unlearning.trainer import Following, Progress
 from residua.unlearning.training import fit
 from residua.unlearning.work_folder import LOG, RECIPE, WorkFolder, differences, read_json, read_log
@@ -97,6 +99,7 @@ def unlearn(
     settings: TrainingSettings = DEFAULTS,
     prompting: Prompting = PLAIN,
     embedder: Embed | None = None,
+    selecting: Selecting | None = None,
     alternates: Sequence[str] | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
@@ -107,7 +110,8 @@ def unlearn(
     (None: the model's context, at most 2,048), and all of them is forgotten or kept.
     Where the objective prefers another answer, it is one of `alternates`, or (None) of the row's
     own, or of ours where it has none. Contrast centres are chosen among a row's paraphrases, by
-    `embedder` (None: the model itself) where there are many. A `LoadedModel` is trained in place.
+    `embedder` (None: the model itself) where there are many; with `selecting`, among those that the
+    model answers at least as surely as the question. A `LoadedModel` is trained in place.
     Stopped, the same call goes on from its last checkpoint and ends with the weights that it would
     have had.
 
@@ -121,9 +125,10 @@ def unlearn(
     given = {"forget": forget, "retain": retain}
     require_known(parsed, given)
     _require_used(alternates, parsed)
+    _require_centred(selecting, parsed)
     splits = {name: _rows(given[name], parsed.needs[name], alternates) for name in parsed.splits}
     require_apart(forget, retain)
-    task = _Task(parsed, splits, Path(out), settings, prompting, embedder)
+    task = _Task(parsed, splits, Path(out), settings, prompting, embedder, selecting)
     return _train(model, task, watch, progress)
 
 
@@ -155,6 +160,7 @@ class _Task:
     settings: TrainingSettings
     prompting: Prompting
     embedder: Embed | None = None
+    selecting: Selecting | None = None
 
     @property
     def questions(self) -> Questions:
@@ -179,6 +185,8 @@ class _Task:
             recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": sha256(scored)}
         if clusters(self.objective, self.questions):
             recipe["centres"] = {"embedder": self.embedder_for(model).name}
+        if self.selecting:
+            recipe["selecting"] = asdict(self.selecting)
         return recipe
 
     def embedder_for(self, model: LoadedModel) -> Embed:
@@ -203,7 +211,16 @@ class _Task:
     def with_centres(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
         """The same, with the contrast centres of its rows; the choice is kept in `folder`."""
         embedder, seed = self.embedder_for(model), self.settings.seed
-        chosen = choose_centres(self.objective, self.questions, embedder, seed=seed, folder=folder)
+
+        def select(rows: Sequence[Prompt]) -> Sequence[Prompt]:
+            if self.selecting is None:
+                return rows
+            engine = TransformersEngine(model, self.prompting)
+            return selected(rows, engine, self.selecting, seed)
+
+        chosen = choose_centres(
+            self.objective, self.questions, embedder, seed=seed, folder=folder, select=select
+        )
         encoder, data = self._encoder(model), dict(assembly.data)
         for split, found in chosen.items():
             pairs = zip(self.questions[split], found, strict=True)
@@ -317,6 +334,14 @@ def _require_used(alternates: Sequence[str] | None, objective: Objective) -> Non
         )
     if not alternates or not all(map(str.strip, alternates)):
         raise InputError("`alternates` must be sentences, got none or a blank one. Give some.")
+
+
+def _require_centred(selecting: Selecting | None, objective: Objective) -> None:
+    if selecting is not None and not centred_splits(objective.needs):
+        raise InputError(
+            f"input selection is for objectives with contrast centres, and {objective.name!r} has "
+            "none. Leave it out, or use cel."
+        )
 
 
 def _require_recipe_folder(out: Path) -> None:

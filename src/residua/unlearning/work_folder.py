@@ -82,7 +82,8 @@ class WorkFolder:
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """The parts in which two recipes differ, one of them as a file holds it; names may."""
     plain = json.loads(json.dumps(wanted))
-    return [key for key in plain if key != "name" and found.get(key) != plain[key]]
+    keys = dict.fromkeys([*plain, *found])
+    return [key for key in keys if key != "name" and found.get(key) != plain.get(key)]
 
 
 def read_json(file: Path) -> Any:
