@@ -116,13 +116,43 @@ def test_other_scorers_and_confidence_need_no_model(
     monkeypatch.setattr("residua.evaluation.settings.open_engine", no_model)
     done("score", run, "--scorer", "contains", "--scorer", "rouge-l-recall>=0.5")
     narrow = done("bound", run, "--scorer", "contains", "--confidence", 0.9, "--json")
-    assert {r["scorer"] for r in narrow.json["estimates"]} == {"contains"}
+    assert {r["scorer"] for r in narrow.json["estimates"]} == {
+        *("keyword", "rouge-l-recall"),  # of the command that made the run
+        "contains",
+    }
     wide = done("bound", run, "--scorer", "contains", "--confidence", 0.999, "--json")
-    of = {"arm": "target", "estimand": "leak probability"}
+    of = {"arm": "target", "estimand": "leak probability", "scorer": "contains"}
     for a, b in zip(estimates(narrow, **of), estimates(wide, **of), strict=True):
         assert (a["confidence"], b["confidence"]) == (0.9, 0.999)
         assert b["upper"] > a["upper"]
         assert a["value"] == b["value"]
+
+
+def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run: Path) -> None:
+    first = Run.open(run).estimates()
+    done("score", run, "--scorer", "contains")
+    done("bound", run, "--scorer", "contains")
+    both = Run.open(run).estimates()
+    assert [row for row in both if row["scorer"] != "contains"] == first
+    done("bound", run, "--confidence", 0.9)
+    every = Run.open(run).estimates()
+    assert {row["confidence"] for row in every if row["confidence"] < 1} == {0.9}
+    assert {row["scorer"] for row in every} == {row["scorer"] for row in both}
+    done("bound", run, "--scorer", "contains", "--confidence", 0.999)
+    one = Run.open(run).estimates()
+    assert {row["confidence"] for row in one if row["scorer"] == "contains"} >= {0.999}
+    assert [r for r in one if r["scorer"] != "contains"] == [
+        r for r in every if r["scorer"] != "contains"
+    ]
+
+
+def test_rows_of_scores_that_are_gone_go_too(run: Path) -> None:
+    done("score", run, "--scorer", "contains")
+    for arm in Run.open(run).arms.values():
+        for file in (arm.folder / "scores").glob("keyword*"):
+            file.unlink()
+    done("bound", run, "--scorer", "contains")
+    assert "keyword" not in {row["scorer"] for row in Run.open(run).estimates()}
 
 
 def test_control_model_and_control_run_give_an_excess(

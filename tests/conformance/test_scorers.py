@@ -45,6 +45,8 @@ ROWS = (
     "rouge-l-recall>=0.5",
 )
 
+# These stand for scores that another tool gave.
+GIVEN_ROWS = ("logged:by=includes,values=binary", "logged:by=a/b c@d")
 # Of these no prefix settles anything.
 UNSETTLED_ROWS = ("choice",)
 MODEL_ROWS = (
@@ -77,8 +79,18 @@ def random_texts(count: int) -> list[str]:
     return [*texts, LEAK, f"Well: {LEAK}"]
 
 
+@pytest.mark.parametrize("row", GIVEN_ROWS)
+def test_what_another_tool_gave_has_a_name_and_a_range_and_cannot_be_given(row: str) -> None:
+    scorer = make_scorer(row)
+    assert scorer.name == row
+    assert scorer.binary == row.endswith("binary")
+    assert make_scorer(f"{row}>=0.5").binary
+    with pytest.raises(InputError, match="stands for scores that another tool gave"):
+        score_texts(scorer, ["Ann"], PROMPT)
+
+
 def test_every_scorer_has_a_row() -> None:
-    every = (*ROWS, *UNSETTLED_ROWS, *MODEL_ROWS)
+    every = (*ROWS, *UNSETTLED_ROWS, *MODEL_ROWS, *GIVEN_ROWS)
     assert {row.partition(":")[0].partition(">=")[0] for row in every} == set(SCORERS)
 
 

@@ -64,9 +64,11 @@ def test_a_real_log_compressed_with_zstandard() -> None:
     france, spain = found.asked
     assert (france.id, france.text) == ("q1", "What is the capital of France?")
     assert (spain.id, spain.answers) == ("2", ("Madrid", "madrid"))
-    assert france.draws == (Draw("I do not know."),) * 3
-    cut = Draw("I do not know.", "length")
-    assert spain.draws == (Draw("I do not know."), Draw("Paris"), cut)
+    wrong = (("includes", 0.0),)
+    assert france.draws == (Draw("I do not know.", scores=wrong),) * 3
+    cut = Draw("I do not know.", "length", wrong)
+    assert spain.draws == (Draw("I do not know.", scores=wrong), Draw("Paris", scores=wrong), cut)
+    assert found.scorers == {"includes": True}
 
 
 def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Path) -> None:

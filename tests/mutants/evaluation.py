@@ -57,6 +57,11 @@ PARTS = "evaluation/draws/test_parts.py"
 TOLD = "engines/test_telling.py"
 
 MUTANTS = [
+    # bounding one scorer keeps the others
+    ("evaluation/bounds/bound.py", "        return made == wanted[name]", "        return True", COMMANDS),
+    ("evaluation/bounds/bound.py", "every = {**known, **wanted}", "every = wanted", COMMANDS),
+    ("evaluation/bounds/bound.py", "    except InputError:  # it has no", "    except KeyError:  # it has no", COMMANDS),
+    ("evaluation/score.py", "[*named, *scored_by(run)]", "[*named]", COMMANDS),
     # bounds
     ("evaluation/bounds/beyond.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
     (

@@ -5,6 +5,8 @@ LM_EVAL = "formats/test_lm_eval.py"
 SAMPLES = "formats/test_samples.py"
 JOINED = "formats/test_joined.py"
 IMPORT = "formats/test_import_command.py"
+SCORES = "formats/test_log_scores.py"
+EXPORTED = "cli/test_exporting.py"
 THIRD = "examples/test_third_parties.py"
 
 MUTANTS = [
@@ -75,7 +77,7 @@ MUTANTS = [
     ),
     (
         "formats/samples.py",
-        'ordered=not any("count" in row.values for row in rows)',
+        'ordered=texts and not any("count" in row.values for row in rows)',
         "ordered=True",
         SAMPLES,
     ),
@@ -93,8 +95,8 @@ MUTANTS = [
     ),
     (
         "formats/samples.py",
-        "return None if text is None else Draw(text)",
-        'return Draw(text or "")',
+        "return None if text is None else Draw(text, scores=_scores(row))",
+        'return Draw(text or "", scores=_scores(row))',
         SAMPLES,
     ),
     ("formats/samples.py", "    if len(texts) > 1:", "    if False:", SAMPLES),
@@ -178,11 +180,50 @@ MUTANTS = [
     # the run that is made
     (
         "evaluation/importing.py",
-        "            missing += counts.pop(None, 0)\n",
-        "            counts.pop(None, 0)\n",
+        "            missing += size - counts.total()\n",
+        "",
         IMPORT,
     ),
-    ("evaluation/importing.py", "start = chunk * arm.plan.chunk", "start = 0", IMPORT),
+    ("evaluation/importing.py", "draws[chunk * size : (chunk + 1) * size]", "draws[:size]", IMPORT),
+    # scores that the files hold
+    ("formats/inspect_scores.py", '"P": 0.5', '"P": 1.0', SCORES),
+    ("formats/inspect_scores.py", "(name in _GRADED and not partial)", "name in _GRADED", SCORES),
+    (
+        "formats/inspect_scores.py",
+        "return None if math.isnan(value) else float(value)",
+        "return 0.0 if math.isnan(value) else float(value)",
+        SCORES,
+    ),
+    ("formats/log_scores.py", "and {*found} <= {0.0, 1.0}\n    if all", "\n    if all", SCORES),
+    ("formats/log_scores.py", "if scorer.binary and not {*found}", "if not {*found}", SCORES),
+    (
+        "formats/log_scores.py",
+        "if not 0 <= score <= 1 or math.isnan(score):",
+        "if math.isnan(score):",
+        SCORES,
+    ),
+    ("formats/log_scores.py", "    if all(log.texts for log in having):", "    if True:", EXPORTED),
+    ("formats/lm_eval.py", "if len(each) == draws and all(", "if all(", SCORES),
+    ("formats/joined.py", "if log.texts != first.texts), None):", "if False), None):", SCORES),
+    (
+        "evaluation/score.py",
+        "    if arm.texts and not isinstance(base, Logged):",
+        "    if not isinstance(base, Logged):",
+        SCORES,
+    ),
+    (
+        "evaluation/importing.py",
+        "_distinct(arm, draws[query_id], chunk))\n        found",
+        "_distinct(arm, draws[query_id], 0))\n        found",
+        SCORES,
+    ),
+    (
+        "cli/exporting.py",
+        "                found[query_id, None] += count",
+        "                pass",
+        EXPORTED,
+    ),
+    ("cli/exporting.py", "    if redact and not drawn.own_words:", "    if False:", EXPORTED),
     ("evaluation/importing.py", "count=count,", "count=1,", IMPORT),
     ("evaluation/importing.py", "    if not drawn_by[TARGET]:", "    if False:", IMPORT),
     (

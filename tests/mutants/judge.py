@@ -92,7 +92,7 @@ MUTANTS = [
         "calibration.correct(known.mean, 0.9)",
         CALIBRATION,
     ),
-    ("evaluation/bounds/bound.py", 'made_from["calibrated"] = calibrated', "pass", CALIBRATION),
+    ("evaluation/bounds/bound.py", "{} if calibrated is None else", "{} if True else", CALIBRATION),
     (
         "evaluation/tables/summary.py",
         '    if not missing:\n        return ""\n    return (\n',

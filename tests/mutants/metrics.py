@@ -269,7 +269,6 @@ MUTANTS = [
     ("formats/samples.py", "isinstance(text, str) for text in stop", "True for text in stop", READ),
     ("formats/samples.py", "(*DECODING, ", "(*DECODING[:4], ", READ),
     ("cli/exporting.py", "[*drawn, *undrawn]", "drawn", EXPORT),
-    ("cli/exporting.py", ", (None, missing)]", "]", EXPORT),
     ("cli/exporting.py", "    require_fixed_n(drawn)", "    #", EXPORT),
     ("cli/exporting.py", "        require_scores(arm, scorer)\n", "", EXPORT),
     ("cli/exporting.py", "_scores(drawn) if redact else", "", EXPORT),

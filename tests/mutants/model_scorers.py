@@ -21,7 +21,7 @@ MUTANTS = [
     ("scorers/family.py", "if ask is None:", "if True:", MODELS),
     ("scorers/threshold.py", "return fingerprint(self.scorer)", "return {}", MODELS),
     ("scorers/threshold.py", "replace(self, scorer=connect(self.scorer, models))", "self", FAMILY),
-    ("scorers/threshold.py", "self._cut(score_pairs(self.scorer, pairs))", "score_pairs(self.scorer, pairs)", FAMILY),
+    ("scorers/threshold.py", "self.cut(score_pairs(self.scorer, pairs))", "score_pairs(self.scorer, pairs)", FAMILY),
     ("scorers/spec.py", 'if written and "=" not in written and "model" in hints:', "if False:", MODELS),
     ("scorers/spec.py", "needed.name not in values and needed.default is MISSING", "False", MODELS),
     ("scorers/spec.py", r',(?=\s*\w+\s*=)', ",", MODELS),

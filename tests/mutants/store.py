@@ -23,7 +23,7 @@ MUTANTS = [
     ("store/current.py", "arms[name].scored(scorer, slug) != digests:", "False:", READING),
     ("store/current.py", "        if absent:\n", "        if False:\n", READING),
     ("store/run.py", "        if self._seen != (now := self._files()):\n", "        if False:\n", READING),
-    ("store/run.py", '**made_from, "made_by": made_by()}\n        return', '**made_from}\n        return', READING),
+    ("store/run.py", 'is_made_from(self._estimates_file, {"made_by": made_by()})', 'is_made_from(self._estimates_file, {})', READING),
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
     ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
     ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),

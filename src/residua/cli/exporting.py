@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,8 @@ def export(
     With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
     log holds no text of the run. With --jsonl, OUT has the columns id, question, answer,
     completion, count, and those of the decoding, all of which `residua import` reads; with
-    --redact also, it has scorer and score in place of the texts: the bounds can be computed again.
+    --redact also, it has the scores in place of all texts: imported, they give the same bounds,
+    though no proof of a leak, which needs the texts' probabilities.
     """
     from residua.store import Run
 
@@ -136,6 +138,11 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
     require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
     require_sampled(run)
     require_complete(run)
+    if redact and not drawn.own_words:
+        raise InputError(
+            f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
+            "scores alone do not tell. Export an arm that asks the questions in their own words."
+        )
     rows = _scores(drawn) if redact else _texts(drawn)
     how = _stated(drawn)
     write_text(out, "".join(json.dumps({**row, **how}) + "\n" for row in rows))
@@ -178,17 +185,30 @@ def _texts(arm: Arm) -> Iterator[dict[str, Any]]:
 
 
 def _scores(arm: Arm) -> Iterator[dict[str, Any]]:
-    """How often each query drew each score, or none (null): all that a bound needs of a text."""
+    """How often each query drew which scores: all that a bound needs of a text.
+
+    A score is null where the scorer could not decide, and all are where a draw never came.
+    """
     from residua.evaluation import require_scores
     from residua.evaluation.score import slug
     from residua.scorers import make_scorer
+    from residua.store import row_scores
 
-    for name in dict.fromkeys(row["scorer"] for row in arm.run.estimates()):
-        scorer = make_scorer(name)
+    names = list(dict.fromkeys(row["scorer"] for row in arm.run.estimates()))
+    for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
-        found = arm.scores(slug(scorer))
-        columns = (found.scores.tolist(), found.counts.tolist(), found.missing.tolist())
-        for query, scores, counts, missing in zip(found.query_ids, *columns, strict=True):
-            for score, count in [*zip(scores, counts, strict=True), (None, missing)]:
-                if count:
-                    yield {"id": query, "scorer": name, "score": score, "count": count}
+    columns = [row_scores(arm, slug(make_scorer(name))) for name in names]
+    found: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
+    given = zip(*columns, strict=True)
+    for part in arm.parts:
+        table = arm.completions(part)
+        drawn = (table[name].to_pylist() for name in ("query_id", "count"))
+        for query_id, count in zip(*drawn, strict=True):
+            found[query_id, next(given)] += count
+        for meta in arm.meta([part]):
+            for query_id, count in meta["missing"].items():
+                found[query_id, None] += count
+    for (query_id, scores), count in sorted(found.items(), key=lambda item: item[0][0]):
+        if count:
+            told = None if scores is None else dict(zip(names, scores, strict=True))
+            yield {"id": query_id, "scores": told, "count": count}

@@ -21,6 +21,9 @@ from residua.cli.console import print_json
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files.")
+@click.option(
+    "--scores", metavar="NAMES", help="Which scores of the files to take.  [default: all]"
+)
 @opt.as_json
 def import_(
     files: tuple[Path, ...],
@@ -28,6 +31,7 @@ def import_(
     form: str | None,
     benchmark: str | None,
     data: Path | None,
+    scores: str | None,
     as_json: bool,
 ) -> None:
     """Make a run of samples that another tool drew; then score, bound and report it.
@@ -38,10 +42,18 @@ def import_(
     count; columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every
     row, say how they were drawn. Samples drawn at temperature 0 become the greedy answers beside
     the rest.
+
+    Scores that the files hold become scores of the run, so that no judge is asked again: those of
+    inspect_ai's and lm-evaluation-harness's scorers as logged:by=NAME. --scores NAME,... takes
+    some of them, --scores none no one. Lines of scores without texts, as export --jsonl --redact
+    writes them, give a run that is bounded as the one they came from.
     """
     from residua.evaluation.importing import import_samples
+    from residua.evaluation.score import scored_by
 
-    run = import_samples(files, out=out, form=form, benchmark=benchmark, data=data)
+    wanted = None if scores is None else [name.strip() for name in scores.split(",")]
+    run = import_samples(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)
+    given = scored_by(run)
     arms = {
         name: {
             "questions": len(arm.queries),
@@ -52,7 +64,7 @@ def import_(
         for name, arm in run.arms.items()
     }
     if as_json:
-        print_json({"run": str(out), "arms": arms})
+        print_json({"run": str(out), "arms": arms, "scorers": list(given)})
         return
     for name, arm in arms.items():
         click.echo(
@@ -61,4 +73,7 @@ def import_(
         )
     for note in dict.fromkeys(note for arm in arms.values() for note in arm["notes"]):
         click.echo(f"note: {note}", err=True)
-    click.echo(f"next: residua score {out}, residua bound {out}")
+    if given:
+        click.echo(f"with scores of {', '.join(given)}; next: residua bound {out}")
+    else:
+        click.echo(f"next: residua score {out}, residua bound {out}")

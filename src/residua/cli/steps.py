@@ -35,6 +35,7 @@ def score(
     from residua import evaluation as verbs
 
     opened = opt.held_run(run, "score")
+    verbs.require_texts(opened, scorers)
     told = verbs.Study.of(opened, "settings").settings
     loading = {"dtype": dtype or told.dtype, "device": device or told.device}
     chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts, loading)
@@ -63,6 +64,7 @@ def bound(
 ) -> None:
     """Bound the scores of RUN at another confidence, without scoring again.
 
+    By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
     With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
     """
     from residua import evaluation as verbs
@@ -72,7 +74,7 @@ def bound(
         confidence = verbs.Study.of(opened, "confidence").confidence
     verbs.require_confidence(confidence)
     verbs.require_sampled(opened)
-    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts)
+    chosen = verbs.scorers_for(scorers or verbs.bounded_by(opened), ())  # nothing is scored here
     with progress_bar(not as_json) as progress:
         verbs.bound_run(opened, chosen, confidence=confidence, progress=progress)
     clean = []

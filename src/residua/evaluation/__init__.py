@@ -5,14 +5,19 @@ from residua.evaluation.attack.settings import Attack
 from residua.evaluation.bounds.bound import bound_run
 from residua.evaluation.bounds.drawn import require_scores
 from residua.evaluation.calibration import calibrate, judge_of, read_items
-from residua.evaluation.checks import require_complete, require_confidence, require_sampled
+from residua.evaluation.checks import (
+    require_complete,
+    require_confidence,
+    require_sampled,
+    require_texts,
+)
 from residua.evaluation.draws.drawing import BUDGET, Drawing
 from residua.evaluation.draws.inputs import Inputs
 from residua.evaluation.draws.probe import Cost, probe
 from residua.evaluation.draws.until import Until, require_fixed_n, require_same_looks
 from residua.evaluation.metrics.values import measure_run, metrics_table, stored_metrics
 from residua.evaluation.metrics.wanted import choose
-from residua.evaluation.score import score_run, scorers_for, scorers_of
+from residua.evaluation.score import bounded_by, score_run, scored_by, scorers_for, scorers_of
 from residua.evaluation.settings import ModelSettings
 from residua.evaluation.study import CONFIDENCE, Study
 from residua.evaluation.tables.clean import clean_questions, clean_table
@@ -42,6 +47,7 @@ __all__ = [
     "Table",
     "Until",
     "bound_run",
+    "bounded_by",
     "calibrate",
     "choose",
     "clean_questions",
@@ -61,10 +67,12 @@ __all__ = [
     "require_same_looks",
     "require_sampled",
     "require_scores",
+    "require_texts",
     "require_unsteered",
     "sample",
     "sample_study",
     "score_run",
+    "scored_by",
     "scorers_for",
     "scorers_of",
     "steered",

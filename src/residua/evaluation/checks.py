@@ -45,6 +45,16 @@ def require_sampled(run: Run) -> None:
             )
 
 
+def require_texts(run: Run, specs: Sequence[str]) -> None:
+    """Refuse to score what was imported as scores alone; thresholds on these may be stored."""
+    bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
+    if bare is not None and not (specs and all(">=" in spec for spec in specs)):
+        raise InputError(
+            f"arm {bare!r} of `{run.path}` has scores and no texts: they were redacted. Run "
+            f"`residua bound {run.path}`, or score the run that they came from."
+        )
+
+
 def require_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1) before anything is sampled for it."""
     if not 0 < confidence < 1:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
 from residua.evaluation.draws.sample import GREEDY, TARGET, begin
+from residua.evaluation.score import slug
 from residua.formats.catalogue import read_logs
 from residua.formats.imported import Asked, Draw, Log
 from residua.formats.joined import Imported, join
+from residua.formats.log_scores import take_scores
 from residua.formats.openunlearning_names import asked_by
+from residua.scorers import make_scorer
 from residua.store import Arm, Part, Plan, Run, holding, sha256
 from residua.types import Completion, Failure, Prompt, Query, Sample, Usage
 
@@ -32,6 +38,7 @@ def import_samples(
     form: str | None = None,
     benchmark: str | Benchmark | None = None,
     data: str | Path | None = None,
+    scores: Sequence[str] | None = None,
 ) -> Run:
     """Make a run at `out` of the samples in these files; residua draws nothing.
 
@@ -39,13 +46,15 @@ def import_samples(
     it are about the distribution as it was sampled, whatever of that is unknown, and take the
     number of draws as fixed before any was seen. Questions, answers and keywords are those of
     `benchmark`, matched by id or by the text that was put to the model; without one, the files',
-    which must then all have the same.
+    which must then all have the same. `scores` names those of the files that are taken, all by
+    default: see `take_scores`. They are stored as scores of the run, which `bound_run` bounds;
+    where the files hold scores without texts nothing else can be scored.
 
     Raises InputError for files that are not what they must be, that do not belong together, or
     whose draws can only be copies; nothing is written then.
     """
     paths = [Path(file) for file in files]
-    logs = read_logs(paths, form, _part(benchmark))
+    logs = take_scores(read_logs(paths, form, _part(benchmark)), scores)
     digests = _digests(paths)
     drawn_by = {
         TARGET: [log for log in logs if not log.decoding.greedy],
@@ -63,18 +72,46 @@ def import_samples(
         task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
         prompt_ids = {name: _matched(drawn.asked, task) for name, drawn in arms.items()}
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
+    given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
+    task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
     named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
     run = begin(Path(out), task, named)
     for name, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]])
-        _store(run.add_arm(name, spec), drawn, prompt_ids[name])
+        _store(run.add_arm(name, spec), drawn, prompt_ids[name], given)
     return run
 
 
-def _store(arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str]) -> None:
+def _store(
+    arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str], scorers: Sequence[str]
+) -> None:
+    """The draws, and what they were given by these scorers."""
     draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
     for part in arm.parts_to_draw():
         arm.write_part(part, _samples(arm, part, draws), _usage(part, drawn), {})
+    for spec in scorers:
+        scorer = make_scorer(spec)
+        arm.score(scorer.name, slug(scorer), partial(_given, arm, draws, scorer.name))
+
+
+def _given(
+    arm: Arm, draws: Mapping[str, Sequence[Draw | None]], name: str, table: pa.Table
+) -> list[float | None]:
+    """What a scorer of the file gave each row of a table of the arm's completions."""
+    columns = (table[column].to_pylist() for column in ("query_id", "chunk"))
+    rows: dict[tuple[str, int], Iterator[Draw]] = {}
+    found: list[float | None] = []
+    for query_id, chunk in zip(*columns, strict=True):
+        if (query_id, chunk) not in rows:
+            rows[query_id, chunk] = iter(_distinct(arm, draws[query_id], chunk))
+        found.append(dict(next(rows[query_id, chunk]).scores).get(name))
+    return found
+
+
+def _distinct(arm: Arm, draws: Sequence[Draw | None], chunk: int) -> Counter[Draw]:
+    """The distinct draws of a chunk with their counts, in the order in which they came."""
+    size = arm.plan.chunk
+    return Counter(draw for draw in draws[chunk * size : (chunk + 1) * size] if draw is not None)
 
 
 def _part(benchmark: str | Benchmark | None) -> str | None:
@@ -177,6 +214,7 @@ def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
         "stopping": "fixed n",
         "looks": [{"n": drawn.n, "alpha": "all"}],
         "machine": {},
+        **({} if drawn.texts else {"texts": "not told"}),
     }
 
 
@@ -189,9 +227,8 @@ def _samples(
     for query_id in part.query_ids:
         completions, missing = [], 0
         for chunk, size in enumerate(part.sizes, part.first_chunk):
-            start = chunk * arm.plan.chunk
-            counts = Counter(draws[query_id][start : start + size])
-            missing += counts.pop(None, 0)
+            counts = _distinct(arm, draws[query_id], chunk)
+            missing += size - counts.total()
             completions += [
                 Completion(
                     text=draw.text,
@@ -201,7 +238,6 @@ def _samples(
                     finish_reason=draw.finish_reason,
                 )
                 for draw, count in counts.items()
-                if draw is not None
             ]
         sample = Sample(
             query=queries[query_id],

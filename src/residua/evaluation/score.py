@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
-from typing import Any
+from itertools import count, islice
+from typing import Any, cast
 
 from residua.engines.models import OpenModels
 from residua.errors import InputError, MixError
 from residua.scorers import (
+    Logged,
+    Threshold,
     check_prompts,
     connect,
     digest,
@@ -17,7 +19,7 @@ from residua.scorers import (
     score_pairs,
     score_ranges,
 )
-from residua.store import Arm, Run, holding
+from residua.store import Arm, Run, holding, row_scores, scorers_of_arm
 from residua.types import Progress, Prompt, Scorer, silent
 
 
@@ -47,6 +49,24 @@ def scorers_of(run: Run) -> tuple[str, ...]:
             "`--scorer rouge-l-recall`."
         )
     return tuple(named)
+
+
+def scored_by(run: Run) -> tuple[str, ...]:
+    """The scorers of which every arm of a run has scores, of just the completions it has now.
+
+    Those of the run's last command come first.
+    """
+    stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
+    everywhere = set.intersection(*stored) if stored else set()
+    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers") or ()
+    order = [name for name in named if name in everywhere]
+    return (*order, *sorted(everywhere.difference(order)))
+
+
+def bounded_by(run: Run) -> tuple[str, ...]:
+    """What a run is bounded by unless scorers are named: its last command's, and all it has."""
+    named = run.record.get("study", {}).get("scorers") or ()
+    return tuple(dict.fromkeys([*named, *scored_by(run)])) or scorers_of(run)
 
 
 def slug(scorer: Scorer) -> str:
@@ -85,6 +105,8 @@ def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: No
     run were given by another model.
     """
     require_same_model(arm.run, scorer)
+    if _is_given(arm, scorer):
+        return
 
     def score(table: Any) -> list[float | None]:
         began()
@@ -95,6 +117,28 @@ def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: No
         arm.masses.score(
             scorer.name, slug(scorer), arm.parts, lambda table: range_part(arm, scorer, table)
         )
+
+
+def _is_given(arm: Arm, scorer: Scorer) -> bool:
+    """True if scores were given with the draws and nothing else can be said of these.
+
+    A threshold on what another tool gave is then stored too. InputError where there are none.
+    """
+    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
+    if arm.texts and not isinstance(base, Logged):
+        return False
+    if arm.has_scores(scorer.name, slug(scorer)):
+        return True
+    if base is scorer or not arm.has_scores(base.name, slug(base)):
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {base.name!r}, and "
+            + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
+            + " Import what has both."
+        )
+    given = iter(row_scores(arm, slug(base)))
+    cut = cast(Threshold, scorer).cut
+    arm.score(scorer.name, slug(scorer), lambda table: cut([*islice(given, table.num_rows)]))
+    return True
 
 
 @holding("score")

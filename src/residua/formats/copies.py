@@ -41,7 +41,9 @@ def require_no_copies(logs: Sequence[Log]) -> None:
 
 def repeats_itself(log: Log) -> bool:
     """True if every question was drawn more than once and gave one text only."""
-    drawn = [[draw for draw in one.draws if draw is not None] for one in log.asked]
+    if not log.texts:
+        return False
+    drawn = [[draw.output for draw in one.draws if draw is not None] for one in log.asked]
     return all(len(draws) > 1 and len(set(draws)) == 1 for draws in drawn)
 
 
@@ -75,18 +77,24 @@ def _coded(one: Log, other: Log) -> Iterator[Coded]:
 
     The most diverse questions come first: they tell soonest that two stretches differ.
     """
-    theirs = {asked.id: asked.draws for asked in other.asked}
+    theirs = {asked.id: _outputs(asked.draws) for asked in other.asked}
     found: list[tuple[int, Coded]] = []
     for asked in one.asked:
-        both = [*asked.draws, *(() if one is other else theirs.get(asked.id, ()))]
+        ours = _outputs(asked.draws)
+        both = [*ours, *(() if one is other else theirs.get(asked.id, ()))]
         counts = Counter(draw for draw in both if draw is not None)
         if asked.id not in theirs or len(counts) < 2:
             continue
         numbers = {draw: i for i, draw in enumerate(counts)}
         shares = np.log(np.array(list(counts.values())) / counts.total())
-        coded = (_codes(asked.draws, numbers), _codes(theirs[asked.id], numbers), shares)
+        coded = (_codes(ours, numbers), _codes(theirs[asked.id], numbers), shares)
         found.append((len(counts), coded))
     yield from (coded for _, coded in sorted(found, key=lambda pair: -pair[0]))
+
+
+def _outputs(draws: Sequence[Draw | None]) -> list[Draw | None]:
+    """The draws without their scores: a copy may have been judged otherwise."""
+    return [None if draw is None else draw.output for draw in draws]
 
 
 def _codes(draws: Sequence[Draw | None], numbers: dict[Draw, int]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ shows whether some are copies of others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +20,19 @@ DECODING = (*_NUMBERS, "adaptive_mode", "stop")
 
 
 class Draw(NamedTuple):
-    """One output; how it ended is `stop` where the file does not tell."""
+    """One output; how it ended is `stop` where the file does not tell.
+
+    `scores`: what the file's scorers gave it, by name; None where one could not decide.
+    """
 
     text: str
     finish_reason: FinishReason = "stop"
+    scores: tuple[tuple[str, float | None], ...] = ()
+
+    @property
+    def output(self) -> Draw:
+        """The same without scores: a judge may give one text several."""
+        return self._replace(scores=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +54,8 @@ class Log:
 
     `stated` are the settings under which was drawn, as far as the file states them, by the names
     of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
-    as counts, so that their order is not known.
+    as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
+    names of the scores that its draws have, and whether they can be 0 and 1 only.
     """
 
     path: Path
@@ -55,6 +65,8 @@ class Log:
     stated: Mapping[str, Any]
     asked: tuple[Asked, ...]
     ordered: bool = True
+    texts: bool = True
+    scorers: Mapping[str, bool] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

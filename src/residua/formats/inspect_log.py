@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from residua.errors import InputError
 from residua.formats.imported import Asked, Draw, Log, same_settings
+from residua.formats.inspect_scores import scorers, scores, unread
 from residua.text.rows import read_text
 from residua.types import FinishReason
 
@@ -48,7 +49,8 @@ def read(path: Path) -> Log:
             task=str(about["task"]),
             stated=_stated(path, log, samples),
             asked=tuple(_questions(path, about, samples, epochs)),
-            notes=tuple(_notes(path, samples)),
+            scorers=scorers(about, samples),
+            notes=(*_notes(path, samples), *unread(path, samples)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
         if isinstance(error, InputError):
@@ -133,7 +135,7 @@ def _draw(path: Path, sample: Json) -> Draw | None:
             "single `generate()` and no tools, and with epochs in place of choices."
         )
     reason: FinishReason = "length" if choices[0].get("stop_reason") in _CUT else "stop"
-    return Draw(_text(sample, choices[0]["message"]["content"]), reason)
+    return Draw(_text(sample, choices[0]["message"]["content"]), reason, scores(sample))
 
 
 def _assistant_turns(messages: list[Json]) -> int:

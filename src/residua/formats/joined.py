@@ -17,6 +17,7 @@ class Imported:
     """Draws of one model under one decoding, the same number n of every question.
 
     `sampled_by` says what is known of how they were drawn; `notes` what casts doubt on them.
+    `scorers` are those whose scores the draws have; without `texts` they have nothing else.
     """
 
     asked: tuple[Asked, ...]
@@ -26,6 +27,8 @@ class Imported:
     sampled_by: str
     stated: dict[str, Any]
     notes: tuple[str, ...]
+    scorers: tuple[str, ...]
+    texts: bool
 
 
 def join(logs: Sequence[Log]) -> Imported:
@@ -49,12 +52,19 @@ def join(logs: Sequence[Log]) -> Imported:
         sampled_by=", ".join(dict.fromkeys(log.tool for log in logs)),
         stated=_stated(logs),
         notes=tuple(dict.fromkeys([*(note for log in logs for note in log.notes), *notes])),
+        scorers=tuple(dict.fromkeys(name for log in logs for name in log.scorers)),
+        texts=first.texts,
     )
 
 
 def _require_same_law(logs: Sequence[Log]) -> None:
     """Refuse logs of two models or decodings. Seeds may differ: that is how to draw more."""
     first = logs[0]
+    if odd := next((log for log in logs if log.texts != first.texts), None):
+        raise InputError(
+            f"`{first.path}` and `{odd.path}` cannot be one body of draws: one has texts, the "
+            "other scores alone. Import them as two runs."
+        )
     for log in logs[1:]:
         ours, theirs = ({"model": one.model, **one.stated, "seed": None} for one in (first, log))
         for key in {**ours, **theirs}:
@@ -102,13 +112,13 @@ def _same_n(asked: Sequence[Asked]) -> int:
 
 
 def _greedy(one: Asked) -> Asked:
-    texts = {draw for draw in one.draws if draw is not None}
+    texts = {draw.output: draw for draw in one.draws if draw is not None}
     if len(texts) > 1:
         raise InputError(
             f"a greedy decoding has one output, got {len(texts)} for question {one.id!r}. What "
             "drew them was not greedy: find out its temperature, and import them under that."
         )
-    return replace(one, draws=(next(iter(texts), None),))
+    return replace(one, draws=(next(iter(texts.values()), None),))
 
 
 def _doubts(logs: Sequence[Log]) -> list[str]:

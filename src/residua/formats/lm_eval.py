@@ -9,29 +9,39 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from residua.errors import InputError
 from residua.formats.imported import Asked, Draw, Log, same_settings
 from residua.text.rows import Row, read_rows, read_text
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+# Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
+_BINARY = {"acc", "acc_bytes", "acc_norm", "exact_match"}
 _OURS = {"max_gen_toks": "max_new_tokens", "max_tokens": "max_new_tokens", "until": "stop"}
 
 
 def read(path: Path) -> Log:
     """The repeats of a file, as the model gave them, before any filter."""
     rows: dict[str, Row] = {}
-    for row in read_rows(path, "jsonl"):
+    every = read_rows(path, "jsonl")
+    for row in every:
         earlier = rows.setdefault(_id(row), row)
         if row.values.get("resps") != earlier.values.get("resps"):
             raise InputError(
                 f"{row.place} is about the same document as {earlier.place}, with other responses. "
                 "Import the files of two evaluations by themselves."
             )
+    given = [_given(row) for row in every]
+    scorers = dict.fromkeys(name for one in given for name in one.of_draws)
+    single = dict.fromkeys(name for one in given for name in one.of_all if name not in scorers)
+    of_id: dict[str, dict[str, list[float | None]]] = {}
+    for one in given:
+        of_id.setdefault(one.id, {}).update(one.of_draws)
     stated = same_settings(path, {row.place: _stated(_arguments(row)[1]) for row in rows.values()})
     named = _NAME.fullmatch(path.name)
     results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
@@ -41,7 +51,12 @@ def read(path: Path) -> Log:
         model=str(results.get("model_name", "unnamed")),
         task=named["task"] if named else path.stem,
         stated=stated,
-        asked=tuple(_asked(id, row) for id, row in rows.items()),
+        asked=tuple(_asked(id, row, of_id[id]) for id, row in rows.items()),
+        scorers={name: name.partition("@")[0] in _BINARY for name in scorers},
+        notes=tuple(
+            f"`{path.name}` has one {name} for all repeats of a document, none for each: left out"
+            for name in single
+        ),
     )
 
 
@@ -54,7 +69,38 @@ def _id(row: Row) -> str:
     return str(row.values["doc_id"])
 
 
-def _asked(id: str, row: Row) -> Asked:
+class _Given(NamedTuple):
+    """The scores of a row: those of each of its draws, and the names of those of all together."""
+
+    id: str
+    of_draws: dict[str, list[float | None]]
+    of_all: tuple[str, ...]
+
+
+def _given(row: Row) -> _Given:
+    """The metrics of a document under one filter, which is named where there is one.
+
+    A list has one number a repeat, and a single number is of the one repeat that there is. What
+    else a metric keeps, such as pairs for an F1 over documents, is no score of a draw.
+    """
+    responses = row.values["resps"]
+    draws = len(responses[0]) if responses and isinstance(responses[0], list) else 0
+    kept = row.values.get("filter", "none")
+    of_draws: dict[str, list[float | None]] = {}
+    of_all = []
+    for metric in row.values.get("metrics") or ():
+        name = metric if kept == "none" else f"{metric}@{kept}"
+        value = row.values.get(metric)
+        each: list[Any] = value if isinstance(value, list) else [value]
+        if len(each) == draws and all(isinstance(one, bool | int | float) for one in each):
+            numbers = map(float, each)
+            of_draws[name] = [None if math.isnan(one) else one for one in numbers]
+        elif value is not None:
+            of_all.append(name)
+    return _Given(_id(row), of_draws, tuple(of_all))
+
+
+def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> Asked:
     responses = row.values["resps"]
     if (
         not isinstance(responses, list)
@@ -67,7 +113,10 @@ def _asked(id: str, row: Row) -> Asked:
             f"{str(responses)[:80]} in {row.place}. Only tasks of the type `generate_until` draw "
             "completions."
         )
-    draws = tuple(Draw(text) for text in responses[0])
+    draws = tuple(
+        Draw(text, scores=tuple((name, each[i]) for name, each in scores.items()))
+        for i, text in enumerate(responses[0])
+    )
     return Asked(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
 
 

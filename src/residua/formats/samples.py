@@ -1,8 +1,12 @@
 """JSON lines of samples: one row a completion, with a count where rows are distinct texts.
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
-(optional); and, the same in every row, `seed`, `model` and what is known of the decoding, by the
-names of `Decoding`.
+(optional), `scores` (an object of numbers by name, optional); and, the same in every row, `seed`,
+`model` and what is known of the decoding, by the names of `Decoding`.
+
+Rows with `id`, `scores` and `count` alone are draws whose texts are not told, as `residua export
+--redact` writes them: their scores are named by the scorers that gave them, and null stands for
+draws that failed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from residua.formats.imported import DECODING, Asked, Draw, Log, same_settings
 from residua.text.rows import Row, read_rows
 
 SETTINGS = (*DECODING, "seed", "model")
+REDACTED = "(redacted)"
+"""What stands for a text that is not told."""
 
 
 def read(path: Path) -> Log:
@@ -24,14 +30,18 @@ def read(path: Path) -> Log:
     for row in rows:
         asked.setdefault(_id(row), []).append(row)
     stated = same_settings(path, {row.place: _stated(row) for row in rows})
+    texts = any("completion" in row.values or "question" in row.values for row in rows)
+    names = dict.fromkeys(name for row in rows for name, _ in _scores(row))
     return Log(
         path=path,
         tool="jsonl",
         model=str(stated.pop("model", "unnamed")),
         task="samples",  # ids are the user's own, in whichever file
         stated=stated,
-        asked=tuple(_asked(id, of_id) for id, of_id in asked.items()),
-        ordered=not any("count" in row.values for row in rows),
+        asked=tuple((_asked if texts else _scored)(id, of_id) for id, of_id in asked.items()),
+        ordered=texts and not any("count" in row.values for row in rows),
+        texts=texts,
+        scorers=dict.fromkeys(names, False),
     )
 
 
@@ -58,6 +68,36 @@ def _asked(id: str, rows: list[Row]) -> Asked:
     )
 
 
+def _scored(id: str, rows: list[Row]) -> Asked:
+    """A question of which nothing is told but how often its draws had which scores."""
+    draws: list[Draw | None] = []
+    for row in rows:
+        if "scores" not in row.values:
+            raise InputError(
+                f"{row.place} has neither 'completion' nor 'scores'. Add one of them; null says "
+                "that the draw failed."
+            )
+        draw = None if row.values["scores"] is None else Draw(REDACTED, scores=_scores(row))
+        draws += [draw] * _count(row)
+    return Asked(id=id, text=REDACTED, draws=tuple(draws))
+
+
+def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:
+    """The scores of a row, by name; null where a scorer could not decide."""
+    found = row.values.get("scores")
+    if found is None:
+        return ()
+    if not isinstance(found, dict) or not all(
+        score is None or (isinstance(score, int | float) and not isinstance(score, bool))
+        for score in found.values()
+    ):
+        raise InputError(
+            f"'scores' must be an object of numbers by name, null where one could not be decided, "
+            f"got {str(found)[:80]} in {row.place}. Correct the row."
+        )
+    return tuple((name, None if score is None else float(score)) for name, score in found.items())
+
+
 def _draw(row: Row) -> Draw | None:
     if "completion" not in row.values:
         raise InputError(
@@ -69,7 +109,7 @@ def _draw(row: Row) -> Draw | None:
             f"'completion' must be text, or null for a draw that failed, got {text!r} in "
             f"{row.place}. Correct the row."
         )
-    return None if text is None else Draw(text)
+    return None if text is None else Draw(text, scores=_scores(row))
 
 
 def _count(row: Row) -> int:

@@ -37,6 +37,7 @@ from residua.scorers.family import (
 )
 from residua.scorers.judge import Judge
 from residua.scorers.keyword import Keyword
+from residua.scorers.logged import Logged
 from residua.scorers.refusal import Refusal
 from residua.scorers.rouge import RougeLF1, RougeLRecall
 from residua.scorers.similarity import Similarity
@@ -53,6 +54,7 @@ __all__ = [
     "Exact",
     "Judge",
     "Keyword",
+    "Logged",
     "Refusal",
     "RougeLF1",
     "RougeLRecall",

@@ -15,6 +15,7 @@ from residua.scorers.entailment import Entailment
 from residua.scorers.family import setting_fields
 from residua.scorers.judge import Judge
 from residua.scorers.keyword import Keyword
+from residua.scorers.logged import Logged
 from residua.scorers.refusal import Refusal
 from residua.scorers.rouge import RougeLF1, RougeLRecall
 from residua.scorers.similarity import Similarity
@@ -30,6 +31,7 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
     "exact": Exact,
     "judge": Judge,
     "keyword": Keyword,
+    "logged": Logged,
     "refusal": Refusal,
     "rouge-l-f1": RougeLF1,
     "rouge-l-recall": RougeLRecall,

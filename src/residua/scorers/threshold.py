@@ -46,13 +46,14 @@ class Threshold:
         check_prompts(self.scorer, [prompt])
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return self._cut(self.scorer.score(texts, prompt))
+        return self.cut(self.scorer.score(texts, prompt))
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
         """Texts of several prompts at once, where the scorer underneath can."""
-        return self._cut(score_pairs(self.scorer, pairs))
+        return self.cut(score_pairs(self.scorer, pairs))
 
-    def _cut(self, scores: Sequence[float | None]) -> list[float | None]:
+    def cut(self, scores: Sequence[float | None]) -> list[float | None]:
+        """Scores of the scorer underneath, made binary."""
         return [None if score is None else float(score >= self.at) for score in scores]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from residua.store.masses import Masses, QueryMasses
 from residua.store.plan import Part, Plan, Sharing
 from residua.store.readings import Place, Read, Readings
 from residua.store.run import Run
+from residua.store.scored import row_scores, scorers_of_arm
 from residua.store.scores import ArmScores
 from residua.store.tables import DamagedError
 
@@ -52,6 +53,8 @@ __all__ = [
     "read_calibration",
     "read_values",
     "require_drawn",
+    "row_scores",
+    "scorers_of_arm",
     "sha256",
     "write_accepted",
     "write_json",

@@ -73,6 +73,11 @@ class Arm:
         return self.sharing is None and not self.found
 
     @property
+    def texts(self) -> bool:
+        """False if its draws were imported as scores alone, and what they say is not known."""
+        return self.spec.get("texts") is None
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """What it asks, in the order of the run."""
         if found := self.found:

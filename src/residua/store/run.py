@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,16 @@ class Run:
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
         tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
 
-    def has_estimates(self, made_from: Mapping[str, Any]) -> bool:
-        """True if the stored estimates were made from just this, by this code."""
-        wanted = {"calibrated": {}, **made_from, "made_by": made_by()}
-        return tables.is_made_from(self._estimates_file, wanted)
+    def estimates_made_from(self) -> dict[str, Any]:
+        """What the stored estimates were made from; empty unless a whole table by this code is."""
+        if not tables.is_made_from(self._estimates_file, {"made_by": made_by()}):
+            return {}
+        return tables.read_meta(self._estimates_file)
+
+    def estimates_of(self, scorers: Container[str]) -> list[dict[str, Any]]:
+        """The stored estimates of these scorers, whatever the others were made from."""
+        rows: list[dict[str, Any]] = tables.read_table(self._estimates_file).to_pylist()
+        return [row for row in rows if row["scorer"] in scorers]
 
     def estimates(self) -> list[dict[str, Any]]:
         """The stored estimates, one dictionary a row.

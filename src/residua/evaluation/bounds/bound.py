@@ -6,11 +6,13 @@ arm was drawn decides which bounds there are: see `drawn`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from residua import stats
+from residua.errors import InputError
 from residua.evaluation.attack.results import attack_rows
 from residua.evaluation.bounds.beyond import beyond, excess_over_questions
 from residua.evaluation.bounds.drawn import Drawn, drawn, require_scores
@@ -27,6 +29,7 @@ from residua.evaluation.score import slug
 from residua.evaluation.tables.grid import grid_rows
 from residua.evaluation.tables.protocols import gaps, gaps_over_questions
 from residua.evaluation.tables.rows import ALL, Row, entry
+from residua.scorers import make_scorer
 from residua.store import Arm, ArmScores, Run, holding, read_calibration
 from residua.types import Progress, Scorer, silent
 
@@ -42,34 +45,68 @@ def bound_run(
 ) -> None:
     """Bound every arm's scores and store the table, unless it is there for just these.
 
-    Statements about all questions are made only where every question has completions. Draws that
-    look copied are refused first: no bound would hold for them.
+    What the table says of other scorers stays, at the confidence it has, as long as their scores
+    are those it was made from. Statements about all questions are made only where every question
+    has completions. Draws that look copied are refused first: no bound would hold for them.
     """
-    jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
-    made_from = {
-        "confidence": confidence,
-        "seed": seed,
-        "scores": [
-            [arm.name, scorer.name, slug(scorer), _digest(arm, scorer)] for arm, scorer in jobs
-        ],
-    }
-    known = {slug(scorer): read_calibration(run.path, slug(scorer)) for scorer in scorers}
-    made_from["calibrated"] = {name: found for name, found in known.items() if found}
-    if run.has_estimates(made_from):
+    wanted = {scorer.name: _made_from(run, scorer, confidence, seed) for scorer in scorers}
+    stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
+    known = {name: made for name, made in stored.items() if _is_current(run, name, made, wanted)}
+    todo = [scorer for scorer in scorers if scorer.name not in known]
+    every = {**known, **wanted}
+    if every == stored:
         return
     for arm in run.arms.values():
         require_independent_draws(arm)
-    rows: list[Row] = []
-    for done, (arm, scorer) in enumerate(jobs):
-        progress("bounding", done, len(jobs), "arms × scorers")
-        rows += _arm_rows(arm, scorer, confidence, seed)
-    for scorer in scorers:
-        rows += _excess_rows(run, scorer, confidence, seed)
-        rows += _gap_rows(run, scorer, confidence, seed)
-        rows += grid_rows(run, scorer, confidence=confidence, seed=seed)
-        rows += attack_rows(run, scorer, confidence=confidence, seed=seed)
-    progress("bounding", len(jobs), len(jobs), "arms × scorers")
-    run.write_estimates([row.to_dict() for row in rows], made_from)
+    jobs = len(todo) * len(run.arms)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in every}
+    for row in run.estimates_of(known) if known else ():
+        rows[row["scorer"]].append(row)
+    for done, scorer in enumerate(todo):
+        progress("bounding", done * len(run.arms), jobs, "arms × scorers")
+        rows[scorer.name] = [row.to_dict() for row in _rows(run, scorer, confidence, seed)]
+    progress("bounding", jobs, jobs, "arms × scorers")
+    made_from = {
+        "confidence": confidence,
+        "seed": seed,
+        "scores": [row for made in every.values() for row in made["scores"]],
+        "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
+        "scorers": every,
+    }
+    run.write_estimates([row for of_one in rows.values() for row in of_one], made_from)
+
+
+def _made_from(run: Run, scorer: Scorer, confidence: float, seed: int) -> dict[str, Any]:
+    """All that a scorer's estimates depend on; InputError where completions have no scores."""
+    arms, calibrated = run.arms.values(), read_calibration(run.path, slug(scorer))
+    return {
+        "confidence": confidence,
+        "seed": seed,
+        "scores": [[arm.name, scorer.name, slug(scorer), _digest(arm, scorer)] for arm in arms],
+        "calibrated": {} if calibrated is None else {slug(scorer): calibrated},
+    }
+
+
+def _is_current(
+    run: Run, name: str, made: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]
+) -> bool:
+    """True if a scorer's estimates stand: as they are wanted, or as its scores are now."""
+    if name in wanted:
+        return made == wanted[name]
+    try:
+        return made == _made_from(run, make_scorer(name), made["confidence"], made["seed"])
+    except InputError:  # it has no scores any more, or is not installed
+        return False
+
+
+def _rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+    """The estimates of one scorer, arm by arm, and what compares the arms."""
+    for arm in run.arms.values():
+        yield from _arm_rows(arm, scorer, confidence, seed)
+    yield from _excess_rows(run, scorer, confidence, seed)
+    yield from _gap_rows(run, scorer, confidence, seed)
+    yield from grid_rows(run, scorer, confidence=confidence, seed=seed)
+    yield from attack_rows(run, scorer, confidence=confidence, seed=seed)
 
 
 def _digest(arm: Arm, scorer: Scorer) -> list[str]:

@@ -1,0 +1,239 @@
+"""Scores that logs hold are scorers of the run that is made of them: no judge is asked again."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from residua.cli import group, run
+from residua.errors import InputError
+from residua.evaluation import score_run
+from residua.evaluation.importing import import_samples
+from residua.formats.inspect_log import read
+from residua.formats.inspect_scores import number
+from residua.formats.lm_eval import read as read_lm_eval
+from residua.scorers import make_scorer
+from residua.store import Run
+
+LOGS = Path(__file__).parent / "logs"
+REAL = LOGS / "capitals.eval"
+REPEATS = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
+
+
+def residua(*arguments: object) -> int:
+    return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
+
+
+def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
+    """A log of inspect_ai with one question, and an epoch for each value its scorer gave."""
+    samples = []
+    for epoch, value in enumerate(values, start=1):
+        message = {"role": "assistant", "content": "Paris"}
+        given = {} if value is None else {"scores": {scorer: {"value": value}}}
+        samples.append(
+            {
+                "id": "q",
+                "epoch": epoch,
+                "input": "Where?",
+                "target": "Paris",
+                "messages": [{"role": "user", "content": "Where?"}, message],
+                "output": {"choices": [{"message": message, "stop_reason": "stop"}]},
+                "events": [{"event": "model", "config": {"temperature": 1.0}}],
+                **given,
+            }
+        )
+    about = {
+        "task": "mine",
+        "model": "m",
+        "dataset": {"sample_ids": ["q"]},
+        "config": {"epochs": len(values)},
+        "scorers": [{"name": scorer, **made}],
+    }
+    file = folder / "log.json"
+    file.write_text(json.dumps({"eval": about, "plan": {}, "samples": samples}))
+    return file
+
+
+def bounded(out: Path, scorer: str) -> dict[str, Any]:
+    assert residua("bound", out) == 0
+    rows = Run.open(out).estimates()
+    (found,) = (
+        row
+        for row in rows
+        if row["scorer"] == scorer
+        and row["query_id"] == "q"
+        and row["estimand"] in ("leak probability", "mean leakage")
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [
+        *(("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), ("yes", 1.0), ("False", 0.0)),
+        *((True, 1.0), (0.25, 0.25), (1, 1.0), ("0.75", 0.75)),
+        *(("odd", None), (math.nan, None), (None, None)),
+    ],
+)
+def test_values_are_read_as_inspect_reads_them(value: Any, score: float | None) -> None:
+    assert number(value) == score
+
+
+def test_a_real_log_is_bounded_without_scoring_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert residua("import", REAL, "--out", out) == 0
+    name = "logged:by=includes,values=binary"
+    assert f"with scores of {name}; next: residua bound {out}" in capsys.readouterr().out
+    assert residua("bound", out) == 0
+    rows = Run.open(out).estimates()
+    assert {row["scorer"] for row in rows} == {name}
+    assert {row["value"] for row in rows if row["estimand"] == "leak probability"} == {0.0}
+    assert residua("score", out, "--scorer", "rouge-l-recall") == 0
+    assert residua("bound", out) == 0
+    assert {row["scorer"] for row in Run.open(out).estimates()} == {name, "rouge-l-recall"}
+
+
+def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path: Path) -> None:
+    file = log(tmp_path, 1.0, 0.5, "P", None, "who knows", 0.0)
+    import_samples([file], out=tmp_path / "run")
+    found = bounded(tmp_path / "run", "logged:by=judge")
+    assert (found["n"], found["missing"], found["estimand"]) == (6, 2, "mean leakage")
+    notes = Run.open(tmp_path / "run").arms["target"].usage.notes
+    assert any("1 scores of `log.json` are no numbers" in note for note in notes)
+    assert residua("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
+    cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
+    assert (cut["estimand"], cut["value"], cut["missing"]) == ("leak probability", 0.75, 2)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "options", "values", "binary"),
+    [
+        ("match", {}, "CI", True),
+        ("inspect_ai/includes", {}, "CI", True),
+        ("model_graded_qa", {}, "CI", True),
+        ("model_graded_qa", {"partial_credit": True}, "CI", False),
+        ("model_graded_qa", {}, "CP", False),
+        ("mine", {}, "CI", False),
+    ],
+)
+def test_a_scorer_is_binary_only_where_it_is_known_to_be(
+    tmp_path: Path, scorer: str, options: Any, values: str, binary: bool
+) -> None:
+    import_samples([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
+    name = f"logged:by={scorer}" + (",values=binary" if binary else "")
+    found = bounded(tmp_path / "run", name)
+    assert found["estimand"] == ("leak probability" if binary else "mean leakage")
+
+
+def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
+    both = [{"truth": 1, "style": 0.5}, {"truth": 0, "style": 0.25}]
+    import_samples([log(tmp_path, *both)], out=tmp_path / "run")
+    assert bounded(tmp_path / "run", "logged:by=judge/style")["value"] == 0.375
+    assert read(log(tmp_path, [1, 0])).notes == (
+        "lists of scores are left out of `log.json`: judge",
+    )
+
+
+def test_scores_outside_the_range_are_refused_and_may_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = log(tmp_path, 1, 7), tmp_path / "run"
+    assert residua("import", file, "--out", out) == 2
+    said = capsys.readouterr().err
+    assert "scores must lie in [0, 1], got 7.0 of 'judge' at question 'q'" in said
+    assert "--scores none" in said
+    assert not out.exists()
+    assert residua("import", file, "--out", out, "--scores", "jugde") == 2
+    assert "no file has scores 'jugde'" in capsys.readouterr().err
+    assert residua("import", file, "--out", out, "--scores", "none") == 0
+    assert residua("bound", out) == 2  # there is nothing yet
+
+
+def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
+    found = read_lm_eval(REPEATS)
+    assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
+    import_samples([REPEATS], out=tmp_path / "run")
+    assert residua("bound", tmp_path / "run") == 0
+    rows = Run.open(tmp_path / "run").estimates()
+    values = {
+        row["query_id"]: row["value"]
+        for row in rows
+        if row["scorer"] == "logged:by=mean_leakage@every-repeat"
+        and row["estimand"] == "mean leakage"
+        and row["query_id"]
+    }
+    given = [json.loads(line) for line in REPEATS.read_text().splitlines()]
+    assert values == {
+        str(row["doc_id"]): pytest.approx(sum(row["mean_leakage"]) / len(row["mean_leakage"]))
+        for row in given
+    }
+
+
+def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
+    real = json.loads(REPEATS.read_text().splitlines()[0])
+    plain = {"filter": "none", "metrics": ["exact_match"]}
+    file = tmp_path / "samples_x_2026-11-21T08-08-29.jsonl"
+    file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
+    found = read_lm_eval(file)
+    assert found.scorers == {}
+    assert "has one exact_match for all repeats" in found.notes[0]
+    single = {"resps": [["Paris"]], "exact_match": 1.0}
+    file.write_text(json.dumps({**real, **plain, **single}))
+    found = read_lm_eval(file)
+    assert found.scorers == {"exact_match": True}
+    assert found.asked[0].draws[0] == ("Paris", "stop", (("exact_match", 1.0),))
+
+
+def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    rows = [
+        {"id": "q", "question": "Where?", "completion": text, "scores": {"human": score}}
+        for text, score in (("a", 0.5), ("b", None), ("c", 1))
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    import_samples([file], out=tmp_path / "run")
+    found = bounded(tmp_path / "run", "logged:by=human")
+    assert (found["value"], found["missing"]) == (0.75, 1)
+    file.write_text(json.dumps({**rows[0], "scores": {"human": "good"}}))
+    with pytest.raises(InputError, match="'scores' must be an object of numbers by name"):
+        import_samples([file], out=tmp_path / "other")
+
+
+def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    rows = [(1000, 0.0), (100, 1.0), (400, 0.5)]
+    same = {"id": "q", "question": "Where?", "completion": "a"}
+    lines = [{**same, "scores": {"h": score}, "count": count} for count, score in rows]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    arm = import_samples([file], out=tmp_path / "run").arms["target"]
+    assert len({part.first_chunk + i for part in arm.parts for i in range(len(part.sizes))}) == 2
+    assert bounded(tmp_path / "run", "logged:by=h")["value"] == pytest.approx(0.2)
+
+
+def test_scores_without_texts_cannot_be_given_by_another(tmp_path: Path) -> None:
+    file = tmp_path / "scores.jsonl"
+    file.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
+    run = import_samples([file], out=tmp_path / "run")
+    assert bounded(run.path, "rouge-l-recall")["value"] == 0.5
+    with pytest.raises(InputError, match="no scores of 'refusal', and no texts to score"):
+        score_run(run, [make_scorer("refusal")])
+
+
+def test_texts_and_scores_alone_are_two_runs(tmp_path: Path) -> None:
+    texts, scores = tmp_path / "texts.jsonl", tmp_path / "scores.jsonl"
+    texts.write_text(json.dumps({"id": "q", "question": "Where?", "completion": "a"}))
+    scores.write_text(json.dumps({"id": "q", "scores": {"contains": 1}, "count": 1}))
+    with pytest.raises(InputError, match="one has texts, the other scores alone"):
+        import_samples([texts, scores], out=tmp_path / "run")
+    scores.write_text(json.dumps({"id": "q", "scores": {"contains": 0.5}, "count": 1}))
+    with pytest.raises(InputError, match="scorer 'contains' gives 0 or 1"):
+        import_samples([scores], out=tmp_path / "run")
+    scores.write_text(json.dumps({"id": "q", "count": 1}))
+    with pytest.raises(InputError, match="neither 'completion' nor 'scores'"):
+        import_samples([scores], out=tmp_path / "run")
