@@ -23,10 +23,14 @@ async function look(browser, colorScheme, width) {
   const tab = await open(browser, { colorScheme, viewport: { width, height: 900 } });
   await tab.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
   const over = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const clipped = await tab.evaluate(() =>
+    [...document.querySelectorAll("section[aria-labelledby=summary] .scroll")]
+      .filter((box) => box.scrollWidth > box.clientWidth)
+      .map((box) => box.getAttribute("aria-label")));
   await tab.evaluate(axe);
   const { violations } = await tab.evaluate(() => axe.run());
   await tab.context().close();
-  return { over, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
+  return { over, clipped, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
 }
 
 async function use(browser) {
@@ -58,7 +62,7 @@ async function withoutScript(browser) {
 (async () => {
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   const looks = [];
-  for (const [scheme, width] of [["light", 1280], ["dark", 390]]) looks.push(await look(browser, scheme, width));
+  for (const [scheme, width] of [["light", 1440], ["light", 1280], ["dark", 390]]) looks.push(await look(browser, scheme, width));
   const result = { looks, use: await use(browser), plain: await withoutScript(browser), errors, requests };
   await browser.close();
   console.log(JSON.stringify(result));

@@ -55,11 +55,15 @@ def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) ->
 
 
 def test_axe_finds_nothing_in_light_and_dark(seen: dict[str, Any]) -> None:
-    assert [look["violations"] for look in seen["looks"]] == [[], []]
+    assert [look["violations"] for look in seen["looks"]] == [[], [], []]
 
 
 def test_no_sideways_scrolling_at_1280_and_390_pixels(seen: dict[str, Any]) -> None:
     assert all(look["over"] <= 0 for look in seen["looks"])
+
+
+def test_no_table_of_the_summary_is_clipped_at_1440_and_1280_pixels(seen: dict[str, Any]) -> None:
+    assert [look["clipped"] for look in seen["looks"][:2]] == [[], []]
 
 
 def test_a_question_can_be_linked_chosen_and_reached_from_a_chart(seen: dict[str, Any]) -> None:

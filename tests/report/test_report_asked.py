@@ -18,6 +18,7 @@ from residua.evaluation import Inputs, evaluate
 from residua.evaluation.attack.found import read_found
 from residua.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from residua.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
+from residua.report.charts import LEFT, RIGHT, WIDTH
 from residua.report.data import read_view
 from residua.report.page import render
 from residua.report.view import Asked, Bound, Rewritten, ScorerView, View
@@ -25,6 +26,8 @@ from residua.report.words import floor, interval
 from residua.store import Run
 
 KEYWORD = ScorerView("keyword", True)
+
+PLOT = WIDTH - LEFT - RIGHT
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +225,7 @@ def test_a_histogram_covers_all_correlations(view: View, model: Asked) -> None:
     histogram, scatter = correlation_figures(changed, KEYWORD)
     (bins,) = of_class(str(histogram.svg), "bin")
     starts = [float(x) for x in re.findall(r"M([\d.]+) ", bins.get("d", ""))]
-    assert starts == pytest.approx([54 + 354 * 0.4, 54 + 354 * 0.95], abs=0.1)
+    assert starts == pytest.approx([LEFT + PLOT * 0.4, LEFT + PLOT * 0.95], abs=0.1)
     assert scatter.caption.startswith("forgot, author-00: r = 1.000")
 
 

@@ -166,3 +166,11 @@ def test_a_wide_heat_map_widens_rather_than_crowds() -> None:
 def test_styles_repeat_rather_than_run_out() -> None:
     assert len({style_of(i) for i in range(16)}) == 16
     assert style_of(16) == style_of(0)
+
+
+def test_the_vertical_title_stands_clear_of_its_figures() -> None:
+    """The longest figure of an axis ends where the plot begins; a letter is at most .62 em wide."""
+    letter = 11.5 * 0.62
+    for top in (0.02, 0.04, 0.1, 0.2, 0.4, 1.0):
+        longest = max(len(f"{step * top:.2g}") for step in (0, 0.25, 0.5, 0.75, 1))
+        assert LEFT - 5 - longest * letter > 12 + 0.25 * 11.5

@@ -239,7 +239,7 @@ def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run])
     assert [cell.text for cell in table.rows[2][1:3]] == [DASH, DASH]  # the control itself
     first = body(view).partition("Summary")[0]
     said = f"{interval(mean)} on average, {interval(worst)} at the worst question"
-    assert f"full: leaks beyond the control: {said}" in first
+    assert f"full (CannedEngine): leaks beyond the control: {said}" in first
     assert "no control" not in first.lower()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,10 @@ from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
 
 from residua.errors import IncompleteError, InputError, MixError
 from residua.evaluation import evaluate
-from residua.report import Table, write_report
+from residua.report import Table, grids, write_report
 from residua.report.data import read_view
 from residua.report.page import render
+from residua.report.words import model_name, named
 from residua.store import Run
 from residua.types import Decoding
 
@@ -120,7 +122,8 @@ def test_the_headline_names_the_worst_question(page: Page, runs: dict[str, Run])
         r for r in runs["NPO"].estimates() if r["arm"] == "target" and "worst" in r["target"]
     )
     sentence = re.search(
-        r"NPO: .*?; the greedy answers leak on (\d) of 3 questions; (.*?)\.\n", page.body
+        r"NPO \(CannedEngine\): .*?; the greedy answers leak on (\d) of 3 questions; (.*?)\.\n",
+        page.body,
     )
     assert sentence is not None
     low, high = map(float, re.findall(r"0\.\d+", sentence[2]))
@@ -183,3 +186,33 @@ def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path
     loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=32, confidence=0.9)
     with pytest.raises(MixError, match="confidence"):
         read_view({**runs, "loose": loose})
+
+
+def test_the_page_names_its_model(runs: dict[str, Run]) -> None:
+    alone = render(read_view({"full": runs["full"]}))
+    for tag in ("title", "h1"):
+        assert f"<{tag}>What CannedEngine still leaks</{tag}>" in alone
+    view = read_view(runs)
+    models = tuple(
+        replace(model, facts={**model.facts, "model": f"/models/{model.label}"})
+        for model in view.models
+    )
+    page = render(replace(view, models=models))
+    assert "<title>What full and NPO still leak</title>" in page
+    hub = replace(view.models[0], facts={"model": "org/model-1b"})
+    assert (model_name(hub), named(hub)) == ("org/model-1b", "full (org/model-1b)")
+    assert named(models[0]) == "full"
+    assert "<title>mine</title>" in render(view, title="mine")
+
+
+def test_the_search_says_what_it_searches(page: Page, runs: dict[str, Run]) -> None:
+    assert "Find in questions and in the texts shown" in page.body
+    assert "at most 16 of them; what is not shown is not searched either" in page.body
+
+
+def test_what_drawing_took_is_a_table_of_its_own(runs: dict[str, Run]) -> None:
+    view = read_view(runs)
+    shown = grids.cost_grid(view)
+    assert [row[1].value for row in shown.rows] == [m.usage.draws for m in view.models]
+    assert "Draws" not in grids.summary_grid(view, view.scorers[0]).columns
+    assert "What the draws took" in render(view)

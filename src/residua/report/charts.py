@@ -16,7 +16,7 @@ from residua.text.figures import above, below, number
 from residua.text.svg import tag
 
 WIDTH, HEIGHT = 420, 230
-LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 10, 40
 CELL_WIDTH, CELL_HEIGHT = 96, 48  # of a heat map, at least
 STRONGEST = 0.5  # of a heat map's cells: figures stay legible on it, on light pages and dark
 LANE = 0.8  # of the width a lane has, the rest is space

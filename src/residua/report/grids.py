@@ -58,7 +58,7 @@ def plain_grid(table: Table) -> Grid:
 
 
 def summary_grid(view: View, scorer: ScorerView) -> Grid:
-    """A row a model: what it leaks beyond its control, its greedy answers, its distribution, cost.
+    """A row a model: what it leaks beyond its control, its greedy answers, its distribution.
 
     Without a control no column speaks of one.
     """
@@ -73,9 +73,6 @@ def summary_grid(view: View, scorer: ScorerView) -> Grid:
         "Deviation, worst",
         "ED, mean",
         *(f"leak@{k}" for k in SHOWN_K),
-        "Draws",
-        "Tokens forwarded",
-        "Prefix saving",
     )
     rows = tuple(_summary_row(view, model, scorer) for model in view.models)
     return Grid(f"Scorer {scorer.name}: all questions", columns, rows)
@@ -212,9 +209,8 @@ def _proof_cells(cells: list[Measured]) -> list[Cell]:
 def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:
     cells = cells_of(view, model, scorer)
     controlled = any(other.control for other in view.models)
-    overall, usage = model.overall[scorer.name], model.usage
+    overall = model.overall[scorer.name]
     named = model.is_control and model.label != CONTROL
-    saving = usage.sampled_tokens / usage.forwards if usage.forwards else None
     return (
         Cell(f"{model.label} (control)" if named else model.label),
         *(map(bound_cell, (overall.excess, overall.worst_excess)) if controlled else ()),
@@ -225,10 +221,25 @@ def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ..
         _largest_cell([cell.deviation for cell in cells]),
         _mean_cell([cell.expectation_deviation for cell in cells]),
         *(number_cell(mean_leak_at_k(cells, k)) for k in SHOWN_K),
-        Cell(f"{usage.draws:,}", usage.draws),
-        Cell(f"{usage.forwards:,}" if usage.forwards else DASH, usage.forwards),
-        Cell(f"{saving:.1f}×" if saving else DASH, saving),
     )
+
+
+def cost_grid(view: View) -> Grid:
+    """A row a model: how much was drawn, and what that took."""
+    rows = []
+    for model in view.models:
+        usage = model.usage
+        saving = usage.sampled_tokens / usage.forwards if usage.forwards else None
+        rows.append(
+            (
+                Cell(model.label),
+                Cell(f"{usage.draws:,}", usage.draws),
+                Cell(f"{usage.forwards:,}" if usage.forwards else DASH, usage.forwards),
+                Cell(f"{saving:.1f}×" if saving else DASH, saving),
+            )
+        )
+    columns = ("Model", "Draws", "Tokens forwarded", "Prefix saving")
+    return Grid("What the draws took", columns, tuple(rows))
 
 
 def _greedy_cell(cells: list[Measured], scorer: ScorerView) -> Cell:

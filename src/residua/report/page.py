@@ -20,17 +20,16 @@ from residua.evaluation.tables.rows import Table
 from residua.report import asked_figures, asked_grids, figures, grids, words
 from residua.report.charts import style_of
 from residua.report.data import read_view
+from residua.report.texts import HIGHEST_SCORED, MOST_FREQUENT
 from residua.report.view import View
 from residua.store import Run, write_text
-
-TITLE = "What the model still leaks"
 
 
 def write_report(
     runs: Mapping[str, Run],
     out: Path,
     *,
-    title: str = TITLE,
+    title: str | None = None,
     preface: Sequence[Table] = (),
     redact: bool = False,
 ) -> Path:
@@ -38,10 +37,10 @@ def write_report(
 
     `runs` maps the label that the page shows to a run with estimates; they must have asked the
     same questions with the same scorers and confidence, else MixError. A control's arm is shown
-    once, however many runs it stands beside. `preface` tables come before the results, a run's
-    metrics after its leakage. `redact` keeps answers, keywords, completions, rewritings, what a
-    search found to ask, and the reasons of failures out of the file; questions stay. The file is
-    there whole or not at all.
+    once, however many runs it stands beside. `title` names the models by default. `preface`
+    tables come before the results, a run's metrics after its leakage. `redact` keeps answers,
+    keywords, completions, rewritings, what a search found to ask, and the reasons of failures out
+    of the file; questions stay. The file is there whole or not at all.
     """
     metrics = [
         replace(table, title=f"{table.title}, {label}")
@@ -56,7 +55,7 @@ def write_report(
 def render(
     view: View,
     *,
-    title: str = TITLE,
+    title: str | None = None,
     preface: Sequence[Table] = (),
     metrics: Sequence[Table] = (),
 ) -> str:
@@ -66,7 +65,8 @@ def render(
         _environment()
         .get_template("page.html")
         .render(
-            title=title,
+            title=words.title(view) if title is None else title,
+            most_texts=MOST_FREQUENT + HIGHEST_SCORED,
             view=view,
             preface=[grids.plain_grid(table) for table in preface],
             metrics=[grids.plain_grid(table) for table in metrics],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from residua import stats
 from residua.evaluation.tables.excess import NO_CONTROL, excess_sentence
@@ -150,6 +151,27 @@ def headline(view: View, model: Model, scorer: ScorerView) -> str:
         return found
     overall = model.overall[scorer.name]
     return f"{excess_sentence(overall.excess, overall.worst_excess, interval)}; {found}"
+
+
+def model_name(model: Model) -> str:
+    """What was loaded: a hub's name as it is, of a path the last part."""
+    name = model.facts.get("model", model.label)
+    return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
+
+
+def named(model: Model) -> str:
+    """The label, and the model's name where that is another."""
+    name = model_name(model)
+    return model.label if name == model.label else f"{model.label} ({name})"
+
+
+def title(view: View) -> str:
+    """What one page is called, so that it is not taken for another."""
+    shown = [model for model in view.models if not model.is_control] or view.models
+    names = list(dict.fromkeys(model_name(model) for model in shown))
+    if len(names) == 1:
+        return f"What {names[0]} still leaks"
+    return f"What {', '.join(names[:-1])} and {names[-1]} still leak"
 
 
 def without_control(view: View) -> str:
