@@ -26,8 +26,10 @@ from tiny import tiny_model_folder
 
 THEIRS = EXAMPLES / "third-party"
 CODE = """
+from residua.benchmarks import Benchmark
 from residua.losses import Loss
 from residua.objective import Term
+from residua.types import Prompt
 
 def loss(inputs):
     return inputs
@@ -44,7 +46,8 @@ def engine(location, prompting, **loading):
     return "engine", location
 
 def load(argument, data):
-    return "benchmark", argument
+    ask = (Prompt(id="1", question="Who?"),)
+    return Benchmark(name=argument, prompts=ask, scorers=(), max_new_tokens=1, origin="")
 
 class Scorer:
     name, binary = "mine", True
@@ -128,15 +131,78 @@ def test_the_examples_scorer_and_benchmark_say_what_is_wrong() -> None:
 
 @pytest.mark.usefixtures("others")
 def test_every_family_asks_other_packages() -> None:
-    found: Any = load_benchmark("mine:here")
-    assert found == ("benchmark", "here")
-    found = parse_inputs("mine:here")
+    assert load_benchmark("mine:here").name == "here"
+    found: Any = parse_inputs("mine:here")
     assert found == ("source", "here")
     found = open_engine("mine:here", Prompting())
     assert found == ("engine", "here")
     assert make_scorer("mine").name == "mine"
     assert loss_named("mine").function.__name__ == "loss"
     assert parse_objective("mine:strength=3").terms[0].weight == 3.0
+
+
+READING = """
+import hashlib
+from pathlib import Path
+
+class Reads:
+    kind, finite = "file", True
+
+    def __init__(self, path):
+        self.path, self.name = path, f"words:{path}"
+
+    def rewritings(self, prompts, number, seed):
+        texts = self.path.read_text().splitlines()
+        return [[f"{text} {prompt.question}" for text in texts][:number] for prompt in prompts]
+
+class Declares(Reads):
+    @property
+    def fingerprint(self):
+        return {"words": hashlib.sha256((self.path / "words.txt").read_bytes()).hexdigest()}
+
+    def rewritings(self, prompts, number, seed):
+        return Reads(self.path / "words.txt").rewritings(prompts, number, seed)
+
+def words(argument, open_chat):
+    return Reads(Path(argument))
+
+def declared(argument, open_chat):
+    return Declares(Path(argument).parent)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
+)
+def test_a_source_whose_file_changed_is_refused_by_the_run(
+    source: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    points = {"residua.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
+    install(tmp_path / "site", "reading", points)
+    (tmp_path / "site" / "reading.py").write_text(READING)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    invalidate_caches()
+    model, mine = tiny_model_folder(tmp_path / "model", seed=0), tmp_path / "mine.csv"
+    mine.write_text("question,answer\nwho wrote red,Ann\n")
+    (tmp_path / "words.txt").write_text("Please say:\nTell me:\n")
+    named = f"{source}:{tmp_path / ('words.txt' if source == 'words' else 'other')}"
+    told = ["evaluate", model, "--benchmark", mine, "--inputs", named, "--out", tmp_path / "run"]
+    told += ["-n", 8, "--max-new-tokens", 2, "--device", "cpu"]
+
+    def again() -> int:
+        return run_command(lambda: group([str(a) for a in told], standalone_mode=False))
+
+    assert again() == again() == 0
+    (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
+    capsys.readouterr()
+    assert again() == 2
+    assert said in capsys.readouterr().err
+    sys.modules.pop("reading", None)
 
 
 @pytest.mark.usefixtures("others")

@@ -98,7 +98,7 @@ MUTANTS = [
         "            if False:\n",
         REFUSED,
     ),
-    ("evaluation/draws/inputs.py", 'known |= {"source"', 'known = {**known} or {"source"', ONCE),
+    ("evaluation/draws/inputs.py", 'known["source"] = f"file:{source.path.name}"', "pass", ONCE),
     (
         "evaluation/draws/inputs.py",
         "if self.design == \"fresh\" and source.finite:",

@@ -7,7 +7,22 @@ SOURCES = "inputs/test_sources.py"
 FORMS = "text/test_rewriting.py"
 FACTS = "text/test_facts.py"
 
+THIRD = "examples/test_third_parties.py"
 MUTANTS = [
+    # what a source depends on is recorded
+    ("inputs/source.py", "    if declared is None:", "    if True:", THIRD),
+    (
+        "inputs/source.py",
+        "return digests_of(Path(argument)) if argument else {}",
+        "return {}",
+        THIRD,
+    ),
+    (
+        "inputs/lists.py",
+        "        return digests_of(self.path)",
+        "        return {}",
+        "evaluation/draws/test_asked_inputs.py",
+    ),
     # sources
     ("inputs/lists.py", "list(prompt.paraphrases[:number])", "list(prompt.paraphrases)", CONFORMS),
     (

@@ -23,7 +23,7 @@ from residua.inputs.ids import (
 )
 from residua.inputs.lists import BenchmarkInputs, FileInputs, RuleInputs
 from residua.inputs.model import REWRITING, ModelInputs
-from residua.inputs.source import InputSource
+from residua.inputs.source import InputSource, digests_of, fingerprint_of
 from residua.inputs.spec import INPUTS, parse_inputs
 
 __all__ = [
@@ -46,7 +46,9 @@ __all__ = [
     "RuleInputs",
     "Selection",
     "choose",
+    "digests_of",
     "evidence",
+    "fingerprint_of",
     "gather",
     "parse_inputs",
     "require_similarity",

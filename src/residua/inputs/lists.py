@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from residua.inputs.file import read_rewritings
+from residua.inputs.source import digests_of
 from residua.text.rewriting import rewritings
 from residua.types import Prompt, Source
 
@@ -52,6 +53,11 @@ class FileInputs:
     @property
     def name(self) -> str:
         return f"file:{self.path}"
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What is in the file, wherever it lies."""
+        return digests_of(self.path)
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         found = read_rewritings(prompts, self.path)

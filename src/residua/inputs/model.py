@@ -71,6 +71,11 @@ class ModelInputs:
     def name(self) -> str:
         return f"model:{self.chat.name}"
 
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """How is drawn; the model is known by its name."""
+        return {"decoding": self.decoding.name, "attempts": str(self.attempts)}
+
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         texts = [[""] * number for _ in prompts]
         open_draws = [(at, draw) for at in range(len(prompts)) for draw in range(number)]

@@ -199,8 +199,12 @@ def test_a_source_is_asked_once_and_what_it_gave_is_kept(tmp_path: Path) -> None
     run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=asked)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~01", "p0~02", "p1"]
     assert {q.source for q in run.queries if "~" in q.id} == {"file"}
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / file.name).write_text(write)
+    elsewhere = Inputs(source=f"file:{tmp_path / 'elsewhere' / file.name}")
+    sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=elsewhere)
     file.write_text(write + "\n")
-    with pytest.raises(MixError, match="sha256"):
+    with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=asked)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
     with pytest.raises(InputError, match=r"'p7' .* One is 'p0'"):

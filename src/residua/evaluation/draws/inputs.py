@@ -15,11 +15,11 @@ from residua.inputs import (
     FileInputs,
     Filters,
     InputSource,
+    fingerprint_of,
     parse_inputs,
     require_similarity,
 )
 from residua.stats import Design
-from residua.store import sha256
 from residua.types import Chat, Decoding, Request
 
 NONE = "none"
@@ -96,11 +96,12 @@ class Inputs:
         return Filters(embed=embedder, similarity=self.similarity)
 
     def to_dict(self) -> dict[str, Any]:
-        """As run.json holds it; a file is known by what is in it, wherever it lies."""
+        """As run.json holds it; files are known by what is in them, wherever they lie."""
         source, known = self.open(), asdict(self)
         if isinstance(source, FileInputs):
-            known |= {"source": f"file:{source.path.name}", "sha256": sha256(source.path)}
-        return known
+            known["source"] = f"file:{source.path.name}"
+        argument = self.source.strip().partition(":")[2]
+        return known | {"fingerprint": fingerprint_of(source, argument)}
 
 
 @dataclass(slots=True)
