@@ -71,7 +71,6 @@ TOFU: Names = {
     **{name: c for ours, its in PREFIXES.items() for name, c in _of_part(ours, its).items()},
     **_MEMORISED,
     **_ATTACKED,
-    "forget_gibberish": Column("forget_Q_A_gibberish", "score"),
     **{name: Column(name, "") for name in ("model_utility", "forget_quality")},
 }
 MUSE: Mapping[str, Names] = {
@@ -82,7 +81,6 @@ MUSE: Mapping[str, Names] = {
     "verbmem": {
         **_rouge("forget", "forget_verbmem_ROUGE", "rougeL_f1"),
         **_MEMORISED,
-        "forget_gibberish": Column("forget_gibberish", "score"),
     },
     "privleak": _ATTACKED,
 }
