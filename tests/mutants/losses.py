@@ -34,7 +34,7 @@ MUTANTS = [
     ("losses/likelihood.py", "return -nll(batch)", "return nll(batch)", VALUES),
     ("losses/likelihood.py", 'nll(given(batch.alternate, "alternate", "idk"))', "nll(batch)", VALUES),
     ("losses/likelihood.py", "(log_reference.exp() * (log", "(batch.log_probs.exp() * (log", VALUES),
-    ("losses/likelihood.py", '"kl")).detach()', '"kl"))', FAMILY),
+    ("losses/likelihood.py", "precise(reference).detach()", "precise(reference)", FAMILY),
     # leak minimisation
     ("losses/leakage.py", "/ (draws[owner] - 1)", "/ draws[owner]", LEAKMIN),
     ("losses/leakage.py", "mean = row_sums(counts * above, owner, rows) / draws", "mean = row_sums(above, owner, rows) / draws.new_zeros(rows).index_add(0, owner, torch.ones_like(above))", LEAKMIN),
@@ -88,8 +88,8 @@ MUTANTS = [
     ("losses/family.py", "self.function(_probe", "lambda: self.function(_probe", BAD_NAMES),
     ("registry.py", 'if family.endswith("s") else', "if False else", OBJECTIVE),
     # objectives
-    ("objective/terms.py", "self.weight * loss_named", "loss_named", OBJECTIVE),
-    ("objective/terms.py", "**self.settings).mean()", "**self.settings).sum()", OBJECTIVE),
+    ("objective/terms.py", "return self.weight * values.mean()", "return values.mean()", OBJECTIVE),
+    ("objective/terms.py", "return self.weight * values.mean()", "return self.weight * values.sum()", OBJECTIVE),
     ("objective/terms.py", "if not math.isfinite(self.weight)", "if False", BAD_TERMS),
     ("objective/terms.py", "needs[term.split] |= term.needs", "needs[term.split] = term.needs", OBJECTIVE),
     ("objective/terms.py", "total = total + value", "total = value", OBJECTIVE),

@@ -72,7 +72,6 @@ MUTANTS = [
     ("unlearning/trainer.py", "control.should_save = not last and self._due()", "control.should_save = True", RESUME),
     ("unlearning/trainer.py", "waited >= 60 *", "waited >= 0 *", RESUME),
     ("unlearning/trainer.py", 'self.trainer.started -= history[-1]["seconds"]', "pass", RESUME),
-    ("unlearning/trainer.py", "super()._load_from_checkpoint(resume_from_checkpoint, self.model.model)", "pass", RESUME),
     ("unlearning/training.py", "kept.checkpoint and str(kept.checkpoint)", "None", RESUME),
     ("unlearning/training.py", "bf16=settings.bf16,", "bf16=False,", PRECISION),
     ("unlearning/training.py", "if settings.checkpointing:", "if False:", PRECISION),
