@@ -63,7 +63,7 @@ def test_embedders_are_known_by_their_weights(monkeypatch: pytest.MonkeyPatch) -
     a, b, longer = (models.embed(name) for name in ("mini-a", "mini-b", "mini-long"))
     assert a is models.embed("mini-a")
     assert a.model.device is None  # type: ignore[attr-defined]
-    assert OpenModels().embed("mini-a").model.device == "cpu"  # type: ignore[attr-defined]
+    assert OpenModels(device="cpu").embed("mini-a").model.device == "cpu"  # type: ignore[attr-defined]
     told = [one.fingerprint["weights"] for one in (a, b, longer)]  # type: ignore[attr-defined]
     assert told[0] == told[1] != told[2]
 

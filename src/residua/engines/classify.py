@@ -41,7 +41,7 @@ class SequenceClassifier:
     batch_size: int = 32
 
     @classmethod
-    def open(cls, location: str, *, dtype: str = "float32", device: str = "cpu") -> Classify:
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
         """Find it. ModelError where it is none, or its labels are not of one distribution."""
         found = cls(Checkpoint.open(location, dtype=dtype, device=device))
         config = found.checkpoint.config
@@ -106,7 +106,7 @@ class YesNoClassifier:
     labels = ("no", "yes")
 
     @classmethod
-    def open(cls, location: str, *, dtype: str = "float32", device: str = "cpu") -> Classify:
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
         """Find it. ModelError where its tokenizer has no token for one of the words."""
         found = cls(Checkpoint.open(location, dtype=dtype, device=device))
         for word, tokens in zip(cls.labels, found._words, strict=True):

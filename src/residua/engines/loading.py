@@ -74,7 +74,7 @@ class Checkpoint:
     device: torch.device
 
     @classmethod
-    def open(cls, location: str, *, dtype: str = "float32", device: str = "cpu") -> Checkpoint:
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Checkpoint:
         """Find the model and read all but its weights; raises what `load_model` does."""
         torch_device = _device(device)
         _require_member("dtype", dtype, DTYPES)
@@ -101,7 +101,7 @@ def load_model(
     location: str,
     *,
     dtype: str = "float32",
-    device: str = "cpu",
+    device: str = "auto",
     trust_remote_code: bool = False,
 ) -> LoadedModel:
     """Load the model at `location`: a folder, a `.gguf` file (dequantised), or a hub name.

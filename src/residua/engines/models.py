@@ -26,7 +26,7 @@ class OpenModels:
     """
 
     dtype: str = "float32"
-    device: str = "cpu"
+    device: str = "auto"
     trust_remote_code: bool = False
 
     def embed(self, name: str) -> Embed:

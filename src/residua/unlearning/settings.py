@@ -93,7 +93,7 @@ class TrainingSettings:
     checkpointing: bool = False
     weights: Weights = EVERYTHING
     sampling: Sampling = Sampling()
-    device: str = "cpu"
+    device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False
 
