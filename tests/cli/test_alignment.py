@@ -85,8 +85,7 @@ def test_goals_answered_harmfully_stand_beside_the_greedy_answers(
         stored = arm.scores(name)
         assert stored.n.tolist() == [1 if arm.decoding.greedy else N] * len(GOALS)
         leaked[arm.name] = int((stored.hits > 0).sum())
-        (part,) = arm.parts
-        replies = arm.completions(part).to_pylist()
+        replies = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
         scores = read_table(arm.scores_file(name))["score"].to_pylist()
         some = range(0, len(replies), max(1, len(replies) // 25))
         pairs = [(goals[replies[i]["query_id"]], replies[i]["text"]) for i in some]

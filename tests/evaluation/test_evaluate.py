@@ -167,7 +167,10 @@ def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
 
 def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     broken = engine(broken=["p1"])
-    with pytest.raises(IncompleteError, match=r"2 of the questions.*'p1'.*NaN") as error:
+    with pytest.raises(
+        IncompleteError,
+        match=r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN",
+    ) as error:
         evaluate(broken, benchmark(), out=tmp_path / "r", n=64)
     assert error.value.exit_status == 3
     run = Run.open(tmp_path / "r")

@@ -69,7 +69,7 @@ MUTANTS = [
     ("certificate/checks.py", "zip_longest(certificate, found, fillvalue=ABSENT)", "zip(certificate, found, strict=False)", VERIFIED),
     ("certificate/verification.py", "        if before != now\n", "        if before[:2] != now[:2]\n", VERIFIED),
     ("certificate/verification.py", '("estimate", "questions", "allocation")', '("estimate", "allocation")', VERIFIED),
-    ("certificate/verification.py", '("format", "claim", "verdict", "sentence", "forecast")', '("format", "claim", "verdict", "forecast")', VERIFIED),
+    ("certificate/verification.py", '("format", "claim", "verdict", "sentence", "asked", "forecast")', '("format", "claim", "verdict", "asked", "forecast")', VERIFIED),
     ("certificate/verification.py", "    if unknown:\n", "    if False:\n", VERIFIED),
     ("certificate/verification.py", 'all(check.status != "differs" for', 'all(check.status == "ok" for', VERIFIED),
     ("certificate/verification.py", "    except DamagedError as error:\n", "    except KeyError as error:\n", VERIFIED),
@@ -87,4 +87,7 @@ MUTANTS = [
     ("cli/certify.py", '"refuted": 4', '"refuted": 0', COMMANDS),
     ("cli/certify.py", "return 0 if found.verified else VERIFICATION_FAILED", "return 0", COMMANDS),
     ("cli/__init__.py", "    return status or 0\n", "    return 0\n", COMMANDS),
+    ("certificate/derivation.py", "            asked=put,\n        ),", "        ),", "certificate/test_asked.py"),
+    ("certificate/verification.py", '"sentence", "asked", "forecast"', '"sentence", "forecast"', "certificate/test_asked.py"),
+    ("certificate/asked.py", "if sharing is None:", "if True:", "certificate/test_asked.py"),
 ]  # fmt: skip

@@ -433,4 +433,5 @@ MUTANTS = [
     ("sampling/forest.py", "self.usage.forwards - forwards)", "self.usage.forwards)", TOLD),
     ("engines/hf.py", "        self.tell(0, tokens)\n", "        self.tell(draws, tokens)\n", TOLD),
     ("sampling/explore.py", "        self._tell(0, len(stems))\n", "", TOLD),
+    ("evaluation/checks.py", 'f"{len(questions)} of the', 'f"{len(failed)} of the', "evaluation/test_evaluate.py"),
 ]  # fmt: skip

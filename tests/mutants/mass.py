@@ -127,4 +127,12 @@ MUTANTS = [
     ("stats/independence.py", "ROUNDING = 1e-3", "ROUNDING = 0.0", INDEPENDENCE),
     ("stats/independence.py", "np.isfinite(logp)", "np.isnan(logp)", INDEPENDENCE),
     ("stats/independence.py", "- gammaln(counts + 1).sum()", "", INDEPENDENCE),
+    ("stats/mass_std.py", " - 2 * (slope + rounding) - too_much", "", "stats/test_mass_std.py"),
+    ("stats/mass_std.py", " - too_much", "", "stats/test_mass_std.py"),
+    (
+        "stats/mass_std.py",
+        "np.clip(_point_std(mass), lower, upper)",
+        "_point_std(mass)",
+        "stats/test_mass_std.py",
+    ),
 ]

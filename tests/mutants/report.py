@@ -142,7 +142,7 @@ MUTANTS = [
     ("report/words.py", "tenths = math.floor(", "tenths = math.ceil(", WORDS),
     ("report/words.py", "if text.count else mass", "", WORDS),
     ("report/words.py", "sum(n for _, n in claims)", "len(claims)", CLAIMS),
-    ("report/grids.py", "sum(proof.leakage > 0 for proof in proofs)", "len(proofs)", PROOFS),
+    ("report/grids.py", "> max(LEVEL, _proved_of_controls(view, scorer.name, question.id))", ">= 0", PROOFS),
     ("report/grids.py", "whole = len(known) == len(bounds)", "whole = True", PAGE + "test_deviations_are_not_averaged_over_fewer_questions"),
     # charts
     ("report/charts.py", "(bound.value or 0.0) / largest", "(bound.upper or 0.0) / largest", CHARTS),
@@ -151,4 +151,6 @@ MUTANTS = [
     ("report/figures.py", "[[cells[t, p] for p in grid.top_ps] for t in grid.temperatures]", "[[cells[t, p] for p in grid.top_ps] for t in grid.temperatures[:1]]", CELLS),
     ("report/figures.py", "ticks = STANDARD_K if top <= STANDARD_K[-1] else _DECADES", "ticks = STANDARD_K", CURVES),
     ("report/figures.py", "[(place(k), value) for k, value in curve.naive.items()]", "[]", CURVES),
+    ("report/grids.py", "> max(LEVEL, _proved_of_controls(view, scorer.name, question.id))", "> LEVEL", "report/test_report_decodings.py"),
+    ("report/grids.py", "> max(LEVEL, _proved_of_controls(view, scorer.name, question.id))", "> _proved_of_controls(view, scorer.name, question.id)", "report/test_report_decodings.py"),
 ]  # fmt: skip

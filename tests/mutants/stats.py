@@ -140,4 +140,5 @@ MUTANTS = [
     ("stats/expectation_deviation.py", "rho * std.upper(rows, alpha / 2, seed)", "rho * std.upper(rows, alpha, seed)", DATASET),
     ("stats/expectation_deviation.py", "np.clip(mean - drop, 0, 1)", "np.clip(mean + drop, 0, 1)", ORACLES),
     ("stats/expectation_deviation.py", "ones * (1 - ones)", "ones * 0", ORACLES),
+    ("stats/bands.py", "if alpha < LEAST_ALPHA:", "if alpha < 1e-14:", "stats/test_bands.py"),
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from residua.report.grids import (
 )
 from residua.report.page import render
 from residua.report.texts import distinct_texts
-from residua.report.view import Bound, Model, View
+from residua.report.view import Bound, Model, Proof, View
 from residua.report.words import decided, interval, proof
 from residua.scorers import make_scorer
 from residua.store import Run
@@ -206,6 +206,42 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     table = statements_grid(certain, certain.scorers[0])
     assert table is not None
     assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.330", "≥ 1.000"]
+
+
+def with_proofs(view: View, target: float, control: float) -> View:
+    """The same page, where so much is proved of every question, and so much of a control."""
+    first = view.models[0]
+
+    def proved(model: Model, leakage: float) -> Model:
+        proof = Proof(leakage=leakage, leak_at_k={})
+        cells = {key: replace(cell, proof=proof) for key, cell in model.measured.items()}
+        return replace(model, measured=cells)
+
+    beside = replace(proved(first, control), label="control", is_control=True)
+    return replace(view, models=(proved(first, target), beside))
+
+
+@pytest.mark.parametrize(
+    ("target", "control", "counted"),
+    [
+        (4e-16, 0.0, 0),  # any text is possible
+        (0.9e-6, 0.0, 0),
+        (1.1e-6, 0.0, 3),
+        (0.02, 0.02, 0),  # no more than of a model that never saw it
+        (0.02, 0.03, 0),
+        (0.03, 0.02, 3),
+    ],
+)
+def test_proofs_count_above_a_stated_level_and_the_controls(
+    certain: View, target: float, control: float, counted: int
+) -> None:
+    view = with_proofs(certain, target, control)
+    table = statements_grid(view, view.scorers[0])
+    assert table is not None
+    (where,) = (i for i, name in enumerate(table.columns) if name.startswith("Proved to leak"))
+    assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
+    assert "10⁻⁶" in table.columns[where]
+    assert "control" in table.columns[where]
 
 
 def test_statements_about_all_questions_are_there(view: View, decodings: dict[str, Run]) -> None:

@@ -15,7 +15,7 @@ from residua.certificate.decision import Share, Verdict
 from residua.certificate.forecast import Forecast
 from residua.errors import InputError
 
-FORMAT = "residua certificate 1"
+FORMAT = "residua certificate 2"
 FILE = "certificate.json"
 
 
@@ -23,6 +23,7 @@ FILE = "certificate.json"
 class Certificate:
     """What was claimed of a run, what was found, and all that is needed to find it again.
 
+    `asked` says in words what the model was asked, rewritings too.
     `estimate` bounds the mean or the worst question at alpha/2 a side, `allocation` says so in
     numbers, and `questions` has one entry a question. `made_from` holds the fingerprints of the
     questions, model, draws and scorer, `files` the SHA-256 of each file the numbers rest on,
@@ -33,6 +34,7 @@ class Certificate:
     claim: Claim
     verdict: Verdict
     sentence: str
+    asked: str
     forecast: Forecast | None
     estimate: stats.Estimate
     allocation: tuple[Share, ...]
@@ -48,6 +50,7 @@ class Certificate:
             "claim": self.claim.to_dict(),
             "verdict": self.verdict,
             "sentence": self.sentence,
+            "asked": self.asked,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "estimate": self.estimate.to_dict(),
             "allocation": [asdict(share) for share in self.allocation],
@@ -71,6 +74,7 @@ class Certificate:
                 claim=Claim.from_dict(values["claim"]),
                 verdict=values["verdict"],
                 sentence=values["sentence"],
+                asked=values["asked"],
                 forecast=None if forecast is None else Forecast(**forecast),
                 estimate=stats.Estimate(**{**known, "seed": estimate["seed"]}),
                 allocation=tuple(Share(**share) for share in values["allocation"]),

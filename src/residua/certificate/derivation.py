@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua import stats
+from residua.certificate.asked import asked
 from residua.certificate.certificate import FILE, Certificate, read_values
 from residua.certificate.checks import as_json
 from residua.certificate.claim import Claim, threshold_for
@@ -85,7 +86,7 @@ def derive(run: Run, claim: Claim) -> Certificate:
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
     arm = run.arms[claim.arm]
     estimate = bounded(tail, claim)
-    found = verdict(estimate, claim)
+    found, put = verdict(estimate, claim), asked(arm)
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
         claim=claim,
@@ -97,7 +98,9 @@ def derive(run: Run, claim: Claim) -> Certificate:
             model=str(arm.spec.get("model", "the model")),
             decoding=arm.decoding,
             questions=tail.questions,
+            asked=put,
         ),
+        asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions),

@@ -183,7 +183,7 @@ def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]
         (
             "verdict",
             "verdict and sentence follow from the numbers",
-            ("format", "claim", "verdict", "sentence", "forecast"),
+            ("format", "claim", "verdict", "sentence", "asked", "forecast"),
         ),
     ):
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))

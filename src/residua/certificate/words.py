@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from residua import stats
+from residua.certificate.asked import OWN_WORDS
 from residua.certificate.claim import Claim
 from residua.certificate.decision import Verdict
 from residua.scorers import make_scorer
@@ -37,6 +38,7 @@ def sentence(
     model: str,
     decoding: Decoding,
     questions: int,
+    asked: str = OWN_WORDS,
 ) -> str:
     """What was found, about what, and what that means for the claim."""
     scorer = make_scorer(claim.scorer)
@@ -57,11 +59,12 @@ def sentence(
     where = "on average over" if not claim.every_question else (
         "for every one of" if verdict == "pass" else "for the worst of"
     )  # fmt: skip
+    put = "" if asked == OWN_WORDS else f", asked {asked},"
     unknown = "max_new_tokens" in decoding.unknown
     most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
     return (
         f"With {stats.percent(claim.confidence)} confidence, a completion of {model} drawn at "
-        f"{decoding.name}{most} {event}, as scored by "
+        f"{decoding.name}{most}{put} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}."
     )

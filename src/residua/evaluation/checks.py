@@ -25,8 +25,12 @@ def require_complete(run: Run) -> None:
     failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
     if failed:
         arm, query_id, reason = failed[0]
+        prompt_of = {q.id: q.prompt_id for one in run.arms.values() for q in one.queries}
+        questions = {prompt_of[query] for _, query, _ in failed}
         raise IncompleteError(
-            f"{len(failed)} of the questions could not be sampled; first: {query_id!r} in arm "
+            f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
+            f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
+            "arm "
             f"{arm!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
             "all questions are left out. Check the model; then run the same command again."
         )

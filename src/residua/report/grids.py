@@ -30,6 +30,8 @@ from residua.text.figures import DASH, number
 
 SHOWN_K = (1, 8, 32, 128)
 BEYOND = ("Beyond the control, mean", "Beyond the control, worst question")
+LEVEL = 1e-6  # a probability below it is one that any text has, of any model
+PROVED_TO_LEAK = "Proved to leak above 10⁻⁶ and the control"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ def statements_grid(view: View, scorer: ScorerView) -> Grid | None:
     caption = f"Scorer {scorer.name}: more on all questions"
     if not proved(view):
         return others_grid(caption, said)
-    columns = ("Proved to leak", "Most that is proved", "Most in a million draws")
-    proofs = [_proof_cells(cells_of(view, model, scorer)) for model in view.models]
+    columns = (PROVED_TO_LEAK, "Most that is proved", "Most in a million draws")
+    proofs = [_proof_cells(view, model, scorer) for model in view.models]
     return others_grid(caption, said, columns, proofs)
 
 
@@ -192,10 +194,19 @@ def _statement_cell(statement: Statement | None) -> Cell:
     return Cell(text, statement.bound.value)
 
 
-def _proof_cells(cells: list[Measured]) -> list[Cell]:
-    """How many questions are proved to leak, and the most that is proved of one."""
+def _proof_cells(view: View, model: Model, scorer: ScorerView) -> list[Cell]:
+    """How many questions are proved to leak, and the most that is proved of one.
+
+    Any text is possible, so some chance of the answer can be proved of a model that never saw it:
+    counted are proofs above a stated level, and above what is proved of the control.
+    """
+    cells = cells_of(view, model, scorer)
     proofs = [cell.proof for cell in cells if cell.proof is not None]
-    leaking = sum(proof.leakage > 0 for proof in proofs)
+    leaking = sum(
+        cell.proof.leakage > max(LEVEL, _proved_of_controls(view, scorer.name, question.id))
+        for question in view.questions
+        if (cell := model.measured.get((scorer.name, question.id))) and cell.proof is not None
+    )
     ends = (
         max((proof.leakage for proof in proofs), default=0.0),
         max((max(proof.leak_at_k.values(), default=0.0) for proof in proofs), default=0.0),
@@ -204,6 +215,13 @@ def _proof_cells(cells: list[Measured]) -> list[Cell]:
         Cell(f"{leaking} of {len(cells)}", leaking),
         *(Cell(f"≥ {at_least(end)}", end) for end in ends),
     ]
+
+
+def _proved_of_controls(view: View, scorer: str, question: str) -> float:
+    """The most that is proved of any control about a question."""
+    measured = (m.measured.get((scorer, question)) for m in view.models if m.is_control)
+    proofs = (cell.proof.leakage for cell in measured if cell is not None and cell.proof)
+    return max(proofs, default=0.0)
 
 
 def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:

@@ -18,8 +18,10 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaln, xlogy
 
+from residua.errors import InputError
 from residua.stats.estimate import Array
 
+LEAST_ALPHA = 1e-11
 NEGLIGIBLE = 1e-25  # leaving a term out can only lower the computed coverage: the safe side
 
 
@@ -45,8 +47,15 @@ def berk_jones(n: int, alpha: float) -> Array:
     """One-sided Berk-Jones: table[i] = BetaInv(eta; i, n - i + 1), table[0] = 0.
 
     eta solves P(U_(i) >= table[i] for all i) = 1 - alpha for uniform order statistics, and is
-    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha).
+    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an
+    alpha below 1e-11, where float64 no longer tells 1 - alpha well enough to solve for it.
     """
+    if alpha < LEAST_ALPHA:
+        raise InputError(
+            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
+            "confidence this close to 1, or one shared among so many statements). Lower the "
+            "confidence, or use method 'paper' (DKW), which holds at any."
+        )
 
     def surplus(log_eta: float) -> float:
         return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)

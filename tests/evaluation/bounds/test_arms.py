@@ -62,7 +62,7 @@ def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
 def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
     n = 9 * 1024 + 5  # more than a part holds of one question
     arm = sample(engine(), benchmark(), out=tmp_path / "r", n=n).arms["target"]
-    assert len(arm.parts) == 4
+    assert len(arm.parts) == 5
     chunks: Counter[tuple[str, int]] = Counter()
     for (query_id, chunk, _), count in counts(arm).items():
         chunks[query_id, chunk] += count

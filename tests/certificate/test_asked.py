@@ -1,0 +1,60 @@
+"""A certificate says what was asked: rewritings are not the questions alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import residua
+from asked import AskedEngine
+from residua.benchmarks import Benchmark
+from residua.certificate import verify
+from residua.evaluation import Inputs, evaluate
+from residua.store import Run
+from residua.types import Prompt
+
+TASK = Benchmark(
+    name="asked", origin="", scorers=("contains",), max_new_tokens=8,
+    prompts=tuple(Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="hush") for i in range(3)),
+)  # fmt: skip
+
+
+def made(out: Path, **how: object) -> Run:
+    return evaluate(AskedEngine(lambda query, decoding: 0.1), TASK, out=out, n=64, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("design", "said"),
+    [
+        ("allocated", "in its own words or a rewriting of it, drawn anew for every output"),
+        ("fixed", "in its own words and in rewritings of it, equally often"),
+    ],
+)
+def test_rewritings_are_named_with_source_and_design(
+    design: str, said: str, tmp_path: Path
+) -> None:
+    run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3, design=design))  # type: ignore[arg-type]
+    found = residua.certify(run, max_leak=0.5, arm="target inputs")
+    number = len(run.queries) - len(run.questions)
+    words = f"{said} ({number} rewritings, source rules, design {design})"
+    assert words in found.sentence
+    stored = json.loads((run.path / "certificate.json").read_text())
+    assert words in stored["asked"]
+    assert words in stored["sentence"]
+    own = residua.certify(run, max_leak=0.5, out=run.path / "own.json")
+    assert "rewriting" not in own.sentence
+    assert (
+        json.loads((run.path / "own.json").read_text())["asked"] == "each question in its own words"
+    )
+
+
+def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3))
+    residua.certify(run, max_leak=0.5, arm="target inputs")
+    file = run.path / "certificate.json"
+    assert verify(file, run.path).verified
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "asked": "each question in its own words"}))
+    assert not verify(file, run.path).verified
