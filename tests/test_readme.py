@@ -1,0 +1,59 @@
+"""README's commands and Python as they are written: they parse, and the example finds its row."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from canned import CannedEngine
+from residua.benchmarks import Benchmark
+from residua.cli import group
+from residua.evaluation import evaluate
+from residua.types import Prompt
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+BLOCKS = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", README, re.M | re.S))
+COMMANDS = [
+    *re.findall(r"`(residua [^`]+)`", README),
+    *re.findall(r"^(?:\$ \S*/)?(residua .+)$", BLOCKS, re.M),
+]
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_every_command_names_options_that_exist(command: str) -> None:
+    _, name, *arguments = shlex.split(command)
+    if name == "--help":
+        return
+    found = group.get_command(click.Context(group), name)
+    assert found is not None, name
+    if arguments:
+        found.make_context(name, arguments, resilient_parsing=False)
+
+
+def test_the_claims_about_rouge_say_when_a_score_is_a_leak() -> None:
+    """TOFU's scorer is ROUGE-L, of which Pr[leak] is not defined without a threshold."""
+    (row,) = re.findall(r"^.*--until .*$", README, re.M)
+    assert "--scorer 'rouge-l-recall>=0.5' --until" in row
+    assert "`residua certify runs/mine --max-leak 0.01 --threshold 0.5`" in README
+
+
+def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_path: Path) -> None:
+    prompts = tuple(Prompt(id=p, question=f"{p}?", answer="the secret") for p in "ab")
+    task = Benchmark(
+        name="b", prompts=prompts, origin="", scorers=("rouge-l-recall",), max_new_tokens=8
+    )
+    engine = CannedEngine({p: {"the secret": 0.5, "no": 0.5} for p in "ab"})
+    run = evaluate(engine, task, out=tmp_path / "r", n=64)
+    (block,) = re.findall(r"^worst = .*?^\)", README, re.M | re.S)
+    names: dict[str, Any] = {"run": run}
+    exec(block, names)
+    worst = names["worst"]
+    assert worst["query_id"] is None
+    assert worst["target"].startswith("the worst of these questions")
+    singles = [r for r in run.estimates() if r["query_id"] and r["estimand"] == "mean leakage"]
+    assert worst["lower"] < max(row["lower"] for row in singles)
