@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -70,6 +71,12 @@ def main() -> None:
     sys.exit(run(lambda: group(standalone_mode=False)))
 
 
+def _says_no_space(error: BaseException) -> bool:
+    """True if an error comes of a full disk, whichever library it passed through."""
+    number = getattr(error, "errno", None)
+    return number == errno.ENOSPC or "No space left on device" in str(error)
+
+
 def run(command: Callable[[], Any]) -> int:
     """Call `command`; the exit status it returned (None is 0), or the one its error deserves."""
     try:
@@ -84,5 +91,14 @@ def run(command: Callable[[], Any]) -> int:
         return error.exit_status
     except (KeyboardInterrupt, click.Abort):
         click.echo("residua: stopped. Run the same command again to go on from here.", err=True)
+        return 3
+    except Exception as error:
+        if not _says_no_space(error):
+            raise
+        click.echo(
+            f"residua: no space is left on a disk ({str(error).strip() or error!r}). Free some, "
+            "then run the same command again: what was finished is kept.",
+            err=True,
+        )
         return 3
     return status or 0

@@ -23,10 +23,11 @@ from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from residua.errors import InputError, ModelError
+from residua.errors import InputError, ModelError, ResiduaError
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
+_ENCODERS = ("ForMaskedLM", "ForPreTraining")
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
@@ -123,6 +124,7 @@ def load_model(
     model = _read(AutoModelForCausalLM, location, files, dtype, **common)
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
+    _require_causal(location, model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -281,7 +283,9 @@ def _refusing(location: str) -> Iterator[None]:
     """What transformers raises for a bad checkpoint has many types; all mean the same here."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+    except ResiduaError:
+        raise
+    except Exception as error:  # a file cut short may fail in any line that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
             remedy = "It needs code of its own: read that code, then pass --trust-remote-code."
@@ -301,6 +305,34 @@ def _require_complete(location: str, info: Mapping[str, Any]) -> None:
                 f"`{location}` {kind} tensors ({len(names)}): {some}. It would run with weights "
                 "that are not its own. Use the complete checkpoint of this architecture."
             )
+
+
+def _require_causal(location: str, model: Any) -> None:
+    """Refuse a model whose logits after a token depend on what follows it.
+
+    transformers gives an encoder, trained to fill in blanks, a head that generates.
+    """
+    made = getattr(model.config, "architectures", None) or [type(model).__name__]
+    decoder = getattr(model.config, "is_decoder", False)
+    if (all(name.endswith(_ENCODERS) for name in made) and not decoder) or _looks_ahead(
+        location, model
+    ):
+        raise ModelError(
+            f"`{location}` is no causal language model ({', '.join(made)}): its logits after a "
+            "token change with what follows. Name one that generates from left to right, such as "
+            "a ...ForCausalLM."
+        )
+
+
+def _looks_ahead(location: str, model: Any) -> bool:
+    """True if the logits after a token are others, beyond roundings, where another one follows."""
+    if model.get_input_embeddings().num_embeddings < 4:
+        return False
+    with quiet(), _refusing(location), torch.no_grad():
+        pairs = (torch.tensor([[1, i]], device=model.device) for i in (2, 3))
+        one, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
+    rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
+    return bool((one - other).abs().max() > rounding * one.abs().max())
 
 
 def _gguf_settings() -> dict[str, Any]:
@@ -362,4 +394,4 @@ def _digest(text: str) -> str:
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from residua.errors import InputError
+from residua.errors import IncompleteError, InputError
 
+NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 FOLDER_MODE = 0o700  # forget-set answers are secrets
 
 
@@ -22,6 +26,11 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise IncompleteError(
+                f"cannot make the folder `{path}`: no space is left on its disk. Free some, then "
+                "run the same command again."
+            ) from error
         raise InputError(
             f"cannot make the folder `{path}`: {error.strerror}. Name another one."
         ) from error
@@ -33,18 +42,48 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`."""
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with _told(path):
+        try:
+            write(partial)
+            with partial.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        _sync_names(path.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        write(partial)
-        with partial.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        partial.replace(path)
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems
+            raise
     finally:
-        partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+        os.close(descriptor)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be written why, and what to do."""
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise IncompleteError(
+                f"cannot write `{path}`: no space is left on its disk. Free some, then run the "
+                "same command again: what was finished is kept."
+            ) from error
+        if error.errno in READ_ONLY:
+            raise InputError(
+                f"cannot write `{path}`: {error.strerror}. Name another place, or change its "
+                "rights."
+            ) from error
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,0 +1,74 @@
+"""Models that are none to sample from, and files that are cut short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel
+
+from residua.engines.loading import load_model
+from residua.errors import ModelError
+from tiny import tiny_model_folder, tiny_tokenizer
+
+
+def bert(folder: Path, kind: Any, **settings: Any) -> str:
+    torch.manual_seed(0)
+    tokenizer = tiny_tokenizer()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        **settings,
+    )
+    kind(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_masked_language_model_is_refused(dtype: str, tmp_path: Path) -> None:
+    """transformers gives it a head that generates, and says nothing."""
+    folder = bert(tmp_path / "bert", BertForMaskedLM)
+    named = rf"`{folder}` is no causal language model \(BertForMaskedLM\).+left to right"
+    with pytest.raises(ModelError, match=named):
+        load_model(folder, dtype=dtype)
+
+
+def test_one_that_hides_what_it_is_is_found_by_what_it_does(tmp_path: Path) -> None:
+    folder = bert(tmp_path / "bert", BertLMHeadModel)
+    with pytest.raises(ModelError, match=r"no causal language model \(BertLMHeadModel\)"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_causal_ones_are_not(dtype: str, tmp_path: Path) -> None:
+    decoder = bert(tmp_path / "decoder", BertLMHeadModel, is_decoder=True)
+    load_model(decoder, dtype=dtype)
+    load_model(str(tiny_model_folder(tmp_path / "llama")), dtype=dtype)
+
+
+def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    import numpy as np
+
+    whole = tmp_path / "whole.gguf"
+    writer = gguf.GGUFWriter(str(whole), "llama")
+    writer.add_block_count(1)
+    writer.add_embedding_length(16)
+    writer.add_tensor("token_embd.weight", np.zeros((8, 16), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    content = whole.read_bytes()
+    cut = tmp_path / "cut.gguf"
+    for length in (0, 3, 4, 10, 24, 40, 90, len(content) // 2, len(content) - 100):
+        cut.write_bytes(content[:length])
+        with pytest.raises(ModelError, match=rf"`{cut}` cannot be loaded: .+ Check the model's"):
+            load_model(str(cut))
