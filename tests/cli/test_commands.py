@@ -257,7 +257,8 @@ def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path:
     assert told["runs"][0]["estimates"] == Run.open(run).estimates()
     (run / "report.html").unlink()
     done("report", run, "--redact")
-    assert "Ann" not in (run / "report.html").read_text()
+    assert "Ann" not in (run / "report-redacted.html").read_text()
+    assert not (run / "report.html").exists()
 
 
 def test_plan_answers_in_words_and_json() -> None:

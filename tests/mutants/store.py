@@ -13,6 +13,7 @@ COPIED = "evaluation/draws/test_explore.py::test_a_control_is_explored_alike_and
 WHOLE = "evaluation/draws/test_explore.py::test_what_is_explored_whole_is_known_and_what_is_not_is_drawn"
 REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
+REDACTED = "cli/test_redaction.py"
 READING = "cli/test_reading.py"
 LOCKS = "store/test_lock.py"
 ONE = "cli/test_one_at_a_time.py"
@@ -27,6 +28,16 @@ MUTANTS = [
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
     ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
     ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),
+    # redaction, full disks, other systems
+    ("store/run.py", 'write_json(file, {**record, "redacted": value})', "pass", REDACTED),
+    ("report/page.py", "redact = any(run.redacted for run in runs.values())", "redact = False", REDACTED),
+    ("report/page.py", "(REDACTED_PAGE if run.redacted else PAGE)", "PAGE", REDACTED),
+    ("cli/exporting.py", 'if form == "samples" and redact is None and opened.redacted:', "if False:", REDACTED),
+    ("store/files.py", '    if not hasattr(os, "O_DIRECTORY"):\n        return\n', "", "store/test_files.py"),
+    ("store/files.py", "if error.errno not in (errno.EINVAL, errno.ENOTSUP):", "if True:", "store/test_files.py"),
+    ("store/files.py", "        if error.errno in NO_SPACE:\n            raise IncompleteError(\n                f\"cannot write", "        if False:\n            raise IncompleteError(\n                f\"cannot write", "cli/test_full_disk.py"),
+    ("engines/loading.py", "    _require_causal(location, model)\n", "", "engines/test_refused_models.py"),
+    ("engines/loading.py", "one.abs().max())\n", "one.abs().max()) and False\n", "engines/test_refused_models.py"),
     # one command at a time
     ("store/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB", LOCKS),
     ("store/lock.py", "if before is not None and before.host != holder.host:", "if False:", LOCKS),

@@ -29,7 +29,11 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
     "--openunlearning", "form", flag_value="log", help="Metrics, as an evaluation log of theirs."
 )
 @click.option("--jsonl", "form", flag_value="samples", help="Completions and how often each came.")
-@click.option("--redact", is_flag=True, help="With --jsonl: scores in place of all texts.")
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="With --jsonl: scores in place of all texts.  [default: as `residua report` was told]",
+)
 @click.option("--arm", default="target", show_default=True, help="Of which model or decoding.")
 @click.option(
     "--retrained",
@@ -41,7 +45,7 @@ def export(
     run: Path,
     out: Path,
     form: str | None,
-    redact: bool,
+    redact: bool | None,
     arm: str,
     retrained: Path | None,
     as_json: bool,
@@ -51,8 +55,8 @@ def export(
     With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
     log holds no text of the run. With --jsonl, OUT has the columns id, question, answer,
     completion, count, and those of the decoding, all of which `residua import` reads; with
-    --redact also, it has the scores in place of all texts: imported, they give the same bounds,
-    though no proof of a leak, which needs the texts' probabilities.
+    --redact also, or of a run that `residua report` was told to redact, it has the scores in place
+    of all texts: imported, they give the same bounds, though no proof of a leak, which needs the texts' probabilities.
     """
     from residua.store import Run
 
@@ -61,10 +65,16 @@ def export(
     if retrained and form != "log":
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
     opened = Run.open(run)
+    if form == "samples" and redact is None and opened.redacted:
+        redact = True
+        click.echo(
+            f"note: `{run}` is redacted: scores in place of texts. --no-redact writes texts.",
+            err=True,
+        )
     written = (
         _write_log(opened, out, arm, retrained)
         if form == "log"
-        else _write_samples(opened, out, arm, redact)
+        else _write_samples(opened, out, arm, bool(redact))
     )
     if as_json:
         print_json({"run": str(run), "written": [str(file) for file in written]})

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
 from residua.errors import InputError
+
+if TYPE_CHECKING:
+    from residua.store import Run
 
 
 @click.command()
@@ -89,13 +92,21 @@ def bound(
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="[default: report.html in the run]",
+    help="[default: report.html in the run, or report-redacted.html]",
 )
-@click.option("--redact", is_flag=True, help="Leave out answers, keywords and completions.")
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="Leave out answers, keywords and completions, from now on.  [default: as last said]",
+)
 @opt.as_json
-def report(runs: tuple[Path, ...], out: Path | None, redact: bool, as_json: bool) -> None:
-    """Write one self-contained HTML page about RUNS, and print their table."""
-    from residua.report import write_report
+def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
+    """Write one self-contained HTML page about RUNS, and print their table.
+
+    --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
+    text, until --no-redact is said.
+    """
+    from residua.report import page_of, write_report
     from residua.store import Run
 
     opened = {run.name: Run.open(run) for run in runs}
@@ -103,7 +114,12 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool, as_json: bool
         raise InputError("two runs have the same folder name. Rename one.")
     if out is None and len(runs) > 1:
         raise InputError("`--out` is needed for a report about several runs.")
-    path = write_report(opened, out or runs[0] / "report.html", redact=redact)
+    for run in opened.values():
+        run.estimates()  # whatever cannot be shown changes nothing
+    if redact is not None:
+        _record_redaction(opened.values(), redact)
+    first = next(iter(opened.values()))
+    path = write_report(opened, out or page_of(first), redact=redact)
     if as_json:
         each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened.values()]
         print_json({"report": str(path), "runs": each})
@@ -152,11 +168,11 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
     A run in which no question could be sampled has nothing to report.
     """
-    from residua.report import write_report
+    from residua.report import page_of, write_report
 
     estimates, path = run.estimates(), None
     if estimates:
-        path = str(write_report({run.path.name: run}, run.path / "report.html"))
+        path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         found = {"run": str(run.path), "report": path, "estimates": estimates}
         print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
@@ -164,6 +180,23 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     print_tables(run, more)
     if path:
         click.echo(f"report: {path}")
+
+
+def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
+    """Keep with each run what was said, and name the page of the other kind that is still there."""
+    from residua.report import PAGE
+
+    for run in runs:
+        try:
+            run.redact(redact)
+        except InputError as error:
+            click.echo(f"note: not kept for later commands: {error}", err=True)
+        if redact and (run.path / PAGE).exists():
+            click.echo(
+                f"note: `{run.path / PAGE}` was written before and holds the texts. Remove it "
+                "before anybody gets the folder; its completions hold them too.",
+                err=True,
+            )
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:

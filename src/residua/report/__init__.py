@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from residua.evaluation.tables.rows import Table
-from residua.report.page import write_report
+from residua.report.page import PAGE, REDACTED_PAGE, page_of, write_report
 
-__all__ = ["Table", "write_report"]
+__all__ = ["PAGE", "REDACTED_PAGE", "Table", "page_of", "write_report"]

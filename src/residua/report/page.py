@@ -24,6 +24,9 @@ from residua.report.texts import HIGHEST_SCORED, MOST_FREQUENT
 from residua.report.view import View
 from residua.store import Run, write_text
 
+PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
+"""The names of a run's page with its texts, and without."""
+
 
 def write_report(
     runs: Mapping[str, Run],
@@ -31,7 +34,7 @@ def write_report(
     *,
     title: str | None = None,
     preface: Sequence[Table] = (),
-    redact: bool = False,
+    redact: bool | None = None,
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests, and return it.
 
@@ -40,8 +43,11 @@ def write_report(
     once, however many runs it stands beside. `title` names the models by default. `preface`
     tables come before the results, a run's metrics after its leakage. `redact` keeps answers,
     keywords, completions, rewritings, what a search found to ask, and the reasons of failures out
-    of the file; questions stay. The file is there whole or not at all.
+    of the file; questions stay. By default that is done where one of the runs is `redacted`. The
+    file is there whole or not at all.
     """
+    if redact is None:
+        redact = any(run.redacted for run in runs.values())
     metrics = [
         replace(table, title=f"{table.title}, {label}")
         for label, run in runs.items()
@@ -50,6 +56,11 @@ def write_report(
     view = read_view(runs, redact=redact)
     write_text(out, render(view, title=title, preface=preface, metrics=metrics))
     return out
+
+
+def page_of(run: Run) -> Path:
+    """Where the page of a run is written: one without texts has a name of its own."""
+    return run.path / (REDACTED_PAGE if run.redacted else PAGE)
 
 
 def render(

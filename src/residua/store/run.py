@@ -18,7 +18,7 @@ from residua.store.cut import Cut
 from residua.store.files import make_folder, write_json
 from residua.store.identity import identity, questions, require_same, require_same_n
 from residua.store.inputs import SELECTION
-from residua.store.lock import LOCK, utc_now
+from residua.store.lock import LOCK, locked, utc_now
 from residua.store.revision import made_by
 from residua.types import Prompt, Query
 
@@ -162,6 +162,21 @@ class Run:
         files = [self._estimates_file, *(file for place in places for file in place.rglob("*.*"))]
         stats = ((file, file.stat()) for file in sorted(files))
         return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
+
+    @property
+    def redacted(self) -> bool:
+        """True if pages and exports of the run leave texts out until that is lifted."""
+        return bool(self.record.get("redacted", False))
+
+    def redact(self, value: bool) -> None:
+        """Record whether pages and exports, those of later commands too, leave texts out."""
+        if self.redacted == value:
+            return
+        with locked(self.path, "report"):
+            file = self.path / "run.json"
+            record = json.loads(file.read_text(encoding="utf-8"))  # as it is by now
+            write_json(file, {**record, "redacted": value})
+        self.record["redacted"] = value
 
     def settle(self, name: str, value: Mapping[str, Any]) -> None:
         """Record a setting of the whole run, or find it recorded alike; MixError where it differs.

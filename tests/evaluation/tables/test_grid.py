@@ -75,7 +75,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
     score_run(run, scorers)
     rows = [row.to_dict() for s in scorers for row in grid_rows(run, s, confidence=0.99)]
-    run.write_estimates(rows, {})
+    known = [
+        [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
+        for arm in run.arms.values()
+        for s in scorers
+    ]
+    run.write_estimates(rows, {"confidence": 0.99, "scores": known})
     return run
 
 
