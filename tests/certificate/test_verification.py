@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -306,18 +306,26 @@ class Scripted:
 
     def __init__(self, run: Run, **changes: Any) -> None:
         self.run, self.changes = run, changes
+        self.texts = {(query_id, ids): text for query_id, ids, text in stored(run)}
         self.fingerprint = dict(run.arms["target"].spec["fingerprint"])
 
-    def force(self, texts: list[tuple[Any, str]], decoding: Decoding) -> list[Any]:
+    def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
         assert decoding == self.run.arms["target"].decoding
         if self.refuses:
             raise InputError(self.refuses)
-        return [replace(known(query.id, text), **self.changes) for query, text in texts]
+        return [
+            replace(known(query.id, self.texts[query.id, ids]), **self.changes)
+            for query, ids in outputs
+        ]
 
-    def generate(self) -> None:
-        """Never."""
 
-    explore = check = usage = generate
+def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """(query id, token ids, text) of every output of the arm."""
+    arm = run.arms["target"]
+    for part in arm.parts:
+        for table in (arm.completions, *([arm.masses.table] if arm.exploring else [])):
+            for row in table(part).to_pylist():
+                yield row["query_id"], tuple(row["token_ids"] or ()), row["text"]
 
 
 def known(query_id: str, text: str) -> Any:
@@ -354,7 +362,7 @@ def with_model(path: Path, engine: Any) -> dict[str, Any]:
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
     checks = with_model(forced, Scripted(load(forced)))
     assert (checks["model"].status, checks["log-probabilities"].status) == ("ok", "ok")
-    assert checks["log-probabilities"].says.startswith("8 outputs have")
+    assert checks["log-probabilities"].says.startswith("8 of 8 outputs have")
     tolerated = with_model(forced, Scripted(load(forced), logprob_floor=-1e9))
     assert tolerated["log-probabilities"].status == "ok"
 
@@ -384,15 +392,42 @@ def test_roundings_of_another_batch_are_no_forgery(forced: Path) -> None:
 
 
 def test_what_a_model_cannot_be_asked(forced: Path) -> None:
-    run = load(forced)
-    otherwise = with_model(forced, Scripted(run, token_ids=(1,)))["log-probabilities"]
-    assert (otherwise.status, "8 are spelt otherwise" in otherwise.says) == ("note", True)
-    half = Scripted(run)
+    """What was asked for and could not be compared at all is not verified."""
+    half = Scripted(load(forced))
     half.refuses = "half precision"
     refused = with_model(forced, half)["log-probabilities"]
-    assert (refused.status, refused.says) == ("note", "not checked: half precision")
+    assert (refused.status, refused.says) == ("unchecked", "nothing was compared: half precision")
+    assert not verify(forced / FILE, forced, model=half).verified
     plain = type("Plain", (), {"fingerprint": half.fingerprint})()
     assert "Plain gives no probabilities" in with_model(forced, plain)["log-probabilities"].says
+    assert not verify(forced / FILE, forced, model=plain).verified
+
+
+def test_outputs_without_tokens_or_chances_are_counted(forced: Path) -> None:
+    engine = Scripted(load(forced))
+    rewrite(completions(forced), lambda rows: rows[0].update(logprob=None))
+    check = with_model(forced, engine)["log-probabilities"]
+    assert check.status == "ok"
+    assert check.says.startswith("7 of 8 outputs have")
+    assert "1 have no tokens or no log-probability on record" in check.says
+    rewrite(completions(forced), lambda rows: [row.update(token_ids=None) for row in rows])
+    check = with_model(forced, engine)["log-probabilities"]
+    assert (check.status, check.says.startswith("0 of 8 outputs")) == ("unchecked", True)
+
+
+def test_a_text_that_its_tokens_do_not_spell(forced: Path) -> None:
+    engine = Scripted(load(forced))
+    rewrite(completions(forced), lambda rows: rows[0].update(text="another text"))
+    (difference,) = with_model(forced, engine)["log-probabilities"].differences
+    assert "its text" in difference.where
+    assert "another text" not in str(difference)  # a report of differences shows no text
+
+
+def test_an_output_that_the_model_cannot_give(forced: Path) -> None:
+    engine = Scripted(load(forced))
+    engine.force_ids = lambda outputs, decoding: [None] * len(outputs)  # type: ignore[method-assign]
+    check = with_model(forced, engine)["log-probabilities"]
+    assert {d.found for d in check.differences} == {"no output of this decoding"}
 
 
 def test_another_model_or_other_versions(forced: Path) -> None:
@@ -414,19 +449,15 @@ class Knows(Scripted):
         super().__init__(run)
         self.mass = mass
 
-    def force(self, texts: list[tuple[Any, str]], decoding: Decoding) -> list[Any]:
+    def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
         from residua.types import Completion
 
-        ids, mass = {"No": (3, 0)}, {"No": self.mass}
-        return [
-            Completion(
-                text=text,
-                token_ids=ids.get(text, (1, 2, 0)),
-                count=0,
-                logprob=math.log(mass.get(text) or explored.LEAKS[query.id]),
-            )
-            for query, text in texts
-        ]
+        found = []
+        for query, ids in outputs:
+            text = self.texts[query.id, ids]
+            mass = self.mass if text == "No" else explored.LEAKS[query.id]
+            found.append(Completion(text=text, token_ids=ids, count=0, logprob=math.log(mass)))
+        return found
 
 
 def test_an_explored_run(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ MUTANTS = [
     ("certificate/verification.py", "    if unknown:\n", "    if False:\n", VERIFIED),
     ("certificate/verification.py", 'all(check.status != "differs" for', 'all(check.status == "ok" for', VERIFIED),
     ("certificate/verification.py", "    except DamagedError as error:\n", "    except KeyError as error:\n", VERIFIED),
-    ("certificate/model.py", "now is None or now.token_ids != then.token_ids", "now is None", VERIFIED),
+    ("certificate/model.py", "if now is None and _truncates(arm.decoding):", "if now is None:", VERIFIED),
     ("certificate/model.py", "one >= other_floor - _ROUNDING and other >= one_floor - _ROUNDING", "one >= other_floor - _ROUNDING", VERIFIED),
     ("certificate/model.py", "one >= other_floor - _ROUNDING and other >= one_floor - _ROUNDING", "other >= one_floor - _ROUNDING", VERIFIED),
     ("certificate/model.py", "return logprob, logprob - slack * len(completion.token_ids or ())", "return logprob, logprob", VERIFIED),

@@ -28,6 +28,11 @@ MUTANTS = [
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
     ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
     ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),
+    # what a model is asked of a run's outputs
+    ("certificate/model.py", "mark(differing) if same or differing else", "mark(differing) if True else", "cli/test_verify_model.py"),
+    ("certificate/model.py", "    if now.text != then.text:", "    if False:", "certificate/test_verification.py"),
+    ("certificate/model.py", "            unknown += 1", "            pass", "certificate/test_verification.py"),
+    ("certificate/verification.py", 'check.status in ("ok", "note")', 'check.status != "differs"', "certificate/test_verification.py"),
     # redaction, full disks, other systems
     ("store/run.py", 'write_json(file, {**record, "redacted": value})', "pass", REDACTED),
     ("report/page.py", "redact = any(run.redacted for run in runs.values())", "redact = False", REDACTED),

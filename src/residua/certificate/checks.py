@@ -12,7 +12,7 @@ from typing import Any, Literal
 SLACK = 1e-12  # of recomputed numbers: the last digit may differ between machines
 ABSENT = "nothing"
 
-Status = Literal["ok", "differs", "note"]
+Status = Literal["ok", "differs", "note", "unchecked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. A `note` is worth knowing and refutes nothing."""
+    """One thing that was looked at. A `note` is worth knowing and refutes nothing.
+
+    `unchecked`: it was asked for and nothing of it could be compared, which verifies nothing.
+    """
 
     name: str
     status: Status

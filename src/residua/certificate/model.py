@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from residua.certificate.checks import Check, Difference, as_json, differences, mark
+from residua.certificate.checks import Check, Difference, Status, as_json, differences, mark
 from residua.engines import Prompting, open_engine
 from residua.errors import InputError
 from residua.store import Arm
-from residua.types import Completion, Explores, Generate, Progress
+from residua.types import Completion, Decoding, Generate, Progress, Retraces
 
 # Parts of a fingerprint that move logits by roundings only.
 _SURROUNDINGS = ("transformers", "torch", "row_budget")
@@ -31,62 +32,91 @@ def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Chec
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
     yield Check("model", status, "the model is the one that was sampled", differing)
-    if not isinstance(engine, Explores):
-        says = f"not checked: the engine {type(engine).__name__} gives no probabilities"
-        yield Check(NAME, "note", says)
+    if not isinstance(engine, Retraces):
+        says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
+        yield Check(NAME, "unchecked", says)
         return
     try:
         yield _log_probabilities(arm, engine, progress)
     except InputError as error:
-        yield Check(NAME, "note", f"not checked: {error}")
+        yield Check(NAME, "unchecked", f"nothing was compared: {error}")
 
 
-def _log_probabilities(arm: Arm, engine: Explores, progress: Progress) -> Check:
-    """Force every ended output through the model and compare its log-probability.
+def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
+    """Force the tokens of every output through the model; compare log-probability and text.
 
-    Only where the tokenizer spells the text as it was drawn: other tokens, another chance.
+    Also of those that the length limit ended: they are outputs like any other.
     """
     slack = engine.margin / min(1.0, arm.decoding.temperature)
-    same, left, differing = 0, 0, []
-    stored = _ended(arm)
-    queries = [query for query in arm.run.queries if query.id in stored]
+    same, unreached, differing = 0, 0, list[Difference]()
+    stored, unknown = _stored(arm)
+    queries = [query for query in arm.queries if query.id in stored]
     for i, query in enumerate(queries):
         progress("forcing", i, len(queries), "questions")
-        known = stored[query.id]
-        forced = engine.force([(query, one.text) for one in known], arm.decoding)
-        for j, (then, now) in enumerate(zip(known, forced, strict=True)):
-            if now is None or now.token_ids != then.token_ids:
-                left += 1
-            elif _agree(then, now, slack):
-                same += 1
+        outputs = stored[query.id]
+        forced = engine.force_ids([(query, ids) for ids in outputs], arm.decoding)
+        for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
+            where = f"question {query.id!r}, its output {j}"
+            if now is None and _truncates(arm.decoding):
+                unreached += 1
+            elif difference := _difference(where, then, now, slack):
+                differing.append(difference)
             else:
-                where = f"question {query.id!r}, its ended output {j}"
-                said = then.logprob_floor if then.logprob is None else then.logprob
-                differing.append(Difference(where, said, now.logprob))
+                same += 1
     progress("forcing", len(queries), len(queries), "questions")
-    says = f"{same:,} outputs have the log-probability that the model gives them"
-    if left:
-        says += f"; {left:,} are spelt otherwise than by the tokenizer and were not compared"
-    status = mark(differing) if same or differing else "note"
+    total = same + len(differing) + unreached + unknown
+    says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
+    if unreached:
+        says += f"; {unreached:,} lie at the edge of what the decoding keeps, and were not compared"
+    if unknown:
+        says += f"; {unknown:,} have no tokens or no log-probability on record to compare"
+    status: Status = mark(differing) if same or differing else "unchecked"
     return Check(NAME, status, says, tuple(differing))
 
 
-def _ended(arm: Arm) -> dict[str, list[Completion]]:
-    """Distinct completions and events, by query, with tokens that end and a known probability."""
-    found: dict[str, dict[tuple[int, ...], Completion]] = {}
+def _truncates(decoding: Decoding) -> bool:
+    return decoding.top_p < 1 or decoding.top_k > 0
+
+
+def _difference(
+    where: str, then: Completion, now: Completion | None, slack: float
+) -> Difference | None:
+    """How an output differs from what the model makes of its tokens; None where it does not."""
+    said = then.logprob_floor if then.logprob is None else then.logprob
+    if now is None:
+        return Difference(where, said, "no output of this decoding")
+    if now.text != then.text:
+        return Difference(f"{where}, its text", _sha256(then.text), _sha256(now.text))
+    return None if _agree(then, now, slack) else Difference(where, said, now.logprob)
+
+
+def _sha256(text: str) -> str:
+    """A digest in place of the text, which a report of differences must not show."""
+    return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+Outputs = dict[tuple[int, ...], Completion]
+
+
+def _stored(arm: Arm) -> tuple[dict[str, Outputs], int]:
+    """Distinct outputs by query and tokens, and how many have no tokens or no log-probability."""
+    found: dict[str, Outputs] = {}
+    unknown = 0
     for completion, query_id in _outputs(arm):
-        if completion.token_ids is not None:
+        known = completion.logprob is not None or completion.logprob_floor is not None
+        if completion.token_ids and known:
             found.setdefault(query_id, {}).setdefault(completion.token_ids, completion)
-    return {query_id: list(outputs.values()) for query_id, outputs in found.items()}
+        else:
+            unknown += 1
+    return found, unknown
 
 
 def _outputs(arm: Arm) -> Iterator[tuple[Completion, str]]:
-    """Drawn completions with a log-probability; events, of which only a lower bound is known."""
+    """Completions that were drawn; outputs that were explored, of which a lower bound is known."""
     for part in arm.parts:
         for row in arm.completions(part).to_pylist():
             query_id, ids = row.pop("query_id"), row["token_ids"]
-            if row["finish_reason"] == "stop" and row["logprob"] is not None:
-                yield Completion(**row | {"token_ids": ids and tuple(ids)}), query_id
+            yield Completion(**row | {"token_ids": ids and tuple(ids)}), query_id
         for row in arm.masses.table(part).to_pylist() if arm.exploring is not None else ():
             if row["ended"] and row["mass"] > 0:
                 ids, floor = tuple(row["token_ids"]), math.log(row["mass"])

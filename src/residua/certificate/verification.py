@@ -43,8 +43,8 @@ class Verification:
 
     @property
     def verified(self) -> bool:
-        """True unless some check found a difference."""
-        return all(check.status != "differs" for check in self.checks)
+        """True unless some check found a difference, or nothing to compare."""
+        return all(check.status in ("ok", "note") for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

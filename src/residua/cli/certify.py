@@ -90,7 +90,8 @@ def verify(
 ) -> int:
     """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
 
-    Exit status: 0 nothing differs, 6 something does.
+    Exit status: 0 nothing differs, 6 something does, or nothing of what was asked for could be
+    compared.
     """
     from residua import certificate as verbs
 
@@ -137,8 +138,17 @@ def _print_verification(found: Verification) -> None:
     print_table("verification", ("check", "result", "what"), rows)
     for check in found.checks:
         _print_differences(check)
-    click.echo("verified: nothing differs." if found.verified else "verification failed.")
+    click.echo(_outcome(found))
     _print_digest(found.sha256)
+
+
+def _outcome(found: Verification) -> str:
+    if found.verified:
+        return "verified: nothing differs."
+    open_ = [check.name for check in found.checks if check.status == "unchecked"]
+    if any(check.status == "differs" for check in found.checks):
+        return "verification failed."
+    return f"not verified: nothing could be compared of {', '.join(open_)}."
 
 
 def _print_differences(check: Check) -> None:

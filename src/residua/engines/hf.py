@@ -189,23 +189,31 @@ class TransformersEngine:
         self._tell_refused(
             [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
         )
-        asked = list(dict.fromkeys(q for (q, _), ids in zip(texts, outputs, strict=True) if ids))
+        given = [
+            (query, ids[: decoding.max_new_tokens])
+            for (query, _), ids in zip(texts, outputs, strict=True)
+            if ids
+        ]
+        found = iter(self.force_ids(given, decoding))
+        return [next(found) if ids else None for ids in outputs]
+
+    def force_ids(
+        self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """See `Retraces.force_ids`."""
+        self._require_exact(decoding)
+        asked = list(dict.fromkeys(query for query, _ in outputs))
         numbers = {query: i for i, query in enumerate(asked)}
         leaves = force(
             self._seam,
             decoding,
             self._roots(asked),
-            [
-                (numbers[query], ids[: decoding.max_new_tokens])
-                for (query, _), ids in zip(texts, outputs, strict=True)
-                if ids
-            ],
+            [(numbers[query], ids) for query, ids in outputs],
             margin=self.margin,
             rows=self.rows(decoding.max_new_tokens),
             ended=self._text.stopped(decoding.stop),
         )
-        found = iter(leaves)
-        return [self._forced(next(found), decoding) if ids else None for ids in outputs]
+        return [self._forced(leaf, decoding) for leaf in leaves]
 
     def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
         """See `Prompting.output`."""

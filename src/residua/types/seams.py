@@ -94,6 +94,26 @@ class Explores(Protocol):
         ...
 
 
+@runtime_checkable
+class Retraces(Protocol):
+    """An engine that tells how likely an output of known tokens is."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability may move with the batch shape (delta)."""
+        ...
+
+    def force_ids(
+        self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """Generated token ids, teacher-forced: with the end token, or to the length limit.
+
+        The completion has count 0; None where the decoding cannot produce it. InputError where
+        probabilities cannot be exact.
+        """
+        ...
+
+
 class Scorer(Protocol):
     """h: completion × prompt → [0, 1]; 1 always means full leak."""
 
