@@ -214,9 +214,13 @@ def test_a_damaged_masses_file_is_told_and_redone(
     explored: Path, mine: Path, model: Path, questions: Path
 ) -> None:
     (masses,) = (mine / "arms" / "target" / "masses").iterdir()
-    masses.write_bytes(masses.read_bytes()[:-50])
-    for step in ("score", "bound"):
+    whole = masses.read_bytes()
+    masses.unlink()
+    for step in ("score", "bound", "report"):
         refused(residua(step, mine), "'target'", "lacks 1 of 1 parts", status=3)
+    masses.write_bytes(whole[:-50])
+    for step in ("score", "bound"):
+        refused(residua(step, mine), "'target'", f"`{masses}`", "Restore", status=3)
     shown = done(*command(model, questions, mine))
     assert "exploring target: 0/2 questions" in shown.err  # what was set aside is explored again
     assert Run.open(mine).estimates() == Run.open(explored).estimates()

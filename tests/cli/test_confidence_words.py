@@ -48,14 +48,15 @@ def test_tables_and_page_name_the_confidence_that_was_asked_for(
 
 @pytest.mark.parametrize(("confidence", "words"), LEVELS)
 def test_a_certificate_names_the_confidence_that_was_asked_for(
-    full: Path, confidence: str, words: str
+    full: Path, confidence: str, words: str, tmp_path: Path
 ) -> None:
+    file = tmp_path / "certificate.json"
     arm = next(name for name in Run.open(full).arms if name.startswith("target"))
     certified = residua(
-        "certify", full, "--max-leak", 0.5, "--confidence", confidence, "--arm", arm
+        "certify", full, "--max-leak", 0.5, "--confidence", confidence, "--arm", arm, "--out", file
     )
     assert said(certified.out) == {words}
-    sentence = json.loads((full / "certificate.json").read_text(encoding="utf-8"))["sentence"]
+    sentence = json.loads(file.read_text(encoding="utf-8"))["sentence"]
     assert said(sentence) == {words}
 
 
