@@ -30,6 +30,7 @@ from residua.report.view import (
 from residua.report.words import described, percent
 from residua.scorers import make_scorer
 from residua.store import Arm, Run
+from residua.store.identity import some
 
 
 def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
@@ -48,7 +49,7 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
                 f"run {label!r} has no estimates: none of its questions could be sampled. "
                 "Run the command that made it again."
             )
-        _require_equal(label, first_label, "asked", *(_asked(r) for r in (run, first)))
+        _require_same_questions(label, first_label, run, first)
         for what in ("scorers", "confidence"):
             values = (getattr(tables[x], what) for x in (label, first_label))
             _require_equal(label, first_label, f"used the {what}", *values)
@@ -285,8 +286,28 @@ def _short(value: str) -> str:
     return value[:12] if is_digest else value
 
 
-def _asked(run: Run) -> tuple[str, tuple[str, ...]]:
-    return run.record["benchmark"]["sha256"], tuple(query.id for query in run.questions)
+def _require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
+    """Refuse runs that asked different questions, and say in words which."""
+    one, two = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record["benchmark"]["sha256"] == theirs.record["benchmark"]["sha256"] and one == two:
+        return
+    what = [
+        f"{run.record['benchmark']['name']!r} ({len(ids):,} questions)"
+        for run, ids in ((mine, one), (theirs, two))
+    ]
+    apart = [
+        f"{some(only)} in {name!r} alone"
+        for name, only in (
+            (label, [q for q in one if q not in set(two)]),
+            (other, [q for q in two if q not in set(one)]),
+        )
+        if only
+    ]
+    differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
+    raise MixError(
+        f"run {label!r} asked {what[0]}, run {other!r} {what[1]}: {differing}. One report compares "
+        "runs with the same questions; evaluate both on the same benchmark."
+    )
 
 
 def _require_equal(label: str, other: str, what: str, have: Any, want: Any) -> None:

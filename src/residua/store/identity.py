@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from residua.errors import MixError
+
+_FEW, _LONG = 3, 200  # of what a message shows: entries, characters
+_IN_WORDS = {
+    "fingerprint: weights: ": "the model has other weights: ",
+    "benchmark: sha256: ": "the questions are others: ",
+}
 
 # Told of an arm, but not part of what it is: the same draws' law wherever they were made.
 _NOT_IDENTITY = ("model", "machine", "cut")
@@ -40,7 +46,27 @@ def require_same(path: Path, have: Any, want: Any, where: str = "") -> None:
         for key in {**have, **want}:
             require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
     elif json.loads(json.dumps(have)) != json.loads(json.dumps(want)):
+        words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
-            f"`{path}` was made by another command ({where}it has {have!r}, this one says "
-            f"{want!r}). Name another --out, or repeat the first command."
+            f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, this one "
+            f"says {_shown(want)}). Name another --out, or repeat the first command."
         )
+
+
+def some(values: Sequence[Any]) -> str:
+    """The first few of many, and how many more there are."""
+    first = ", ".join(repr(value) for value in values[:_FEW])
+    return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
+
+
+def _shown(value: Any) -> str:
+    """A value for a person: a digest cut, of a long list or text the beginning."""
+    if isinstance(value, str):
+        is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
+        length = 12 if is_digest else _LONG
+        return repr(value if len(value) <= length else f"{value[:length]}…")
+    if isinstance(value, list | tuple):
+        return f"[{some([*value])}]" if len(repr(value)) <= _LONG else f"{len(value):,} entries"
+    if isinstance(value, dict) and len(repr(value)) > _LONG:
+        return f"{len(value):,} entries ({some([*value])})"
+    return repr(value)
