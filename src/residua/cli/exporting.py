@@ -56,7 +56,8 @@ def export(
     log holds no text of the run. With --jsonl, OUT has the columns id, question, answer,
     completion, count, and those of the decoding, all of which `residua import` reads; with
     --redact also, or of a run that `residua report` was told to redact, it has the scores in place
-    of all texts: imported, they give the same bounds, though no proof of a leak, which needs the texts' probabilities.
+    of all texts: imported, they give the same bounds, though no proof of a leak, which needs the
+    texts' probabilities.
     """
     from residua.store import Run
 
