@@ -169,6 +169,8 @@ def title(view: View) -> str:
     """What one page is called, so that it is not taken for another."""
     shown = [model for model in view.models if not model.is_control] or view.models
     names = list(dict.fromkeys(model_name(model) for model in shown))
+    if not names:  # greedy answers alone
+        return "What the greedy answers leak"
     if len(names) == 1:
         return f"What {names[0]} still leaks"
     return f"What {', '.join(names[:-1])} and {names[-1]} still leak"
