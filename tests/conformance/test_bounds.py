@@ -13,12 +13,14 @@ from residua.errors import InputError
 from residua.stats import (
     Estimate,
     expectation_deviation_bound,
+    expectation_deviation_proportion_bound,
     judged_bound,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
     mean_bound,
     proportion_bound,
     std_bound,
+    std_proportion_bound,
     stopped_mean_bound,
     stopped_proportion_bound,
     survival_bound,
@@ -63,6 +65,8 @@ ROWS: dict[str, Bound] = {
         f"leak@k proportion {m}": from_scores(partial(leak_at_k_proportion_bound, k=3, method=m))
         for m in METHODS
     },
+    "std proportion": from_scores(std_proportion_bound),
+    "mean + sd proportion": from_scores(expectation_deviation_proportion_bound),
     "judged proportion": from_scores(partial(judged_bound, **JUDGE)),
     "stopped proportion": from_scores(partial(stopped_proportion_bound, cap=CAP)),
     "stopped mean, betting": partial(stopped_mean_bound, cap=CAP),
@@ -76,7 +80,8 @@ ROWS: dict[str, Bound] = {
     },
 }
 UPPER_ONLY = {"std grid"}
-SPREADS = {"std betting", "std paper", "std grid", "mean + sd betting", "mean + sd paper"}
+OF_P = {"std proportion", "mean + sd proportion"}  # both ends from one interval of p
+SPREADS = {*OF_P, "std betting", "std paper", "std grid", "mean + sd betting", "mean + sd paper"}
 
 every_bound = pytest.mark.parametrize("name", ROWS)
 two_sided = pytest.mark.parametrize("name", [name for name in ROWS if name not in UPPER_ONLY])
@@ -97,7 +102,7 @@ def sides(name: str) -> tuple[str, ...]:
 
 def test_a_row_for_every_method() -> None:
     assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
-    assert len(ROWS) == 2 * len(METHODS) + 3 + len(MEAN.methods) + len(STD.methods) + 2 * (
+    assert len(ROWS) == 2 * len(METHODS) + 5 + len(MEAN.methods) + len(STD.methods) + 2 * (
         len(BANDS) + 1
     )
 
@@ -128,7 +133,8 @@ def test_more_confidence_is_wider(name: str) -> None:
 @two_sided
 def test_both_sides_spend_half_of_alpha_each(name: str) -> None:
     both = ROWS[name](SCORES, confidence=0.9, side="both")
-    assert both.upper == pytest.approx(ROWS[name](SCORES, confidence=0.95).upper, abs=1e-9)
+    share = 0.9 if name in OF_P else 0.95
+    assert both.upper == pytest.approx(ROWS[name](SCORES, confidence=share).upper, abs=1e-9)
     lower = ROWS[name](SCORES, confidence=0.95, side="lower").lower
     assert both.lower == pytest.approx(lower, abs=1e-9)
 
@@ -155,9 +161,11 @@ def test_a_row_of_many_is_what_it_is_alone(name: str) -> None:
     counts = rng.integers(1, 4, scores.shape)
     counts[3] = counts[1]  # two questions share an n, the others have their own
     missing = np.array([0, 3, 0, 3])
-    batch = ROWS[name](scores, counts, missing=missing, side=side)
+    keys = [{"seed": 50 + row} if "betting" in name else {} for row in range(4)]
+    every = {"seed": [50, 51, 52, 53]} if "betting" in name else {}
+    batch = ROWS[name](scores, counts, missing=missing, side=side, **every)
     for row in range(4):
-        alone = ROWS[name](scores[row], counts[row], missing=missing[row], side=side)
+        alone = ROWS[name](scores[row], counts[row], missing=missing[row], side=side, **keys[row])
         for end in ("lower", "upper", "value", "n", "missing"):
             assert getattr(batch, end)[row] == pytest.approx(getattr(alone, end), abs=1e-12)
 
@@ -169,7 +177,14 @@ def test_missing_draws_count_against_the_claim(name: str) -> None:
     assert bound.value == pytest.approx(ROWS[name](SCORES).value)  # nothing is imputed
     plain = ROWS[name](SCORES, side="both")
     assert bound.upper > plain.upper
-    if "stopped" not in name:  # with the missing draws it is at the cap, and may be tighter
+    if "std" in name or "sd" in name:  # of another n, so in another order: alike on average
+        orders = [{"seed": seed} if "betting" in name else {} for seed in range(30)]
+        ends = [
+            [ROWS[name](SCORES, missing=gone, side="both", **how).lower for how in orders]
+            for gone in (6, 0)
+        ]
+        assert np.mean(ends[0]) <= np.mean(ends[1])
+    elif "stopped" not in name:  # with the missing draws it is at the cap, and may be tighter
         assert bound.lower <= plain.lower
     if name not in SPREADS:
         worst = ROWS[name](np.append(SCORES, np.ones(6)), side="both")
@@ -196,6 +211,22 @@ def test_the_seed_is_kept_where_the_order_matters(name: str) -> None:
         assert ROWS[name](scores, seed=0) == bound
         values = [ROWS[name](scores, seed=seed).upper for seed in range(6)]
         assert len(set(values)) > 1
+        alike = ROWS[name](np.tile(scores, (40, 1)))
+        assert len(set(np.asarray(alike.upper).tolist())) > 1  # each row in an order of its own
+
+
+@pytest.mark.true_entropy
+@every_bound
+def test_without_a_seed_one_is_drawn_and_recorded(name: str) -> None:
+    scores = np.append(SCORES, np.zeros(CAP - len(SCORES)))
+    side = sides(name)[-1]
+    first, second = (ROWS[name](scores, side=side) for _ in range(2))
+    if "betting" not in name:
+        assert first.seed is second.seed is None
+        return
+    assert first.seed != second.seed
+    again = ROWS[name](scores, side=side, seed=first.seed)
+    assert (again.lower, again.upper, again.seed) == (first.lower, first.upper, first.seed)
 
 
 @every_bound
@@ -237,6 +268,10 @@ def test_an_unknown_method_is_refused(bound: Bound) -> None:
         bound(SCORES, method="best")
     with pytest.raises(InputError, match="seed"):
         bound(SCORES, seed=-1)
+    with pytest.raises(InputError, match="one a row"):
+        bound([SCORES, SCORES], seed=[1, 2, 3])
+    with pytest.raises(InputError, match="a key of its own"):
+        bound([SCORES, SCORES], seed=[5, 5])
 
 
 @pytest.mark.parametrize("bound", [proportion_bound, partial(leak_at_k_proportion_bound, k=2)])

@@ -127,7 +127,9 @@ def test_counts_and_the_order_of_draws_and_questions_are_only_notation(name: str
     np.testing.assert_allclose(padded, plain, atol=1e-12)
     if "weighted" not in name:
         order = rng.permutation(QUESTIONS)
-        mixed = ends(ROWS[name](SCORES[order], side="both"))
+        keys = {"seed": order + 9} if name == "mean leak@3" else {}
+        plain = ends(ROWS[name](SCORES, side="both", **{k: np.sort(v) for k, v in keys.items()}))
+        mixed = ends(ROWS[name](SCORES[order], side="both", **keys))
         for end, want in zip(mixed, plain, strict=True):
             np.testing.assert_allclose(end, want[order] if len(want) > 1 else want, atol=1e-12)
 

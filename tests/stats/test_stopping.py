@@ -204,7 +204,7 @@ def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
     monkeypatch.setattr(
         Looks,
         "bound",
-        lambda self, scores, counts, side, missing: proportion_bound(
+        lambda self, scores, counts, side, missing, seed: proportion_bound(
             counts[:, 1], counts.sum(axis=1), confidence=self.confidence, side=side
         ),
     )

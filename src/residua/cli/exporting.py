@@ -162,11 +162,14 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
 
 def _stated(arm: Arm) -> dict[str, Any]:
     """What is known of who drew, and how: the columns of `residua import`."""
+    from residua.evaluation.ordering import draws_key
+
     decoding = arm.decoding
     known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
         del known["adaptive_mode"]
-    return {k: v for k, v in known.items() if v not in (None, [])} | {"model": arm.spec["model"]}
+    stated = {k: v for k, v in known.items() if v not in (None, [])}
+    return stated | {"order": draws_key(arm), "model": arm.spec["model"]}
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, Any]]:

@@ -199,7 +199,7 @@ def _prompt(one: Asked) -> Prompt:
 
 def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
     """What the arm is; whoever drew it stands in the place of an engine."""
-    others = "".join(f", {name} {value}" for name, value in drawn.stated.items())
+    others = "".join(f", {name} {value}" for name, value in drawn.stated.items() if name != "order")
     return {
         "model": drawn.model,
         "fingerprint": {
@@ -210,6 +210,7 @@ def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
         },
         "decoding": drawn.decoding.to_dict(),
         "seed": drawn.stated.get("seed", "unknown"),
+        **({"order": drawn.stated["order"]} if "order" in drawn.stated else {}),
         "plan": Plan.of(drawn.n).to_dict(),
         "stopping": "fixed n",
         "looks": [{"n": drawn.n, "alpha": "all"}],

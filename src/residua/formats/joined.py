@@ -66,7 +66,9 @@ def _require_same_law(logs: Sequence[Log]) -> None:
             "other scores alone. Import them as two runs."
         )
     for log in logs[1:]:
-        ours, theirs = ({"model": one.model, **one.stated, "seed": None} for one in (first, log))
+        ours, theirs = (
+            {"model": one.model, **one.stated, "seed": None, "order": None} for one in (first, log)
+        )
         for key in {**ours, **theirs}:
             if ours.get(key) != theirs.get(key):
                 raise InputError(
@@ -80,6 +82,8 @@ def _stated(logs: Sequence[Log]) -> dict[str, Any]:
     """The settings beside the decoding, the seeds of all logs among them."""
     seeds = dict.fromkeys(str(log.stated["seed"]) for log in logs if "seed" in log.stated)
     others = {key: value for key, value in logs[0].others.items() if key != "seed"}
+    if any(log.stated.get("order") != others.get("order") for log in logs):
+        del others["order"]  # draws of several runs have an order of their own
     return others | ({"seed": " and ".join(seeds)} if seeds else {})
 
 

@@ -2,7 +2,8 @@
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
 (optional), `scores` (an object of numbers by name, optional); and, the same in every row, `seed`,
-`model` and what is known of the decoding, by the names of `Decoding`.
+`order` (the key of the order in which bets meet the draws, as `residua export` writes it), `model`
+and what is known of the decoding, by the names of `Decoding`.
 
 Rows with `id`, `scores` and `count` alone are draws whose texts are not told, as `residua export
 --redact` writes them: their scores are named by the scorers that gave them, and null stands for
@@ -18,7 +19,7 @@ from residua.errors import InputError
 from residua.formats.imported import DECODING, Asked, Draw, Log, same_settings
 from residua.text.rows import Row, read_rows
 
-SETTINGS = (*DECODING, "seed", "model")
+SETTINGS = (*DECODING, "seed", "order", "model")
 REDACTED = "(redacted)"
 """What stands for a text that is not told."""
 

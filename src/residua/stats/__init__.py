@@ -44,6 +44,7 @@ from residua.stats.mass_leak_at_k import (
 )
 from residua.stats.mass_std import mass_std_bound
 from residua.stats.mean import mean_bound
+from residua.stats.order import Seed, one_seed, order_key
 from residua.stats.planning import clean_samples_for, samples_for
 from residua.stats.pool import (
     Design,
@@ -60,6 +61,10 @@ from residua.stats.proportion import (
     leak_at_k_proportion,
     leak_at_k_proportion_bound,
     proportion_bound,
+)
+from residua.stats.proportion_spread import (
+    expectation_deviation_proportion_bound,
+    std_proportion_bound,
 )
 from residua.stats.queries import each_query, worst_query
 from residua.stats.questions import (
@@ -89,6 +94,7 @@ __all__ = [
     "Looks",
     "Mass",
     "Pool",
+    "Seed",
     "Side",
     "Target",
     "TwoWay",
@@ -101,6 +107,7 @@ __all__ = [
     "excess",
     "expectation_deviation",
     "expectation_deviation_bound",
+    "expectation_deviation_proportion_bound",
     "joint",
     "judged_bound",
     "leak_at_k",
@@ -119,6 +126,8 @@ __all__ = [
     "mean_over_questions",
     "mean_over_stopped_questions",
     "mean_p_value",
+    "one_seed",
+    "order_key",
     "parse_claim",
     "percent",
     "pool_expectation_deviation_bound",
@@ -134,6 +143,7 @@ __all__ = [
     "require_independent",
     "samples_for",
     "std_bound",
+    "std_proportion_bound",
     "stopped_mean_bound",
     "stopped_proportion_bound",
     "survival_bound",

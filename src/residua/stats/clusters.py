@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -38,30 +38,33 @@ from residua.stats import bands
 from residua.stats.estimand import choose, ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
 from residua.stats.leak_at_k import name_at
-from residua.stats.leakage import Leakage, whole
+from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN
+from residua.stats.order import Keys, Seed
 
-DIGITS = 12  # of a query's mean; the grid of betting is far coarser
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
 
 
-def cluster_mean(rows: Leakage, name: str, *, confidence: float, side: Side, seed: int) -> Estimate:
+def cluster_mean(
+    rows: Leakage, name: str, *, confidence: float, side: Side, seed: Seed
+) -> Estimate:
     """Bound E[X], under that name, by betting on the mean score of each query's outputs.
 
     A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
     of their scored draws, queries without any left out.
     """
-    whole("seed", seed)
     check_side(side)
     bet = MEAN.methods["betting"]
-    # The bits of a draw key its shuffle: what differs by rounding only must be shuffled alike.
-    below, above = (Leakage.read(_means(rows, missing=s).round(DIGITS)) for s in (0, 1))
+    keys = Keys.read(seed, 1)
+    below, above = (
+        replace(Leakage.read(_means(rows, missing=score)), keys=keys) for score in (0, 1)
+    )
     lower, upper = ends(
         confidence,
         side,
-        lambda alpha: bet.below(below, alpha, seed)[0],
-        lambda alpha: bet.upper(above, alpha, seed)[0],
+        lambda alpha: bet.below(below, alpha)[0],
+        lambda alpha: bet.upper(above, alpha)[0],
         (0.0, 1.0),
     )
     return Estimate(
@@ -74,7 +77,7 @@ def cluster_mean(rows: Leakage, name: str, *, confidence: float, side: Side, see
         n=int(rows.n.sum()),
         missing=int(rows.missing.sum()),
         method=f"{bet.name} on the means of {len(rows.n)} queries",
-        seed=seed,
+        seed=keys.one,
     )
 
 

@@ -20,9 +20,11 @@ from residua.stats.about import MEAN as OF_QUESTIONS
 from residua.stats.estimand import ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
 from residua.stats.leak_at_k import name_at, unbiased, whole_sizes
-from residua.stats.leakage import Leakage, whole
+from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN
+from residua.stats.order import Keys, Seed
 from residua.stats.proportion import clopper_pearson_upper, proportion_bound
+from residua.stats.whole import whole
 
 
 def mean_over_questions(
@@ -77,17 +79,17 @@ def mean_leak_at_k_over_questions(
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
     binary: bool = False,
 ) -> Estimate:
     """Bound the mean over these questions of leak@k, for one k fixed beforehand, k <= n.
 
-    Each question's i.i.d. draws are shuffled by `seed` and cut into floor(n/k) blocks, the rest
-    is dropped, and the mean of all block maxima is bounded: they are independent, and leak@k is
-    their mean. `binary` is the scorer's declared range, and then the scores must be 0 or 1. A
-    missing draw counts as 1 above and 0 below. `value` is the mean of the unbiased estimates
-    over the scored draws, NaN where a question has fewer than k; it uses all subsets, not the
-    blocks only, and may lie outside a narrow interval.
+    Each question's i.i.d. draws are put in the order that `seed` keys, every question in one of
+    its own, and cut into floor(n/k) blocks. The rest is dropped, and the mean of all block maxima
+    is bounded: they are independent, and leak@k is their mean. `binary` is the scorer's declared
+    range, and then the scores must be 0 or 1. A missing draw counts as 1 above and 0 below.
+    `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
+    fewer than k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
     """
     size = whole_sizes(k)
     if size.ndim:
@@ -100,8 +102,9 @@ def mean_leak_at_k_over_questions(
         )
     if binary and not np.isin(leakage.values, (0, 1)).all():
         raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
-    whole("seed", seed)
-    above, below = (_maxima(leakage, int(size), seed, missing=score) for score in (1.0, 0.0))
+    keys = Keys.read(seed, len(leakage.n))
+    ordered = replace(leakage, keys=keys)
+    above, below = (_maxima(ordered, int(size), missing=score) for score in (1.0, 0.0))
     every = _weights(None, len(leakage.n))
     bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
     return replace(
@@ -111,7 +114,7 @@ def mean_leak_at_k_over_questions(
         n=int(leakage.n.sum()),
         missing=int(leakage.missing.sum()),
         method=f"{bound.method}, over the largest of each {size}",
-        seed=seed,
+        seed=keys.one,
     )
 
 
@@ -186,12 +189,12 @@ def _hoeffding_upper(rows: Leakage, alpha: float) -> Array:
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))
 
 
-def _maxima(leakage: Leakage, k: int, seed: int, *, missing: float) -> Leakage:
+def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
     """The largest score of each block of k shuffled draws, a row a question."""
     widest = int(leakage.n.max()) // k
 
     def rule(rows: Leakage) -> Array:
-        draws = rows.shuffled(seed, missing=missing)[:, : rows.size // k * k]
+        draws = rows.shuffled(missing=missing)[:, : rows.size // k * k]
         maxima = draws.reshape(len(draws), -1, k).max(axis=2)
         unused = ((0, 0), (0, widest - maxima.shape[1]))
         return np.pad(maxima, unused, constant_values=np.nan)

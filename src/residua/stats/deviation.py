@@ -18,6 +18,7 @@ from residua.stats.estimand import Estimand, Method
 from residua.stats.estimate import Array, Counts, Estimate, Side
 from residua.stats.leakage import Leakage
 from residua.stats.mean import sample_mean
+from residua.stats.order import Seed
 
 CELLS = 100  # of the grid form
 HALVINGS = 45
@@ -31,7 +32,7 @@ def std_bound(
     side: Side = "upper",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound the standard deviation (at most 1/2) of i.i.d. scores in [0, 1], n fixed beforehand.
 
@@ -54,7 +55,7 @@ def sample_std(rows: Leakage) -> Array:
     return np.asarray(np.sqrt((rows.counts * squares).sum(axis=1) / rows.counts.sum(axis=1)))
 
 
-def band_upper(rows: Leakage, alpha: float, seed: int = 0) -> Array:
+def band_upper(rows: Leakage, alpha: float) -> Array:
     """The largest standard deviation of any F inside the two-sided DKW band.
 
     The band's most spread members are F^c = clip(c, F_low, F_high); their variance is unimodal
@@ -82,7 +83,7 @@ def band_upper(rows: Leakage, alpha: float, seed: int = 0) -> Array:
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
 
-def band_lower(rows: Leakage, alpha: float, seed: int = 0) -> Array:
+def band_lower(rows: Leakage, alpha: float) -> Array:
     """The smallest standard deviation of any F inside the two-sided DKW band.
 
     It is the least over a of E(X - a)^2, and for a given a the mass is nearest to a under
@@ -119,17 +120,17 @@ def grid_variance(rows: Leakage, alpha: float, cells: int = CELLS) -> Array:
     return np.asarray(eta[:, -1] + (falls * weights).sum(axis=1))
 
 
-def _grid(rows: Leakage, alpha: float, seed: int) -> Array:
+def _grid(rows: Leakage, alpha: float) -> Array:
     return np.sqrt(grid_variance(rows, alpha))
 
 
-def _betting_upper(rows: Leakage, alpha: float, seed: int) -> Array:
-    return betting.std_upper(rows.shuffled(seed, missing=np.nan), alpha)
+def _betting_upper(rows: Leakage, alpha: float) -> Array:
+    return betting.std_upper(rows.shuffled(missing=np.nan), alpha)
 
 
-def _betting_lower(rows: Leakage, alpha: float, seed: int) -> Array:
+def _betting_lower(rows: Leakage, alpha: float) -> Array:
     """Half the mean square of the difference of two draws is the variance."""
-    draws = rows.shuffled(seed, missing=np.nan)[:, : rows.size // 2 * 2]
+    draws = rows.shuffled(missing=np.nan)[:, : rows.size // 2 * 2]
     if not draws.size:
         return np.zeros(len(draws))
     squares = np.nan_to_num((draws[:, ::2] - draws[:, 1::2]) ** 2, nan=0.0)

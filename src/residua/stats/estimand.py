@@ -10,10 +10,11 @@ import numpy as np
 
 from residua.errors import InputError
 from residua.stats.estimate import Array, Estimate, Side, check_side, error_rate
-from residua.stats.leakage import Leakage, whole
+from residua.stats.leakage import Leakage
+from residua.stats.order import Seed
 
-Rule = Callable[[Leakage, float, int], Array]
-"""(rows of one n, alpha, seed) -> one bound a row (and a k or x), holding at 1 - alpha."""
+Rule = Callable[[Leakage, float], Array]
+"""(rows of one n, alpha) -> one bound a row (and a k or x), holding at 1 - alpha."""
 
 FIXED_N = "fixed n"
 ANY_TIME = "any time"
@@ -33,14 +34,14 @@ class Method:
     shuffles: bool = False
     stopping: str = FIXED_N
 
-    def below(self, rows: Leakage, alpha: float, seed: int) -> Array:
+    def below(self, rows: Leakage, alpha: float) -> Array:
         """The lower bound; InputError where there is none."""
         if self.lower is None:
             raise InputError(
                 f"method {self.name!r} bounds from above only. "
                 "Ask for side='upper', or leave `method` out to get the default."
             )
-        return self.lower(rows, alpha, seed)
+        return self.lower(rows, alpha)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +57,18 @@ class Estimand:
     span: tuple[float, float] = (0.0, 1.0)
 
     def estimate(
-        self, leakage: Leakage, *, confidence: float, side: Side, method: str | None, seed: int
+        self, leakage: Leakage, *, confidence: float, side: Side, method: str | None, seed: Seed
     ) -> Estimate:
         """Bound the quantity for every question; with two sides each gets half of alpha."""
         check_side(side)
         chosen = choose(method, self.methods, self.name)
         if chosen.shuffles:
-            whole("seed", seed)
+            leakage = leakage.ordered(seed)
         lower, upper = ends(
             confidence,
             side,
-            lambda alpha: leakage.each(lambda rows: chosen.below(rows, alpha, seed)),
-            lambda alpha: leakage.each(lambda rows: chosen.upper(rows, alpha, seed)),
+            lambda alpha: leakage.each(lambda rows: chosen.below(rows, alpha)),
+            lambda alpha: leakage.each(lambda rows: chosen.upper(rows, alpha)),
             self.span,
         )
         return Estimate(
@@ -80,7 +81,7 @@ class Estimand:
             n=int(leakage.n[0]) if leakage.single else leakage.n,
             missing=int(leakage.missing[0]) if leakage.single else leakage.missing,
             method=chosen.name,
-            seed=seed if chosen.shuffles else None,
+            seed=leakage.seed,
             stopping=chosen.stopping,
         )
 

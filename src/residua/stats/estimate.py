@@ -21,7 +21,7 @@ _ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is a
 class Estimate:
     """A quantity, the bounds that hold for it, and the evidence behind them.
 
-    With probability at least `confidence` over the draws (and over the shuffle, where `seed` is
+    With probability at least `confidence` over the draws (and over their order, where `seed` is
     not None) the estimand lies in [lower, upper]; where several x or k stand in one estimate of
     a tail or leak@k, all of them at once. With `side` "upper" the lower end is the trivial one,
     and conversely. One entry a question where the scores were two-dimensional: each question's
@@ -39,7 +39,7 @@ class Estimate:
     n: int | Counts
     missing: int | Counts
     method: str
-    seed: int | None = None
+    seed: int | Counts | None = None
     stopping: str = "fixed n"
 
     def to_dict(self) -> dict[str, Any]:

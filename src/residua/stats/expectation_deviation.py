@@ -14,6 +14,7 @@ from residua.stats.estimand import Estimand, Method
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN, sample_mean
+from residua.stats.order import Seed
 
 
 def expectation_deviation(
@@ -45,7 +46,7 @@ def expectation_deviation_bound(
     side: Side = "upper",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
 
@@ -71,11 +72,11 @@ def expectation_deviation_bound(
 def _sum(key: str, rho: float) -> Method:
     mean, std = MEAN.methods[key], STD.methods[key]
 
-    def upper(rows: Leakage, alpha: float, seed: int) -> Array:
-        return mean.upper(rows, alpha / 2, seed) + rho * std.upper(rows, alpha / 2, seed)
+    def upper(rows: Leakage, alpha: float) -> Array:
+        return mean.upper(rows, alpha / 2) + rho * std.upper(rows, alpha / 2)
 
-    def lower(rows: Leakage, alpha: float, seed: int) -> Array:
-        return mean.below(rows, alpha / 2, seed) + rho * std.below(rows, alpha / 2, seed)
+    def lower(rows: Leakage, alpha: float) -> Array:
+        return mean.below(rows, alpha / 2) + rho * std.below(rows, alpha / 2)
 
     return Method(f"{mean.name} and {std.name}", upper, lower, mean.shuffles)
 

@@ -37,7 +37,7 @@ from scipy.special import betainc, gammaln, logsumexp
 
 from residua.errors import InputError
 from residua.stats.estimate import Array, Counts
-from residua.stats.leakage import whole
+from residua.stats.whole import whole
 
 Verdict = Literal["no objection", "copies", "not checkable"]
 

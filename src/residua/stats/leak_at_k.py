@@ -16,7 +16,9 @@ from residua.errors import InputError
 from residua.stats.bands import BANDS, Band
 from residua.stats.estimand import Estimand, Method, Rule
 from residua.stats.estimate import Array, Counts, Estimate, Side
-from residua.stats.leakage import Leakage, whole
+from residua.stats.leakage import Leakage
+from residua.stats.order import Seed
+from residua.stats.whole import whole
 
 
 def leak_at_k_bound(
@@ -28,7 +30,7 @@ def leak_at_k_bound(
     side: Side = "upper",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound leak@k for every entry of `k` at once; any k >= 1, also beyond n.
 
@@ -71,19 +73,19 @@ def leak_at_k(
 
 
 def worst_of_k(
-    scores: npt.ArrayLike, k: int, counts: npt.ArrayLike | None = None, *, seed: int = 0
+    scores: npt.ArrayLike, k: int, counts: npt.ArrayLike | None = None, *, seed: Seed = None
 ) -> float | Array:
     """The naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
     Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
     """
-    leakage = Leakage.read(scores, counts)
+    leakage = Leakage.read(scores, counts).ordered(seed)
     size = int(whole_sizes(k))
     if size > leakage.n.min():
         raise InputError(f"`k` must not exceed the number of draws, got {k} > {leakage.n.min()}.")
 
     def rule(rows: Leakage) -> Array:
-        draws = rows.shuffled(seed, missing=1)[:, : rows.size // size * size]
+        draws = rows.shuffled(missing=1)[:, : rows.size // size * size]
         return np.asarray(draws.reshape(len(draws), -1, size).max(axis=2).mean(axis=1))
 
     return leakage.single_or_all(leakage.each(rule))
@@ -92,12 +94,12 @@ def worst_of_k(
 def maximum_method(band: Band, k: Counts) -> Method:
     """The bounds that a band gives for leak@k."""
 
-    def upper(rows: Leakage, alpha: float, seed: int) -> Array:
+    def upper(rows: Leakage, alpha: float) -> Array:
         with np.errstate(divide="ignore"):
             log_cdf = np.log(band.table(rows.size, alpha))
         return integral(rows, rows.seen, -np.expm1(np.multiply.outer(k, log_cdf)))
 
-    def lower(rows: Leakage, alpha: float, seed: int) -> Array:
+    def lower(rows: Leakage, alpha: float) -> Array:
         log_cdf = np.log1p(-band.table(rows.size, alpha)[::-1])
         seen = rows.seen + rows.missing[:, None]
         return integral(rows, seen, -np.expm1(np.multiply.outer(k, log_cdf)))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
 from residua.errors import InputError
 from residua.stats.estimate import Array, Counts, one_or_all
+from residua.stats.order import Keys, Seed
+from residua.stats.whole import numbers, per_question, whole
 
 SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
-SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,15 @@ class Leakage:
     """Scores of Q questions: `values` (Q, d) ascending in each row, their `counts` (Q, d).
 
     `missing` (Q,) draws were made and have no score. `single`: the caller gave one question, so
-    results lose their first axis. A value with count 0 is padding.
+    results lose their first axis. A value with count 0 is padding. `keys` give the order of the
+    draws to bounds that need one.
     """
 
     values: Array
     counts: Counts
     missing: Counts
     single: bool
+    keys: Keys | None = None
 
     @classmethod
     def read(
@@ -44,7 +46,7 @@ class Leakage:
         leave [0, 1], counts or missing that are no whole numbers >= 0, and questions without
         a draw.
         """
-        values = _numbers("scores", scores)
+        values = numbers("scores", scores)
         if values.ndim not in (1, 2):
             raise InputError(
                 f"`scores` must be 1-D, or 2-D with one row a question, got {values.ndim}-D."
@@ -101,6 +103,11 @@ class Leakage:
             return self
         return replace(self, missing=np.zeros_like(self.missing))
 
+    @property
+    def seed(self) -> int | Counts | None:
+        """What the order of the draws is from, as an estimate of each row records it."""
+        return None if self.keys is None else self.keys.seed
+
     def mirrored(self) -> Leakage:
         """1 - X for X: a lower bound is the mirror of an upper one."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
@@ -110,19 +117,20 @@ class Leakage:
         values, counts = self.values.ravel(), self.counts.ravel()
         return Leakage.read(values, counts, self.missing.sum())
 
-    def shuffled(self, seed: int, *, missing: float) -> Array:
-        """The draws of rows with one n, in an order that owes nothing to the sampler: (Q, n).
+    def ordered(self, seed: Seed) -> Leakage:
+        """The same draws with the keys of their order: see `residua.stats.order`."""
+        return replace(self, keys=Keys.read(seed, len(self.n)))
 
-        Ascending scores, then `missing` for each missing draw, permuted by a generator of its
-        own. It is keyed by the seed and a digest of the row's draws: a question is shuffled alone
-        as it is in a batch, and no two questions share a permutation. One permutation for all
-        (or for everyone who keeps the default seed) would let their bounds fail together: given
-        it, sorted draws are no longer in random order.
+    def shuffled(self, *, missing: float) -> Array:
+        """The draws of rows with one n, in the order that their keys give: (Q, n).
+
+        Ascending scores, then `missing` for each missing draw, permuted.
         """
+        assert self.keys is not None, "a method that shuffles says so: Method(shuffles=True)"
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
-        return np.stack([_generator(seed, row).permutation(row) for row in draws])
+        return self.keys.permuted(draws)
 
     def each(self, rule: Callable[[Leakage], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
@@ -132,7 +140,9 @@ class Leakage:
         result: Array | None = None
         for size in np.unique(n[n > 0]):
             rows = n == size
-            part = rule(Leakage(self.values[rows], self.counts[rows], self.missing[rows], False))
+            keys = None if self.keys is None else self.keys.of(rows)
+            given = self.values[rows], self.counts[rows], self.missing[rows]
+            part = rule(Leakage(*given, single=False, keys=keys))
             if result is None:
                 result = np.full((len(n), *part.shape[1:]), np.nan)
             result[rows] = part
@@ -141,36 +151,6 @@ class Leakage:
     def single_or_all(self, result: Array) -> float | Array:
         """A result with one row a question, without that axis if there was one question."""
         return one_or_all(result, self.single)
-
-
-def whole(name: str, given: npt.ArrayLike) -> Counts:
-    """An array of whole numbers >= 0, or InputError."""
-    numbers = _numbers(name, given)
-    bad = ~((numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers))
-    if bad.any():
-        raise InputError(f"`{name}` must be whole numbers >= 0, got {numbers[bad].flat[0]:g}.")
-    return numbers.astype(np.int64)
-
-
-def per_question(name: str, given: npt.ArrayLike, questions: int) -> Counts:
-    """Whole numbers, one a question, from one number or one a question."""
-    numbers = whole(name, given)
-    if numbers.shape not in ((), (questions,)):
-        raise InputError(
-            f"`{name}` must be one number or one a question ({questions}), "
-            f"got shape {numbers.shape}."
-        )
-    return np.broadcast_to(numbers, (questions,))
-
-
-def _numbers(name: str, given: npt.ArrayLike) -> Array:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"`{name}` must be an array of numbers, got {type(given).__name__} that is none. "
-            "Pad rows to one length and give the padding count 0."
-        ) from None
 
 
 def _checked(values: Array, single: bool) -> Array:
@@ -182,15 +162,10 @@ def _checked(values: Array, single: bool) -> Array:
             f"`scores` must lie in [0, 1], got {values[row, column]:g} at {place}. Rescale the "
             "scorer's output; leave undecided draws out and count them in `missing`."
         )
-    return values.clip(0, 1) + 0.0  # -0.0 becomes 0.0: a draw's bytes key its shuffle
+    return values.clip(0, 1)
 
 
 def _refuse_empty(n: Counts, single: bool) -> None:
     if not n.size or not n.all():
         place = "" if single or not n.size else f" for question {int(n.argmin())}"
         raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
-
-
-def _generator(seed: int, draws: Array) -> np.random.Generator:
-    digest = int.from_bytes(blake2b(draws.tobytes(), digest_size=16).digest(), "little")
-    return np.random.default_rng([SHUFFLE, seed, digest])

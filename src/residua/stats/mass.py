@@ -29,6 +29,7 @@ from residua.stats.estimand import ends
 from residua.stats.estimate import Array, Estimate, Side, check_side
 from residua.stats.leakage import Leakage
 from residua.stats.mean import mean_bound
+from residua.stats.order import Seed
 from residua.stats.proportion import proportion_bound
 from residua.stats.survival import read_points, survival_bound
 
@@ -149,7 +150,7 @@ def mass_mean_bound(
     side: Side = "both",
     method: str | None = None,
     missing: int = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound E[X]: certain from masses, and with draws at `confidence`.
 

@@ -13,6 +13,7 @@ from residua.stats.estimand import ANY_TIME, Estimand, Method, Rule
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leak_at_k import maximum_method
 from residua.stats.leakage import Leakage
+from residua.stats.order import Seed
 
 
 def mean_bound(
@@ -23,7 +24,7 @@ def mean_bound(
     side: Side = "upper",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound E[X] for scores in [0, 1], n fixed beforehand unless the method is "any-time".
 
@@ -50,18 +51,18 @@ def sample_mean(rows: Leakage) -> Array:
 
 def mirrored(upper: Rule) -> Rule:
     """The lower bound of E[X] that an upper bound of E[1 - X] is."""
-    return lambda rows, alpha, seed: 1 - upper(rows.mirrored(), alpha, seed)
+    return lambda rows, alpha: 1 - upper(rows.mirrored(), alpha)
 
 
-def _betting(rows: Leakage, alpha: float, seed: int) -> Array:
-    return betting.mean_upper(rows.shuffled(seed, missing=1), alpha)
+def _betting(rows: Leakage, alpha: float) -> Array:
+    return betting.mean_upper(rows.shuffled(missing=1), alpha)
 
 
-def _portfolio(rows: Leakage, alpha: float, seed: int) -> Array:
+def _portfolio(rows: Leakage, alpha: float) -> Array:
     return portfolio.mean_upper(rows, alpha, portfolio.bets(rows.size, alpha))
 
 
-def _any_time(rows: Leakage, alpha: float, seed: int) -> Array:
+def _any_time(rows: Leakage, alpha: float) -> Array:
     return portfolio.mean_upper(rows, alpha, portfolio.anytime_bets())
 
 

@@ -35,8 +35,9 @@ from residua.stats.deviation import std_bound
 from residua.stats.estimate import Array, Counts, Estimate, Side
 from residua.stats.expectation_deviation import expectation_deviation_bound
 from residua.stats.leak_at_k import leak_at_k_bound, name_at, whole_sizes
-from residua.stats.leakage import Leakage, whole
+from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN, mean_bound
+from residua.stats.order import Seed
 from residua.stats.proportion import (
     LEAK,
     among,
@@ -44,6 +45,7 @@ from residua.stats.proportion import (
     proportion_bound,
 )
 from residua.stats.survival import read_points, survival_bound
+from residua.stats.whole import whole
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]
@@ -161,7 +163,7 @@ class Pool:
 
 
 def pool_mean_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: int = 0
+    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
 ) -> Estimate:
     """Bound the mean leakage of the pool's target, scores in [0, 1].
 
@@ -184,7 +186,7 @@ def pool_mean_bound(
 
 
 def pool_proportion_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: int = 0
+    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
 ) -> Estimate:
     """Bound the leak probability of the pool's target, scores 0 or 1.
 
@@ -241,7 +243,7 @@ def pool_leak_at_k_bound(
     binary: bool = False,
     confidence: float = 0.99,
     side: Side = "upper",
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound leak@k of the pool's target, for every entry of `k` at once; any k >= 1.
 
@@ -274,7 +276,7 @@ def pool_leak_at_k_bound(
 
 
 def pool_std_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: int = 0
+    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
 ) -> Estimate:
     """Bound the standard deviation of the pool's target; InputError unless its draws are i.i.d."""
     if pool.law != "iid":
@@ -292,7 +294,7 @@ def pool_expectation_deviation_bound(
     rho: float = 2.0,
     confidence: float = 0.99,
     side: Side = "upper",
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound mean + rho * sd of the pool's target; InputError unless its draws are i.i.d."""
     if pool.law != "iid":

@@ -18,7 +18,7 @@ from residua.stats.anytime import beta_mixture_lower, beta_mixture_upper
 from residua.stats.estimand import ANY_TIME, FIXED_N, choose, ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
 from residua.stats.leak_at_k import name_at, whole_sizes
-from residua.stats.leakage import per_question, whole
+from residua.stats.whole import per_question, whole
 
 LEAK = "leak probability"
 TallyRule = Callable[[Counts, Counts, float], Array]

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from residua.errors import InputError
 from residua.stats.about import WORST_QUERY
-from residua.stats.estimate import Array, Estimate, Side
-from residua.stats.leakage import whole
+from residua.stats.estimate import Array, Counts, Estimate, Side
 from residua.stats.questions import Bound, worst_question
+from residua.stats.whole import whole
 
 
 def each_query(
@@ -48,6 +48,7 @@ def each_query(
         upper=spread(made.upper, 1.0),
         n=got,
         missing=spread(made.missing, 0).astype(np.int64),
+        seed=_of_all(made.seed, drawn),
     )
 
 
@@ -66,3 +67,12 @@ def worst_query(
     queries = np.size(outputs)
     made = worst_question(of_all, queries, confidence=confidence, side=side)
     return replace(made, target=f"{WORST_QUERY} under this decoding")
+
+
+def _of_all(seed: int | Counts | None, drawn: npt.NDArray[np.bool_]) -> int | Counts | None:
+    """The keys of all queries; 0 for those without outputs, which have no order."""
+    if not isinstance(seed, np.ndarray):
+        return seed
+    keys = np.zeros(len(drawn), dtype=np.int64)
+    keys[drawn] = seed
+    return keys

@@ -25,6 +25,7 @@ from residua.stats.estimate import (
     one_or_all,
     percent,
 )
+from residua.stats.order import one_seed
 
 EVERY = "every one of these questions, jointly"
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
@@ -222,7 +223,8 @@ def _failures(questions: int, each: float, alpha: float) -> int:
 def _summed(first: Estimate, confidence: float, side: Side) -> Estimate:
     """An estimate of all questions together, but for its ends."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
-    return replace(first, confidence=confidence, side=side, n=n, missing=missing)
+    seed = one_seed(first.seed)
+    return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
 
 
 def _largest(values: float | Array) -> float | Array:

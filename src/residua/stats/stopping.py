@@ -26,6 +26,7 @@ from residua.stats.estimand import Method
 from residua.stats.estimate import Array, Counts, Estimate, Side, error_rate
 from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN, mirrored
+from residua.stats.order import Seed
 from residua.stats.portfolio import anytime_bets, log_wealth
 from residua.stats.proportion import METHODS, Tally, TallyMethod
 
@@ -95,7 +96,7 @@ def stopped_mean_bound(
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound the mean leakage where sampling may have stopped at any look, at most at `cap`.
 
@@ -113,14 +114,14 @@ class Looks:
     """How a claim is decided question by question while sampling, and when to look again.
 
     The methods take scores with counts, one row a question, as every bound does; for a claim
-    about p the scores are 0 or 1. `seed` keys the shuffle of a mean's bound at the cap. Every
+    about p the scores are 0 or 1. `seed` keys the order for a mean's bound at the cap: give one key
+    a question, always the same, or a verdict and the bound reported later may differ. Every
     result has one entry a question, and every question its own number of draws.
     """
 
     claim: Claim
     cap: int
     confidence: float = 0.99
-    seed: int = 0
 
     def __post_init__(self) -> None:
         error_rate(self.confidence)
@@ -138,12 +139,13 @@ class Looks:
         *,
         side: Side = "upper",
         missing: npt.ArrayLike = 0,
+        seed: Seed = None,
     ) -> Estimate:
         """The claimed quantity, by `stopped_proportion_bound` or `stopped_mean_bound`."""
         if self.claim.quantity == "mean":
             return stopped_mean_bound(
                 scores, counts, cap=self.cap, confidence=self.confidence, side=side,
-                missing=missing, seed=self.seed,
+                missing=missing, seed=seed,
             )  # fmt: skip
         leakage = Leakage.read(scores, counts, missing)
         each = 0 if leakage.single else ...
@@ -158,6 +160,7 @@ class Looks:
         counts: npt.ArrayLike | None = None,
         *,
         missing: npt.ArrayLike = 0,
+        seed: Seed = None,
     ) -> npt.NDArray[np.str_]:
         """What the draws so far say of each question: "holds", "refuted" or "open", (Q,).
 
@@ -167,8 +170,8 @@ class Looks:
         two decisions is wrong: where the claim is true only "refuted" is, and takes a lower bound
         that misses; where it is false only "holds" is, and takes an upper bound that misses.
         """
-        upper = self.bound(scores, counts, side="upper", missing=missing).upper
-        lower = self.bound(scores, counts, side="lower", missing=missing).lower
+        upper = self.bound(scores, counts, side="upper", missing=missing, seed=seed).upper
+        lower = self.bound(scores, counts, side="lower", missing=missing, seed=seed).lower
         limit = self.claim.limit
         verdict = np.where(upper <= limit, "holds", np.where(lower > limit, "refuted", "open"))
         return np.atleast_1d(verdict)
@@ -226,11 +229,11 @@ def _stopped_tally(cap: int) -> TallyMethod:
 def _stopped_mean(cap: int) -> Method:
     early, fixed = MEAN.methods["any-time"], MEAN.methods["betting"]
 
-    def upper(rows: Leakage, alpha: float, seed: int) -> Array:
-        bound = early.upper(rows, alpha / 2, seed)
+    def upper(rows: Leakage, alpha: float) -> Array:
+        bound = early.upper(rows, alpha / 2)
         if rows.size < cap:
             return bound
-        return np.minimum(bound, fixed.upper(rows, alpha / 2, seed))
+        return np.minimum(bound, fixed.upper(rows, alpha / 2))
 
     name = f"{early.name}; {fixed.name} at the cap"
     return Method(name, upper, mirrored(upper), shuffles=True, stopping=_stopping(cap))

@@ -10,6 +10,7 @@ from residua.stats.bands import BANDS, Band
 from residua.stats.estimand import Estimand, Method
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leakage import Leakage
+from residua.stats.order import Seed
 
 
 def survival_bound(
@@ -21,7 +22,7 @@ def survival_bound(
     side: Side = "upper",
     method: str | None = None,
     missing: npt.ArrayLike = 0,
-    seed: int = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
@@ -49,11 +50,11 @@ def read_points(x: npt.ArrayLike) -> tuple[str, Array]:
 
 
 def _method(band: Band, x: Array) -> Method:
-    def upper(rows: Leakage, alpha: float, seed: int) -> Array:
+    def upper(rows: Leakage, alpha: float) -> Array:
         table = band.table(rows.size, alpha)
         return np.where(x >= 1, 0.0, 1 - table[_seen(rows, x)])
 
-    def lower(rows: Leakage, alpha: float, seed: int) -> Array:
+    def lower(rows: Leakage, alpha: float) -> Array:
         table = band.table(rows.size, alpha)
         missing = rows.missing.reshape(-1, *[1] * x.ndim)
         return np.where(x >= 1, 0.0, table[rows.size - missing - _seen(rows, x)])

@@ -48,7 +48,7 @@ def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple
     chances = rng.beta(0.1, 0.9, size=len(queries))
     p = dict(zip((q.id for q in queries), chances.tolist(), strict=True))
     sharing = share(queries, design, n, 0)
-    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, more.get("binary", True), 0)
+    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, more.get("binary", True))
     truth = [
         float(np.mean([p[q.id] for q in queries if q.prompt_id == prompt]))
         for prompt in known.members
@@ -85,7 +85,8 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         leak = stats.pool_proportion_bound(pool, confidence=0.99, side="both")
         found = each["leak probability"][0]
         assert (found.lower[i], found.upper[i]) == (leak.lower, leak.upper)
-        spread = stats.pool_std_bound(pool, confidence=0.99, side="both")
+        hits = int((full[0] * full[1]).sum())
+        spread = stats.std_proportion_bound(hits, 40, confidence=0.99, side="both")
         assert each["standard deviation"][0].upper[i] == spread.upper
     assert known.pools == (4, 1, 6)
 
@@ -107,12 +108,12 @@ def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -
     queries = asked([1, 9])
     sharing = share(queries, "fixed", 900, 0)
     p = {q.id: 0.9 if q.prompt_id == "p0" else 0.1 for q in queries}
-    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, binary, 0)
+    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, binary)
     mean = known.mean(confidence=0.99, side="both")
     assert mean.value == pytest.approx(0.5, abs=0.05)
     assert 0.4 < mean.lower < 0.5 < mean.upper < 0.6
     uneven = Sharing("fixed", {q.id: 900 if q.prompt_id == "p0" else 10 for q in queries})
-    again = Pooled.of(drawn(queries, uneven, p), queries, uneven, binary, 0)
+    again = Pooled.of(drawn(queries, uneven, p), queries, uneven, binary)
     assert again.mean(confidence=0.99, side="both").value == pytest.approx(0.5, abs=0.05)
 
 
@@ -120,7 +121,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     queries = asked([3])
     sharing = Sharing("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
-    known = Pooled.of(scores, queries, sharing, True, 0)
+    known = Pooled.of(scores, queries, sharing, True)
     assert known.pools == (3,)
     ids, each = known.each_query(0.99)
     assert ids == ("p0", "p0~00", "p0~01")
@@ -142,7 +143,7 @@ def test_a_question_with_a_failed_query_is_left_out() -> None:
     sharing = Sharing("allocated", dict.fromkeys((q.id for q in queries), 5))
     there = [q for q in queries if q.id != "p0~00"]
     scores = drawn(there, sharing, dict.fromkeys((q.id for q in queries), 0.5))
-    known = Pooled.of(scores, queries, sharing, True, 0)
+    known = Pooled.of(scores, queries, sharing, True)
     assert known.scores.query_ids == ("p1",)
     assert known.scores.n.tolist() == [10]
 
@@ -152,7 +153,7 @@ def test_fresh_is_about_the_input_distribution() -> None:
     sharing = share(queries, "fresh", 30, 0)
     p = dict.fromkeys((q.id for q in queries), 0.3)
     fresh = [q for q in queries if q.id in sharing.draws]
-    known = Pooled.of(drawn(fresh, sharing, p), fresh, sharing, True, 0)
+    known = Pooled.of(drawn(fresh, sharing, p), fresh, sharing, True)
     assert known.scores.n.tolist() == known.leakage(confidence=0.9, side="both").n.tolist()
     assert known.scores.n.tolist() == [30, 10]
     assert {e.target for e, _ in known.each(0.9)} == {
@@ -167,7 +168,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     queries = asked([2])
     sharing = Sharing("allocated", {"p0": 4, "p0~00": 6})
     scores = ArmScores.tallied({"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}, {"p0~00": 2})
-    known = Pooled.of(scores, queries, sharing, True, 0)
+    known = Pooled.of(scores, queries, sharing, True)
     assert known.scores.missing.tolist() == [3]
     assert known.scores.n.tolist() == [10]
     found = known.leakage(confidence=0.9, side="both")

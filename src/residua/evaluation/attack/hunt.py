@@ -26,6 +26,7 @@ from residua.evaluation.draws.sample import (
     plan_unscored,
     sample_arm,
 )
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import score_arm, slug
 from residua.inputs import NUMBER, RuleInputs, gather
 from residua.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
@@ -210,7 +211,9 @@ def _standings(arms: Sequence[Arm], scorer: Scorer) -> dict[str, Standing]:
     scores = ArmScores.joined(pieces, pieces[-1].query_ids)
     if not scores.query_ids:
         return {}
-    bound = Fixed(scores, scorer.binary).leakage(confidence=CONFIDENCE, side="lower")
+    bound = Fixed(scores, scorer.binary, Order.of(arms[-1], scorer)).leakage(
+        confidence=CONFIDENCE, side="lower"
+    )
     columns = (np.asarray(a).tolist() for a in (bound.n, bound.lower, np.nan_to_num(bound.value)))
     return {
         query_id: Standing(draws=n, lower=lower, value=value)

@@ -13,6 +13,7 @@ from residua.evaluation.bounds.drawn import drawn
 from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.quantities import LEAKAGE
 from residua.evaluation.draws.sample import TARGET, control_of
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import slug
 from residua.evaluation.tables.protocols import gap, gaps_jointly
 from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval, statement
@@ -26,7 +27,7 @@ _SHOWN = 10
 Rows = Sequence[Mapping[str, Any]]
 
 
-def attack_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> Iterator[Row]:
+def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
     """What holds of all questions as they were found, whichever arms drew them; none without.
 
     The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
@@ -34,7 +35,7 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -
     alone, the gap of each, the largest, and at how many there is one. Nothing where a question
     lacks.
     """
-    target, control = (_attacked(run, name, scorer, seed) for name in (ATTACK, control_of(ATTACK)))
+    target, control = (_attacked(run, name, scorer) for name in (ATTACK, control_of(ATTACK)))
     for name, found in ((ATTACK, target), (control_of(ATTACK), control)):
         for estimate, parameters in found.together(confidence) if found else ():
             for j, parameter in enumerate(parameters or [None]):
@@ -44,7 +45,7 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -
         for estimate in excess_over_questions(target, control, number, confidence):
             yield Row(ATTACK, scorer.name, ALL, None, estimate)
     if target and TARGET in run.arms:
-        yield from _gaps(run, scorer, target, confidence, seed)
+        yield from _gaps(run, scorer, target, confidence)
 
 
 def attack_table(run: Run, scorer: str, rows: Rows) -> Table | None:
@@ -89,19 +90,19 @@ def described(found: Found) -> str:
     return ", ".join([source, *words, found.decoding.name])
 
 
-def _attacked(run: Run, base: str, scorer: Scorer, seed: int) -> Attacked | None:
+def _attacked(run: Run, base: str, scorer: Scorer) -> Attacked | None:
     """All questions as they were found; None unless every one of them has draws."""
     arms = [arm for arm in run.arms.values() if arm.found and arm.name.startswith(base)]
     ids = [query.id for query in run.questions]
     scores = ArmScores.joined([arm.scores(slug(scorer)) for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
-    return Attacked(Fixed(scores, scorer.binary, seed))
+    return Attacked(Fixed(scores, scorer.binary, Order.of(arms[0], scorer)))
 
 
-def _gaps(run: Run, scorer: Scorer, found: Attacked, confidence: float, seed: int) -> Iterator[Row]:
+def _gaps(run: Run, scorer: Scorer, found: Attacked, confidence: float) -> Iterator[Row]:
     """What the search found beyond the questions' own words."""
-    own, ids = drawn(run.arms[TARGET], scorer, seed=seed), found.scores.query_ids
+    own, ids = drawn(run.arms[TARGET], scorer), found.scores.query_ids
     if own.scores.query_ids != ids:
         return
     each = gap(found.leakage, own.leakage, confidence=confidence, side="both")

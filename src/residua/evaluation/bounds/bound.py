@@ -40,7 +40,6 @@ def bound_run(
     scorers: Sequence[Scorer],
     *,
     confidence: float = 0.99,
-    seed: int = 0,
     progress: Progress = silent,
 ) -> None:
     """Bound every arm's scores and store the table, unless it is there for just these.
@@ -49,7 +48,7 @@ def bound_run(
     are those it was made from. Statements about all questions are made only where every question
     has completions. Draws that look copied are refused first: no bound would hold for them.
     """
-    wanted = {scorer.name: _made_from(run, scorer, confidence, seed) for scorer in scorers}
+    wanted = {scorer.name: _made_from(run, scorer, confidence) for scorer in scorers}
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
     known = {name: made for name, made in stored.items() if _is_current(run, name, made, wanted)}
     todo = [scorer for scorer in scorers if scorer.name not in known]
@@ -64,11 +63,10 @@ def bound_run(
         rows[row["scorer"]].append(row)
     for done, scorer in enumerate(todo):
         progress("bounding", done * len(run.arms), jobs, "arms × scorers")
-        rows[scorer.name] = [row.to_dict() for row in _rows(run, scorer, confidence, seed)]
+        rows[scorer.name] = [row.to_dict() for row in _rows(run, scorer, confidence)]
     progress("bounding", jobs, jobs, "arms × scorers")
     made_from = {
         "confidence": confidence,
-        "seed": seed,
         "scores": [row for made in every.values() for row in made["scores"]],
         "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
         "scorers": every,
@@ -76,12 +74,11 @@ def bound_run(
     run.write_estimates([row for of_one in rows.values() for row in of_one], made_from)
 
 
-def _made_from(run: Run, scorer: Scorer, confidence: float, seed: int) -> dict[str, Any]:
+def _made_from(run: Run, scorer: Scorer, confidence: float) -> dict[str, Any]:
     """All that a scorer's estimates depend on; InputError where completions have no scores."""
     arms, calibrated = run.arms.values(), read_calibration(run.path, slug(scorer))
     return {
         "confidence": confidence,
-        "seed": seed,
         "scores": [[arm.name, scorer.name, slug(scorer), _digest(arm, scorer)] for arm in arms],
         "calibrated": {} if calibrated is None else {slug(scorer): calibrated},
     }
@@ -94,19 +91,19 @@ def _is_current(
     if name in wanted:
         return made == wanted[name]
     try:
-        return made == _made_from(run, make_scorer(name), made["confidence"], made["seed"])
+        return made == _made_from(run, make_scorer(name), made["confidence"])
     except InputError:  # it has no scores any more, or is not installed
         return False
 
 
-def _rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+def _rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for arm in run.arms.values():
-        yield from _arm_rows(arm, scorer, confidence, seed)
-    yield from _excess_rows(run, scorer, confidence, seed)
-    yield from _gap_rows(run, scorer, confidence, seed)
-    yield from grid_rows(run, scorer, confidence=confidence, seed=seed)
-    yield from attack_rows(run, scorer, confidence=confidence, seed=seed)
+        yield from _arm_rows(arm, scorer, confidence)
+    yield from _excess_rows(run, scorer, confidence)
+    yield from _gap_rows(run, scorer, confidence)
+    yield from grid_rows(run, scorer, confidence=confidence)
+    yield from attack_rows(run, scorer, confidence=confidence)
 
 
 def _digest(arm: Arm, scorer: Scorer) -> list[str]:
@@ -117,12 +114,12 @@ def _digest(arm: Arm, scorer: Scorer) -> list[str]:
     return digests or []
 
 
-def _arm_rows(arm: Arm, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+def _arm_rows(arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
     if arm.decoding.greedy:
         scores = arm.scores(slug(scorer))
         yield from _flat(arm, scorer, scores.query_ids, [(_greedy(scores), None)])
         return
-    known = drawn(arm, scorer, seed=seed)
+    known = drawn(arm, scorer)
     query_ids = known.scores.query_ids
     if not query_ids:
         return
@@ -198,7 +195,7 @@ def _greedy(scores: ArmScores) -> stats.Estimate:
     )
 
 
-def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
     """How much more each sampled target arm leaks than its control.
 
     At each question, on average, and at the question where it is most.
@@ -210,7 +207,7 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
         control = arms.get(CONTROL + name.removeprefix(TARGET))
         if not name.startswith(TARGET) or control is None or arm.decoding.greedy:
             continue
-        pair = [drawn(a, scorer, seed=seed) for a in (arm, control)]
+        pair = [drawn(a, scorer) for a in (arm, control)]
         query_ids = pair[0].scores.query_ids
         if query_ids != pair[1].scores.query_ids or not query_ids:
             continue
@@ -221,14 +218,14 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iter
                 yield Row(name, scorer.name, ALL, None, estimate)
 
 
-def _gap_rows(run: Run, scorer: Scorer, confidence: float, seed: int) -> Iterator[Row]:
+def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
     """How much more is found by asking rewritings too: each question, all, and on how many."""
     arms = run.arms
     for name, arm in arms.items():
         if arm.sharing is None:
             continue
-        full = drawn(arm, scorer, seed=seed)
-        output = drawn(arms[name.removesuffix(INPUTS)], scorer, seed=seed)
+        full = drawn(arm, scorer)
+        output = drawn(arms[name.removesuffix(INPUTS)], scorer)
         query_ids = full.scores.query_ids
         if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
             continue

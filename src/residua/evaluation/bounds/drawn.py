@@ -21,6 +21,7 @@ from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.pooled import Pooled
 from residua.evaluation.bounds.stopped import Stopped
 from residua.evaluation.bounds.together import Pair
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import slug
 from residua.store import Arm, ArmScores, QueryMasses
 from residua.types import Scorer
@@ -51,26 +52,27 @@ class Drawn(Protocol):
         ...
 
 
-def drawn(arm: Arm, scorer: Scorer, *, seed: int = 0, above: float | None = None) -> Drawn:
+def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
     """The arm's leakage under a scorer whose scores are stored.
 
     `above`: make the scorer binary first, a leak being a score above that, which was fixed
     before the scores were seen.
     """
+    order = Order.of(arm, scorer)
     scores, binary = arm.scores(slug(scorer)), scorer.binary or above is not None
     masses = {} if arm.exploring is None else arm.masses.by_query(slug(scorer))
     if above is not None:
         scores = replace(scores, scores=np.where(scores.scores > above, 1.0, 0.0))
         masses = {query_id: _above(known, above) for query_id, known in masses.items()}
     if arm.exploring is not None:
-        return Explored(scores, masses, binary, seed)
+        return Explored(scores, masses, binary, order)
     if arm.sharing is not None:
-        return Pooled.of(scores, arm.queries, arm.sharing, binary, seed)
+        return Pooled.of(scores, arm.queries, arm.sharing, binary, order)
     if arm.found:
-        return Attacked(Fixed(scores, binary, seed))
+        return Attacked(Fixed(scores, binary, order))
     if arm.stopping is not None:
-        return Stopped(scores, binary, arm.plan.n, seed)
-    return Fixed(scores, binary, seed)
+        return Stopped(scores, binary, arm.plan.n, order)
+    return Fixed(scores, binary, order)
 
 
 def require_scores(arm: Arm, scorer: Scorer) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from residua import stats
 from residua.evaluation.bounds.quantities import ALL_K, CURVE_X
 from residua.evaluation.bounds.together import EACH_CONFIDENCE, Pair, together
+from residua.evaluation.ordering import BY_QUESTION, Order
 from residua.stats.about import MEAN
 from residua.store import ArmScores, QueryMasses
 
@@ -31,7 +32,7 @@ class Explored:
     scores: ArmScores
     masses: Mapping[str, QueryMasses]
     binary: bool
-    seed: int = 0
+    order: Order = BY_QUESTION
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
@@ -44,7 +45,7 @@ class Explored:
             )
         return self._each(
             lambda mass, i: stats.mass_mean_bound(
-                mass, *self._drawn(i), missing=self._missing[i], seed=self.seed, **how
+                mass, *self._drawn(i), missing=self._missing[i], seed=int(self._keys[i]), **how
             )
         )
 
@@ -136,6 +137,10 @@ class Explored:
             for m, n in zip(found, self.scores.n, strict=True)
         ]
 
+    @cached_property
+    def _keys(self) -> NDArray[np.int64]:
+        return self.order.keys(self.scores.query_ids)
+
     @property
     def _weights(self) -> NDArray[np.float64]:
         return np.array([mass.remainder for mass in self._known])
@@ -167,5 +172,5 @@ class Explored:
             **arrays,
             confidence=min(estimate.confidence for estimate in each),
             method=max(methods, key=len),
-            seed=next((e.seed for e in each if e.seed is not None), None),
+            seed=self._keys if any(e.seed is not None for e in each) else None,
         )

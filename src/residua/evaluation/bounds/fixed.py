@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua import stats
 from residua.evaluation.bounds.quantities import (
@@ -22,6 +23,7 @@ from residua.evaluation.bounds.quantities import (
     TOGETHER_K,
 )
 from residua.evaluation.bounds.together import Pair, together
+from residua.evaluation.ordering import BY_QUESTION, Order
 from residua.store import ArmScores
 
 
@@ -31,14 +33,19 @@ class Fixed:
 
     scores: ArmScores
     binary: bool
-    seed: int = 0
+    order: Order = BY_QUESTION
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """What keys the order of each question's draws."""
+        return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
         scores, how = self.scores, self._how(confidence, side)
         if self.binary:
             return stats.proportion_bound(scores.hits, scores.n, **how)
-        return stats.mean_bound(scores.scores, scores.counts, seed=self.seed, **how)
+        return stats.mean_bound(scores.scores, scores.counts, seed=self.keys, **how)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -58,12 +65,7 @@ class Fixed:
             yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
             yield stats.leak_at_k_bound(values, ALL_K, counts, **how), ALL_K
         yield from self._worst_of_k()
-        yield stats.std_bound(values, counts, seed=self.seed, **how), None
-        how = self._how(confidence, "upper")
-        yield (
-            stats.expectation_deviation_bound(values, counts, rho=RHO, seed=self.seed, **how),
-            None,
-        )
+        yield from self._spread(confidence)
 
     def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k.
@@ -81,13 +83,26 @@ class Fixed:
                 self.scores.scores,
                 k,
                 self.scores.counts,
-                seed=self.seed,
+                seed=self.keys,
                 binary=self.binary,
                 missing=self.scores.missing,
                 confidence=confidence,
                 side="both",
             )
             yield over_k, [k]
+
+    def _spread(self, confidence: float) -> Iterator[Pair]:
+        """The standard deviation, and from above the ED score."""
+        scores, how = self.scores, self._how(confidence, "both")
+        above: dict[str, Any] = {**self._how(confidence, "upper"), "rho": RHO}
+        if self.binary:
+            yield stats.std_proportion_bound(scores.hits, scores.n, **how), None
+            made = stats.expectation_deviation_proportion_bound(scores.hits, scores.n, **above)
+        else:
+            given = scores.scores, scores.counts
+            yield stats.std_bound(*given, seed=self.keys, **how), None
+            made = stats.expectation_deviation_bound(*given, seed=self.keys, **above)
+        yield made, None
 
     def _worst_of_k(self) -> Iterator[Pair]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
@@ -96,7 +111,7 @@ class Fixed:
             return
         values = np.stack(
             [
-                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.seed)
+                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.keys)
                 for k in sizes
             ],
             axis=1,
@@ -112,7 +127,7 @@ class Fixed:
                 n=self.scores.n,
                 missing=self.scores.missing,
                 method="naive",
-                seed=self.seed,
+                seed=self.keys,
             ),
             sizes,
         )

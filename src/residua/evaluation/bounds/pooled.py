@@ -27,6 +27,7 @@ from residua import stats
 from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.quantities import ALL_K
 from residua.evaluation.bounds.together import Pair, together
+from residua.evaluation.ordering import BY_QUESTION, Order
 from residua.evaluation.tables.rows import stack
 from residua.stats import about
 from residua.store import ArmScores, Sharing
@@ -51,11 +52,16 @@ class Pooled:
     members: Mapping[str, tuple[str, ...]]
     design: stats.Design
     binary: bool
-    seed: int = 0
+    order: Order = BY_QUESTION
 
     @classmethod
     def of(
-        cls, scores: ArmScores, queries: Sequence[Query], sharing: Sharing, binary: bool, seed: int
+        cls,
+        scores: ArmScores,
+        queries: Sequence[Query],
+        sharing: Sharing,
+        binary: bool,
+        order: Order = BY_QUESTION,
     ) -> Pooled:
         """From the scores of an arm's queries; questions with a query that failed are left out."""
         members: dict[str, tuple[str, ...]] = {}
@@ -68,7 +74,7 @@ class Pooled:
             if all(query_id in there for query_id in ids if sharing.draws[query_id])
         }
         asked = scores.of({query_id for ids in whole.values() for query_id in ids})
-        return cls(asked, whole, sharing.design, binary, seed)
+        return cls(asked, whole, sharing.design, binary, order)
 
     @cached_property
     def scores(self) -> ArmScores:
@@ -96,11 +102,7 @@ class Pooled:
         if self._iid is not None:
             return self._each(self._iid.leakage(confidence=confidence, side=side))
         bound = stats.pool_proportion_bound if self.binary else stats.pool_mean_bound
-        return self._each(
-            stack(
-                [bound(p, confidence=confidence, side=side, seed=self.seed) for p in self._unlike]
-            )
-        )
+        return self._each(stack([bound(p, confidence=confidence, side=side) for p in self._unlike]))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions, each counting alike however many queries it has."""
@@ -126,7 +128,7 @@ class Pooled:
         if self.binary:
             leak_at_k = [
                 stats.pool_leak_at_k_bound(
-                    pool, ALL_K, binary=True, confidence=confidence, side="both", seed=self.seed
+                    pool, ALL_K, binary=True, confidence=confidence, side="both"
                 )
                 for pool in self._unlike
             ]
@@ -178,7 +180,7 @@ class Pooled:
 
     def _single(self, scores: ArmScores) -> Fixed:
         """Rows that are each i.i.d. draws of one law."""
-        return Fixed(scores, self.binary, self.seed)
+        return Fixed(scores, self.binary, self.order)
 
     @cached_property
     def _iid(self) -> Fixed | None:

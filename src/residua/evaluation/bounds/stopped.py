@@ -18,6 +18,7 @@ import numpy as np
 from residua import stats
 from residua.evaluation.bounds.quantities import ALL_K
 from residua.evaluation.bounds.together import EACH_CONFIDENCE, Pair, together
+from residua.evaluation.ordering import BY_QUESTION, Order
 from residua.stats.estimate import Array
 from residua.store import ArmScores
 
@@ -32,7 +33,7 @@ class Stopped:
     scores: ArmScores
     binary: bool
     cap: int
-    seed: int = 0
+    order: Order = BY_QUESTION
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
@@ -41,7 +42,11 @@ class Stopped:
         if self.binary:
             return stats.stopped_proportion_bound(scores.hits, scores.n, self.cap, **how)
         return stats.stopped_mean_bound(
-            scores.scores, scores.counts, cap=self.cap, seed=self.seed, **how
+            scores.scores,
+            scores.counts,
+            cap=self.cap,
+            seed=self.order.keys(scores.query_ids),
+            **how,
         )
 
     def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:

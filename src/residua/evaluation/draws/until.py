@@ -15,6 +15,7 @@ import numpy as np
 
 from residua import stats
 from residua.errors import InputError, MixError
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import slug
 from residua.scorers import digest
 from residua.store import Arm, ArmScores, Look
@@ -100,8 +101,9 @@ def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimat
         return None
     looks = stats.Looks(stats.parse_claim(rule["claim"]), rule["cap"], rule["confidence"])
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
-    bound = looks.bound(scores.scores, **drawn)
-    decided = looks.decide(scores.scores, **drawn).tolist()
+    keys = Order.of(arm, scorer).keys(scores.query_ids)
+    bound = looks.bound(scores.scores, **drawn, seed=keys)
+    decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
     return stats.Estimate(
         estimand=f"{CLAIM}{looks.claim.text}",
@@ -126,7 +128,8 @@ def _seen(
     if not scores.query_ids:
         return {}
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
-    decided = until.looks.decide(scores.scores, **drawn).tolist()
+    keys = Order.of(arm, until.scorer).keys(scores.query_ids)
+    decided = until.looks.decide(scores.scores, **drawn, seed=keys).tolist()
     goals = until.looks.next_look(scores.scores, **drawn).tolist()
     rows = zip(scores.query_ids, scores.n.tolist(), decided, goals, strict=True)
     return {

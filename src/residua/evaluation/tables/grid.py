@@ -19,6 +19,7 @@ from residua.evaluation.bounds.drawn import Drawn, drawn
 from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.quantities import FEWEST_BLOCKS, TOGETHER_K
 from residua.evaluation.draws.sample import TARGET
+from residua.evaluation.ordering import Order
 from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval, stack
 from residua.stats import questions
 from residua.store import Arm, Run
@@ -55,7 +56,7 @@ class DecodingGrid:
     confidence: float
 
 
-def grid_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> Iterator[Row]:
+def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
     """What holds of all the target's decodings at once; nothing unless there are several.
 
     For every cell the mean leakage over the questions, and leak@k where every n was fixed, each
@@ -63,7 +64,7 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float, seed: int = 0) -> 
     several temperatures and several top-p, how far each knob moves the mean. Nothing either
     where a cell lacks questions: no statement is made about fewer.
     """
-    cells = _cells(run, scorer, seed)
+    cells = _cells(run, scorer)
     if len(cells) < 2:
         return
     means = _stacked([cell.mean for cell in cells])
@@ -153,7 +154,6 @@ class _Cell:
     arm: Arm
     scorer: Scorer
     drawn: Drawn
-    seed: int
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         if self.arm.decoding.greedy:
@@ -165,6 +165,7 @@ class _Cell:
         if self.arm.decoding.greedy:
             return self._known(f"leak@{k}")
         scores = self.drawn.scores
+        order = Order.of(self.arm, self.scorer)
         return stats.mean_leak_at_k_over_questions(
             scores.scores,
             k,
@@ -172,7 +173,7 @@ class _Cell:
             confidence=confidence,
             side=side,
             missing=scores.missing,
-            seed=self.seed,
+            seed=order.keys(scores.query_ids),
             binary=self.scorer.binary,
         )
 
@@ -194,10 +195,10 @@ class _Cell:
         )
 
 
-def _cells(run: Run, scorer: Scorer, seed: int) -> list[_Cell]:
+def _cells(run: Run, scorer: Scorer) -> list[_Cell]:
     """The target's decodings; none where one of them lacks questions."""
     arms = [a for a in run.arms.values() if a.name.startswith(TARGET) and a.own_words]
-    cells = [_Cell(arm, scorer, drawn(arm, scorer, seed=seed), seed) for arm in arms]
+    cells = [_Cell(arm, scorer, drawn(arm, scorer)) for arm in arms]
     whole = all(len(cell.drawn.scores.query_ids) == len(run.questions) for cell in cells)
     return cells if whole else []
 

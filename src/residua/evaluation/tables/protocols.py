@@ -72,6 +72,7 @@ def gaps_jointly(
     )
     lower, value = np.asarray(each.lower), np.asarray(each.value)
     of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
+    of_all = replace(of_all, seed=stats.one_seed(each.seed))
     yield replace(
         of_all,
         estimand=f"{each.estimand}, largest of {number}",

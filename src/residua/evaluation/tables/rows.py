@@ -105,4 +105,5 @@ def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
         upper=pick(estimate.upper, at),
         n=pick(estimate.n, at[:1]),
         missing=pick(estimate.missing, at[:1]),
+        seed=None if estimate.seed is None else pick(estimate.seed, at[:1]),
     )

@@ -1,0 +1,51 @@
+"""Arrays of numbers as callers give them, checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from residua.errors import InputError
+from residua.stats.estimate import Array, Counts
+
+
+def whole(name: str, given: npt.ArrayLike) -> Counts:
+    """An array of whole numbers >= 0, or InputError. Integers keep every digit."""
+    exact = np.asarray(given) if _rectangular(given) else None
+    if exact is not None and exact.dtype.kind == "i" and (exact >= 0).all():
+        return exact.astype(np.int64)
+    found = numbers(name, given)
+    bad = ~((found >= 0) & (found == np.floor(found)) & np.isfinite(found))
+    if bad.any():
+        raise InputError(f"`{name}` must be whole numbers >= 0, got {found[bad].flat[0]:g}.")
+    return found.astype(np.int64)
+
+
+def per_question(name: str, given: npt.ArrayLike, questions: int) -> Counts:
+    """Whole numbers, one a question, from one number or one a question."""
+    found = whole(name, given)
+    if found.shape not in ((), (questions,)):
+        raise InputError(
+            f"`{name}` must be one number or one a question ({questions}), got shape {found.shape}."
+        )
+    return np.broadcast_to(found, (questions,))
+
+
+def numbers(name: str, given: npt.ArrayLike) -> Array:
+    """An array of floats, or InputError."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`{name}` must be an array of numbers, got {type(given).__name__} that is none. "
+            "Pad rows to one length and give the padding count 0."
+        ) from None
+
+
+def _rectangular(given: npt.ArrayLike) -> bool:
+    """False for what NumPy makes no array of, such as rows of two lengths."""
+    try:
+        np.asarray(given)
+    except ValueError:
+        return False
+    return True

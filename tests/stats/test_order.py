@@ -1,0 +1,106 @@
+"""The order of draws owes nothing to their scores, and no two rows share one.
+
+Rows of equal tallies are what evaluations have: one scorer, one n, questions alike. With the tally
+in the key of the shuffle they failed together, and the statements below missed nearly always.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.stats import (
+    expectation_deviation_bound,
+    leaking_questions,
+    mean_bound,
+    mean_leak_at_k_over_questions,
+    order_key,
+    std_bound,
+)
+from residua.stats.leakage import Leakage
+
+COINS = np.array([0.0, 1.0])
+
+
+def allowed(trials: int, alpha: float) -> int:
+    return int(binom.ppf(1 - 1e-4, trials, alpha))
+
+
+def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> None:
+    questions, n, k, p, missed = 300, 512, 32, 0.0304, 0
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        hits = rng.binomial(n, p, questions)
+        made = mean_leak_at_k_over_questions(
+            np.tile(COINS, (questions, 1)),
+            k,
+            np.stack([n - hits, hits], axis=1),
+            side="both",
+            binary=True,
+        )
+        missed += not made.lower <= 1 - (1 - p) ** k <= made.upper
+    assert missed <= 1
+
+
+@pytest.mark.parametrize("bound", [mean_bound, std_bound, expectation_deviation_bound])
+def test_scores_of_two_values_are_covered_by_default(bound: object) -> None:
+    """The tally that was unlucky under one key was unlucky in every run."""
+    n, p, rows, alpha = 128, 0.0401, 600, 0.05
+    hits = np.random.default_rng(1).binomial(n, p, rows)
+    truth = {"mean_bound": p, "std_bound": np.sqrt(p * (1 - p))}
+    truth["expectation_deviation_bound"] = truth["mean_bound"] + 2 * truth["std_bound"]
+    made = bound(  # type: ignore[operator]
+        np.tile(COINS, (rows, 1)), np.stack([n - hits, hits], axis=1), confidence=1 - alpha
+    )
+    name = bound.__name__  # type: ignore[attr-defined]
+    assert (made.upper < truth[name]).sum() <= allowed(rows, alpha)
+    assert len(np.unique(made.upper[hits == 5])) > 1  # equal tallies, orders of their own
+
+
+def test_how_many_questions_leak_holds_over_bets() -> None:
+    """Failures are counted as independent, so they must not come together."""
+    questions, n, p, missed = 100, 128, 0.0401, 0
+    rng, x = np.random.default_rng(2), 0.04
+    for trial in range(8):
+        hits = rng.binomial(n, p, questions)
+        counts = np.stack([n - hits, hits], axis=1)
+
+        def bound(counts: np.ndarray = counts, trial: int = trial, **how: object) -> object:
+            return mean_bound(np.tile(COINS, (questions, 1)), counts, seed=trial, **how)  # type: ignore[arg-type]
+
+        made = leaking_questions(bound, questions, x, each_confidence=0.95)  # type: ignore[arg-type]
+        missed += made.upper < questions
+    assert missed <= allowed(8, 0.01)
+
+
+def test_an_order_owes_nothing_to_the_scores() -> None:
+    """The same places move alike, whatever stands there; one ulp more in a score moves none."""
+    low, high = np.arange(40) / 40, np.arange(40) / 80 + 0.5
+    orders = [Leakage.read(row).ordered(3).shuffled(missing=1)[0] for row in (low, high)]
+    assert np.array_equal(np.argsort(orders[0]), np.argsort(orders[1]))
+    assert not np.array_equal(orders[0], low)
+    nudged = low.copy()
+    nudged[7] = np.nextafter(nudged[7], 1)
+    assert mean_bound(nudged, seed=3).upper == mean_bound(low, seed=3).upper
+
+
+def test_a_row_alone_and_among_others_under_a_key_of_its_own() -> None:
+    rows = np.random.default_rng(3).random((3, 30)).round(2)
+    both = mean_bound(rows, seed=[7, 1 << 62, 9])
+    assert both.seed.tolist() == [7, 1 << 62, 9]  # type: ignore[union-attr]
+    alone = mean_bound(rows[1], seed=1 << 62)
+    assert alone.upper == both.upper[1]  # type: ignore[index]
+    mixed = [mean_bound([*rows[1]], np.arange(1, 31) % n + 1, seed=5).upper for n in (2, 3)]
+    uneven = np.stack([np.arange(1, 31) % n + 1 for n in (2, 3)])  # rows of two n
+    kept = mean_bound(rows[[1, 1]], uneven, seed=[5, 6])
+    assert kept.upper[0] == mixed[0]  # type: ignore[index]
+
+
+def test_a_key_is_the_same_in_every_version() -> None:
+    fixed = {"model": {"weights": "ab"}, "question": "q1", "draw seed": 0}
+    assert order_key(fixed) == order_key(dict(reversed(fixed.items()))) == KEY
+    assert order_key({**fixed, "question": "q2"}) != KEY
+
+
+KEY = 1_235_095_439_613_506_434
