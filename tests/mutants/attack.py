@@ -199,6 +199,6 @@ MUTANTS = [
         "        pass\n",
         REFUSED,
     ),
-    ("evaluation/checks.py", 'if "attack" in run.record and not', "if False and not", KILLED),
+    ("store/current.py", 'if "attack" in run.record and not', "if False and not", KILLED),
     ("evaluation/draws/probe.py", "_Work(1, tried, budget / tried), ", "", PROBE),
 ]

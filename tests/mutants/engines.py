@@ -219,17 +219,17 @@ MUTANTS = [
         "lambda root, nodes: ranges(queries[0],",
         EXPLORE + "test_what_is_settled_is_asked_of_its_own_query",
     ),
-    ("engines/hf.py", "(numbers[query], tuple(", "(0, tuple(", FORCED),
+    ("engines/hf.py", "(numbers[query], ids)", "(0, ids)", FORCED),
     (
         "engines/hf.py",
-        "enumerate(dict.fromkeys(query for query, _ in texts))",
-        "enumerate(query for query, _ in texts)",
+        "for i, query in enumerate(asked)",
+        "for i, (query, _) in enumerate(outputs)",
         FORCED,
     ),
     (
         "engines/hf.py",
-        "tuple(ids[: decoding.max_new_tokens])",
-        "tuple(ids)",
+        "(query, ids[: decoding.max_new_tokens])",
+        "(query, ids)",
         EXPLORE + "test_a_text_longer_than_the_decoding_allows_is_cut_there",
     ),
     (

@@ -187,7 +187,7 @@ MUTANTS = [
         ROW,
     ),
     ("evaluation/draws/until.py", 'rule["cap"], rule["confidence"])', 'rule["cap"])', MEAN),
-    ("evaluation/checks.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
+    ("store/current.py", "if waiting := arm.unlooked():", "if waiting := {}:", WAITS),
     (
         "evaluation/draws/drawing.py",
         "scorers[0], cap=n, confidence=confidence",
