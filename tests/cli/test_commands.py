@@ -204,6 +204,8 @@ def test_greedy_alone_is_shown(model: Path, questions: Path, tmp_path: Path) -> 
     assert "n = 1\n" in "\n".join(line.rstrip() + "\n" for line in shown.splitlines())
     assert "target" in shown
     assert "incomplete" not in shown
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<title>What the greedy answers leak</title>" in page
 
 
 def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path) -> None:

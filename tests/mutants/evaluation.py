@@ -415,7 +415,7 @@ MUTANTS = [
         "evaluation/checks.py",
         "        for fault in arm.faults():",
         "        for fault in ():",
-        "cli/test_reading.py",
+        "cli/test_reading_runs.py",
     ),
     ("evaluation/checks.py", "if not 0 < confidence < 1:", "if not 0 < confidence <= 1:", INPUT),
     ("evaluation/checks.py", "    if failed:\n", "    if False:\n", FAILED),

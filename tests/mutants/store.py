@@ -14,7 +14,7 @@ WHOLE = "evaluation/draws/test_explore.py::test_what_is_explored_whole_is_known_
 REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redone"
 
 REDACTED = "cli/test_redaction.py"
-READING = "cli/test_reading.py"
+READING = "cli/test_reading_runs.py"
 LOCKS = "store/test_lock.py"
 ONE = "cli/test_one_at_a_time.py"
 
@@ -38,8 +38,8 @@ MUTANTS = [
     ("report/page.py", "redact = any(run.redacted for run in runs.values())", "redact = False", REDACTED),
     ("report/page.py", "(REDACTED_PAGE if run.redacted else PAGE)", "PAGE", REDACTED),
     ("cli/exporting.py", 'if form == "samples" and redact is None and opened.redacted:', "if False:", REDACTED),
-    ("store/files.py", '    if not hasattr(os, "O_DIRECTORY"):\n        return\n', "", "store/test_files.py"),
-    ("store/files.py", "if error.errno not in (errno.EINVAL, errno.ENOTSUP):", "if True:", "store/test_files.py"),
+    ("store/files.py", '    if not hasattr(os, "O_DIRECTORY"):\n        return\n', "", "store/test_store_files.py"),
+    ("store/files.py", "if error.errno not in (errno.EINVAL, errno.ENOTSUP):", "if True:", "store/test_store_files.py"),
     ("store/files.py", "        if error.errno in NO_SPACE:\n            raise IncompleteError(\n                f\"cannot write", "        if False:\n            raise IncompleteError(\n                f\"cannot write", "cli/test_full_disk.py"),
     ("engines/loading.py", "    _require_causal(location, model)\n", "", "engines/test_refused_models.py"),
     ("engines/loading.py", "one.abs().max())\n", "one.abs().max()) and False\n", "engines/test_refused_models.py"),

