@@ -22,7 +22,11 @@ _SHOWN = 5  # questions, and differences of a check, on the terminal
 @click.argument("run", type=opt.RUN)
 @click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
 @click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
-@click.option("--scorer", metavar="NAME", help="h.  [default: the run's only one]")
+@click.option(
+    "--scorer",
+    metavar="NAME",
+    help="Which score h is claimed about.  [default: the run's only one]",
+)
 @click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
 @opt.confidence

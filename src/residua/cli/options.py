@@ -93,8 +93,16 @@ inputs = options(
     click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
 )
 loading = options(
-    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
-    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"])),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16", "float16", "auto"]),
+        help="Of the weights; auto: as they are stored.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["cpu", "cuda", "auto"]),
+        help="auto: a GPU where there is one.",
+    ),
 )
 calibration = click.option(
     "--calibration",
@@ -103,7 +111,11 @@ calibration = click.option(
     help="Labelled items: allow for the judge's errors.",
 )
 scorers = click.option(
-    "--scorer", "scorers", multiple=True, metavar="NAME", help="h; repeatable. 'NAME>=t' is binary."
+    "--scorer",
+    "scorers",
+    multiple=True,
+    metavar="NAME",
+    help="How texts are scored in [0, 1]; repeatable. 'NAME>=t' is binary.",
 )
 sampling = options(
     click.argument("model"),

@@ -133,7 +133,13 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
 @click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
 @click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
 @opt.confidence
-@click.option("--side", type=click.Choice(["upper", "both"]), default="upper", show_default=True)
+@click.option(
+    "--side",
+    type=click.Choice(["upper", "both"]),
+    default="upper",
+    show_default=True,
+    help="With --epsilon: overestimated, or either way.",
+)
 @opt.as_json
 def plan(
     epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool

@@ -43,9 +43,11 @@ class Layers(click.ParamType[tuple[int, ...]]):
 
 
 settings = opt.options(
-    click.option("--epochs", type=int, help="Passes over the forget set.  [default: 10]"),
+    click.option(
+        "--epochs", type=int, help="Passes over what is forgotten, or taught.  [default: 10]"
+    ),
     click.option("--learning-rate", type=float, help="[default: 1e-5]"),
-    click.option("--batch-size", type=int, help="Forget rows in one pass.  [default: 32]"),
+    click.option("--batch-size", type=int, help="Rows of it in one pass.  [default: 32]"),
     click.option("--accumulation", type=int, help="Passes in one step.  [default: 1]"),
     click.option(
         "--schedule", type=click.Choice(["cosine", "linear", "constant"]), help="[default: cosine]"
@@ -58,8 +60,7 @@ settings = opt.options(
     click.option(
         "--checkpointing", is_flag=True, default=None, help="Save memory: activations twice."
     ),
-    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16", "auto"])),
-    click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto"),
+    opt.loading,
     click.option("--seed", type=int, help="[default: 0]"),
     click.option(
         "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
