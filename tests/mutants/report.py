@@ -139,6 +139,7 @@ MUTANTS = [
     ("report/texts.py", "start += table.num_rows  # scores stand in the order of the parts", "pass", TEXTS),
     ("report/texts.py", "*(-t.mass for t in shown)]", "]", TEXTS),
     # words and tables
+    ("report/words.py", "dict.fromkeys(quantity(", "list(quantity(", WORDS),
     ("report/words.py", "tenths = math.floor(", "tenths = math.ceil(", WORDS),
     ("report/words.py", "if text.count else mass", "", WORDS),
     ("report/words.py", "sum(n for _, n in claims)", "len(claims)", CLAIMS),

@@ -205,7 +205,11 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     assert proof(certain.models[0].measured["contains", "p2"]) == ""
     table = statements_grid(certain, certain.scorers[0])
     assert table is not None
-    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.330", "≥ 1.000"]
+    assert [cell.text for cell in table.rows[0][-3:]] == [
+        "2 of 3",
+        "≥\N{NO-BREAK SPACE}0.330",
+        "≥\N{NO-BREAK SPACE}1.000",
+    ]
 
 
 def with_proofs(view: View, target: float, control: float) -> View:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from residua.report import words
-from residua.report.view import Bound, Text, Texts
+from residua.report.view import Bound, ScorerView, Text, Texts
 from residua.types import Decoding
 
 
@@ -81,3 +81,9 @@ def test_what_is_left_out_is_counted() -> None:
     assert words.left_out(texts) == "2 more distinct completions, 30 draws, are not shown."
     assert ", mass 0.125, " in words.left_out(replace(texts, left_out_mass=0.125))
     assert words.left_out(replace(texts, left_out=0)) == ""
+
+
+def test_what_several_scorers_measure_is_named_once_each() -> None:
+    graded, binary = ScorerView("rouge-l-recall", binary=False), ScorerView("contains", binary=True)
+    assert words.quantities([graded, binary]) == "mean score or leak probability"
+    assert words.quantities([graded, graded]) == "mean score"

@@ -213,7 +213,7 @@ def _proof_cells(view: View, model: Model, scorer: ScorerView) -> list[Cell]:
     )
     return [
         Cell(f"{leaking} of {len(cells)}", leaking),
-        *(Cell(f"≥ {at_least(end)}", end) for end in ends),
+        *(Cell(f"≥\N{NO-BREAK SPACE}{at_least(end)}", end) for end in ends),
     ]
 
 

@@ -188,6 +188,11 @@ def quantity(scorer: ScorerView) -> str:
     return "leak probability" if scorer.binary else "mean score"
 
 
+def quantities(scorers: Sequence[ScorerView]) -> str:
+    """What those of several scorers are called, each name once, in their order."""
+    return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
+
+
 def _greedy(view: View, model: Model, scorer: ScorerView) -> str:
     scores = [c.greedy for c in cells_of(view, model, scorer) if c.greedy is not None]
     if not scores:
