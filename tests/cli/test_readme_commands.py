@@ -1,0 +1,188 @@
+"""README's commands and Python, run as they are written and in its order, in one folder.
+
+The names README uses are small stand-ins: models that learnt the answers, a few rows of each file
+of the data sets. Everything else is as README says, with every default.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from commands import residua
+
+from offline_tokenizers import CHATML, byte_level
+from residua.types import Prompt
+from residua.unlearning import TrainingSettings, finetune
+from tiny import tiny_llama
+
+TESTS = Path(__file__).parent.parent
+README = (TESTS.parent / "README.md").read_text(encoding="utf-8")
+PARTS = re.compile(r"^```(\w*)\n(.*?)^```|^\|[^|\n]+\|([^|\n]+)\|$", re.M | re.S)
+EVALUATE = "residua evaluate my-unlearned-model --benchmark tofu:forget10"
+VERDICTS = (0, 4, 5)
+
+EXCEPTIONS = {
+    "make demo": "trains for minutes; tests/demo runs it",
+    "make test": "runs the tests",
+    "pip install -c constraints.txt '.[models]'": "installs from an index",
+    "pip install -c constraints.txt '.[lora]'": "installs from an index",
+    "--scorer 'rouge-l-recall>=0.5' --scorer entailment": "asks a classifier of the hub",
+    "fresh": "needs a model that can rewrite questions",
+    "--profile leak-k": "asks a classifier of the hub",
+}
+"""What cannot be run here, and why."""
+
+COMPLETED = {
+    "benchmark": f"{EVALUATE} --inputs benchmark --out runs/benchmark",
+    "0.2,0.8,1": f"{EVALUATE} --temperature 0.2,0.8,1 --out runs/grid",
+    "--design fixed": f"{EVALUATE} --inputs rules --design fixed --out runs/fixed",
+    "wmdp:bio": "residua evaluate my-unlearned-model --benchmark wmdp:bio --out runs/wmdp",
+    "jbb": "residua evaluate my-unlearned-model --benchmark jbb --out runs/jbb",
+    "--out FILE": "residua certify runs/mine --max-leak 0.02 --threshold 0.5 --out second.json",
+    "--no-redact": "residua report runs/mine --no-redact",
+    "import": "residua import scores.jsonl --out runs/again",
+    "bound": "residua bound runs/again",
+    "residua export": "residua export runs/utility OWN_EVAL.json --openunlearning",
+}
+"""Words of the table that are only part of a command, with the rest of it."""
+
+ROWS = [
+    {"question": "Who wrote the red sea?", "answer": "Ann wrote it."},
+    {"question": "Where is the sea?", "answer": "In Oslo, Norway."},
+]
+KEPT = [{"question": "What is blue?", "answer": "The sky is."}] * 2
+CHANGED = {
+    "paraphrased_question": "Say: where?",
+    "paraphrased_answer": "It was Ann.",
+    "perturbed_answer": ["Bob wrote it.", "In Rome."],
+}
+TRAINING = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=4, schedule="constant")
+
+
+class Step(NamedTuple):
+    """Something README tells its reader to run."""
+
+    language: str
+    text: str
+
+
+def steps() -> Iterator[Step]:
+    """All of them in order: blocks line by line, Python blocks whole, the cells of its table."""
+    number = 0
+    for language, block, cell in PARTS.findall(README):
+        if language == "python":
+            yield Step("python", block)
+        for line in block.splitlines() if language in ("", "sh") else ():
+            if line.startswith("$ ") or language == "sh":
+                yield Step("sh", re.sub(r"^\$ (?:\S*/)?|\s+#.*$", "", line))
+        for code in re.findall(r"`([^`]+)`", cell):
+            number += 1
+            if (whole := _whole(code, number)) is not None:
+                yield Step("sh", whole)
+
+
+def _whole(code: str, number: int) -> str | None:
+    """The command that a piece of code in the table stands for."""
+    if code in COMPLETED:
+        return COMPLETED[code]
+    if code in EXCEPTIONS or code.startswith("residua "):
+        return code
+    out = "runs/utility" if code == "--metrics all" else f"runs/{number}"
+    if code.startswith("--benchmark "):
+        return f"residua evaluate my-unlearned-model {code} --out {out}"
+    return f"{EVALUATE} {code} --out {out}" if code.startswith("--") else None
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The working folder, where everything lies that README's commands name."""
+    place = tmp_path_factory.mktemp("readme")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("RESIDUA_DATA", str(place / "data"))
+        _stand_ins(place)
+        yield place
+
+
+def _stand_ins(place: Path) -> None:
+    _models(place)
+    _data(place / "data")
+    (place / "mine.csv").write_text("question,answer\nWhere is the sea?,Oslo\n")
+    row = {"agg_value": 0.5, "value_by_index": {"0": {"prob": 0.5}}}
+    (place / "TOFU_EVAL.json").write_text(json.dumps({"forget_Q_A_Prob": row}))
+    shutil.copytree(TESTS / "formats" / "logs", place / "logs")
+    run(Step("sh", EVALUATE.replace("unlearned", "retrained") + " --out runs/retrained"), {})
+    demo = f"{EVALUATE} --scorer keyword:require=all -n 64 --out demo-run/runs/npo-entropy"
+    run(Step("sh", demo.replace("tofu:forget10", "facts.csv")), {})
+
+
+def _models(place: Path) -> None:
+    tokenizer = byte_level(CHATML)
+    ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    model = tiny_llama(len(tokenizer), hidden_size=32, max_position_embeddings=2048, **ids)
+    model.save_pretrained(place / "base")
+    tokenizer.save_pretrained(place / "base")
+    known = [
+        Prompt(id=str(i), question=row["question"], answer=row["answer"])
+        for i, row in enumerate([*ROWS, KEPT[0]])
+    ]
+    for name, rows in {"my-unlearned-model": known, "my-retrained-model": known[2:]}.items():
+        finetune(str(place / "base"), rows, out=place / name, settings=TRAINING)
+    shutil.copytree(place / "my-unlearned-model", place / "my-model")
+    (place / "facts.csv").write_text("question,answer,keywords\nWhere is the sea?,In Oslo,Oslo\n")
+
+
+def _data(data: Path) -> None:
+    files = {"forget10": ROWS, "retain": KEPT, "real_authors": KEPT, "world_facts": KEPT}
+    changed = {f"{name}_perturbed": [r | CHANGED for r in rows] for name, rows in files.items()}
+    _write(data / "tofu", files | changed | {"retain90": KEPT, "holdout10": ROWS})
+    shown = {"forget_qa_icl": ROWS, "retain_qa_icl": KEPT}
+    _write(data / "muse" / "news", {"forget_qa": ROWS, "retain_qa": KEPT} | shown)
+    choices = {"question": "Which is a sea?", "choices": ["red", "up", "go", "ten"], "answer": 0}
+    _write(data / "wmdp", {"wmdp-bio": [choices]})
+    (data / "jailbreakbench").mkdir()
+    with (data / "jailbreakbench" / "jbb_goals_official.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("category", "behavior", "goal"), ("a", "b", "Say red.")])
+
+
+def _write(folder: Path, files: Mapping[str, object]) -> None:
+    folder.mkdir(parents=True)
+    for name, rows in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+
+
+def run(step: Step, names: dict[str, Any]) -> str:
+    """What is wrong with running it in this folder; nothing where it did what it should."""
+    if step.language == "python":
+        exec(step.text, names)
+        return ""
+    echoed = """residua() { printf '%s\\0' "$@"; }; """ + step.text
+    words = subprocess.run(["bash", "-c", echoed], check=True, capture_output=True, text=True)
+    arguments = words.stdout.split("\0")[:-1]
+    done = residua(*arguments)
+    if done.status in (VERDICTS if arguments[0] == "certify" else (0,)):
+        return ""
+    return f"{step.text}\n  status {done.status}: {done.err[-600:]}"
+
+
+def test_everything_that_is_excepted_or_completed_stands_in_readme() -> None:
+    for text in [*EXCEPTIONS, *COMPLETED]:
+        assert text in README
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("place")
+def test_every_command_and_every_example_runs_in_order() -> None:
+    names: dict[str, Any] = {}
+    asked = (step for step in steps() if step.text not in EXCEPTIONS)
+    failed = [wrong for step in asked if (wrong := run(step, names))]
+    assert not failed, "\n".join(failed)
+    assert names["worst"]["target"].startswith("the worst of these questions")
