@@ -17,7 +17,7 @@ from residua.evaluation import evaluate
 from residua.types import Prompt
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-BLOCKS = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", README, re.M | re.S))
+BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", README, re.M | re.S))
 COMMANDS = [
     *re.findall(r"`(residua [^`]+)`", README),
     *re.findall(r"^(?:\$ \S*/)?(residua .+)$", BLOCKS, re.M),
