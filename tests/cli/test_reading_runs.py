@@ -130,12 +130,17 @@ def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path
 
 def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
+    before = Run.open(run).estimates()
     for file in run.glob("arms/target/scores/*.parquet"):
         file.unlink()
     told = residua("report", run).err
-    named = "--scorer rouge-l-recall --scorer keyword"  # bounded beside the one that was named
-    steps = f"`residua score {run} {named}`, then `residua bound {run} {named} --confidence 0.9`"
-    assert steps in told
+    both = f"`residua score {run} --scorer rouge-l-recall --scorer keyword`, then "
+    own = f"`residua bound {run} --scorer rouge-l-recall`, then "  # at the confidence it had
+    assert both + own + f"`residua bound {run} --scorer keyword --confidence 0.9`." in told
+    done("score", run, "--scorer", "rouge-l-recall", "--scorer", "keyword")
+    done("bound", run, "--scorer", "rouge-l-recall")
+    done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
+    assert Run.open(run).estimates() == before
 
 
 def test_estimates_by_other_code_are_told_and_made_again(

@@ -27,6 +27,7 @@ MUTANTS = [
     ("store/run.py", 'is_made_from(self._estimates_file, {"made_by": made_by()})', 'is_made_from(self._estimates_file, {})', READING),
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
     ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
+    ("store/current.py", "by_confidence.setdefault(own, [])", "by_confidence.setdefault(usual, [])", READING + "::test_the_remedy_makes_the_same_estimates_again"),
     ("store/readings.py", "if not self._mend:", "if False:", "store/test_readings.py"),
     # what a model is asked of a run's outputs
     ("certificate/model.py", "mark(differing) if same or differing else", "mark(differing) if True else", "cli/test_verify_model.py"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,16 +68,25 @@ def _remedy(run: Run, made_from: Mapping[str, Any]) -> str:
     """The commands that make the same estimates again."""
     folder = shlex.quote(str(run.path))
     scorers = {scorer: slug for _, scorer, slug, _ in made_from["scores"]}
-    named = "".join(f" --scorer {shlex.quote(scorer)}" for scorer in scorers)
-    confidence = made_from["confidence"]
-    said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
+    usual = made_from["confidence"]
+    by_confidence: dict[float, list[str]] = {}  # scorers are bounded apart, each at its own
+    for scorer in scorers:
+        own = made_from.get("scorers", {}).get(scorer, {}).get("confidence", usual)
+        by_confidence.setdefault(own, []).append(scorer)
     scored = all(
         arm.scored(scorer, slug) is not None
         for arm in run.arms.values()
         for scorer, slug in scorers.items()
     )
-    first = "" if scored else f"`residua score {folder}{named}`, then "
-    return f"Run {first}`residua bound {folder}{named}{said}`."
+    commands = [] if scored else [f"`residua score {folder}{_named(scorers)}`"]
+    for confidence, names in by_confidence.items():
+        said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
+        commands.append(f"`residua bound {folder}{_named(names)}{said}`")
+    return f"Run {', then '.join(commands)}."
+
+
+def _named(scorers: Iterable[str]) -> str:
+    return "".join(f" --scorer {shlex.quote(scorer)}" for scorer in scorers)
 
 
 def calibration_file(run: Path, slug: str) -> Path:

@@ -268,12 +268,13 @@ def _train(
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
         return _reuse(task.out, recipe)
+    assembly = task.assembly(model)  # refused before a folder is begun
     with kept.locked() if processes.is_main_process else nullcontext():
         if task.out.exists():  # another command has just ended
             return _reuse(task.out, recipe)
         with processes.main_process_first():
             kept.open(recipe)
-        _fit(model, task, kept, watch, progress)
+        _fit(model, task, assembly, kept, watch, progress)
         if processes.is_main_process:
             _save(model, task.out, recipe, kept)
         processes.wait_for_everyone()
@@ -281,10 +282,14 @@ def _train(
 
 
 def _fit(
-    model: LoadedModel, task: _Task, kept: WorkFolder, watch: Watch, progress: Progress | None
+    model: LoadedModel,
+    task: _Task,
+    assembly: Assembly,
+    kept: WorkFolder,
+    watch: Watch,
+    progress: Progress | None,
 ) -> None:
     """Train `model` in place, from wherever `kept` stands."""
-    assembly = task.assembly(model)
     with PartialState().main_process_first():
         assembly = task.with_centres(assembly, model, kept.path)
     asked, seed = task.questions, task.settings.seed
