@@ -10,11 +10,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from residua.engines.margin import LEAST_MARGIN, shape_margin
+from chatting import TEMPLATE
+from residua.benchmarks import load_benchmark
+from residua.engines import Prompting
+from residua.engines.hf import TransformersEngine
+from residua.engines.loading import LoadedModel
+from residua.engines.margin import LEAST_MARGIN, probed_prompts, shape_margin
 from residua.engines.prefix_cache import CachedModel, RecomputedModel
 from residua.sampling import TableModel
 from residua.sampling.model import Handles
-from tiny import tiny_llama
+from residua.types import Decoding, Query
+from tiny import tiny_llama, tiny_tokenizer
 
 VOCAB = 11
 Noise = Callable[[int, int], float]
@@ -79,8 +85,8 @@ def test_every_handle_is_released() -> None:
         "between two",
     ],
 )
-def test_what_one_shape_adds_counts_four_times(noise: Noise) -> None:
-    assert shape_margin(Noisy(lambda *shape: 1e-3 * noise(*shape))) == pytest.approx(4e-3)
+def test_what_one_shape_adds_counts_eight_times(noise: Noise) -> None:
+    assert shape_margin(Noisy(lambda *shape: 1e-3 * noise(*shape))) == pytest.approx(8e-3)
 
 
 def test_shapes_that_agree_leave_the_least_margin() -> None:
@@ -90,6 +96,100 @@ def test_shapes_that_agree_leave_the_least_margin() -> None:
 def test_tokens_of_probability_zero_agree() -> None:
     table = [0.5, 0.5, *[0.0] * (VOCAB - 2)]
     assert shape_margin(Noisy(lambda *_: 0.0, table)) == LEAST_MARGIN
+
+
+def test_what_shows_only_after_the_prompts_of_a_run_counts() -> None:
+    model = Noisy(lambda rows, longest: 1e-3 * (rows == 2 and longest > 30))
+    assert shape_margin(model) == LEAST_MARGIN
+    assert shape_margin(model, [tuple(range(1, 9)) * 4]) == pytest.approx(8e-3)
+
+
+def test_a_prompt_that_breaks_the_model_in_every_shape_is_passed_over() -> None:
+    table = {False: (1 / VOCAB,) * VOCAB, True: (math.nan,) * VOCAB}
+    model = TableModel(lambda ids: table[len(ids) > 30], vocab_size=VOCAB)
+    assert shape_margin(model, [(1,) * 40]) == LEAST_MARGIN
+    torn = Noisy(lambda rows, longest: math.nan if rows == 1 and longest > 30 else 0.0)
+    assert shape_margin(torn, [(1,) * 40]) == math.inf
+
+
+def test_prompts_are_probed_from_the_shortest_to_the_longest() -> None:
+    prompts = [(7,) * length for length in range(1, 30)]
+    probed = probed_prompts(prompts)
+    assert [len(ids) for ids in probed] == [1, 5, 9, 13, 17, 21, 25, 29]
+    assert probed_prompts(reversed(prompts)) == probed
+    assert probed_prompts([(1, 2), (3,), (1, 2)]) == ((3,), (1, 2))
+    assert probed_prompts([]) == ()
+    assert probed_prompts([(1, 2, 3, 4, 5)], context=7) == ((3, 4, 5),)
+
+
+QUESTIONS = [Query.original(prompt) for prompt in load_benchmark("fictitious").prompts]
+
+
+def asked_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
+    """A small model with words for the built-in questions, asked by a chat template or without."""
+    words = sorted({word for query in QUESTIONS for word in query.text.split()})
+    marks = ("Question:", "Answer:", "<s>", "<e>", "user", "assistant")
+    tokenizer = tiny_tokenizer([*marks, *words])
+    tokenizer.chat_template = TEMPLATE if chat else None
+    model = tiny_llama(len(tokenizer), seed, hidden_size=32, initializer_range=deviation)
+    loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
+    return TransformersEngine(loaded, Prompting())
+
+
+@torch.inference_mode()
+def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -> float:
+    """How far a log-probability moves between 64 rows, one row, and a plain forward of it all."""
+    model, steps = made.loaded.model, 6
+    seam, paths, moved = CachedModel(model, frozenset([2])), [list(p) for p in prompts], 0.0
+    together = [seam.prefill(prompt) for prompt in prompts]
+    roots = np.array([root for root, _ in together])
+    logits = torch.cat([after for _, after in together])
+    handles, seen = np.resize(roots, 64), []
+    for step in range(steps):
+        tokens = logits.argmax(dim=-1).numpy()
+        for path, token in zip(paths, tokens, strict=False):
+            path.append(int(token))
+        handles, logits = seam.extend(handles, np.resize(tokens, 64), np.full(64, step > 0))
+        logits = logits[: len(prompts)]
+        seen.append(logits.double().log_softmax(dim=-1))
+    for row, path in enumerate(paths):
+        at_once = model(torch.tensor([path]), use_cache=False).logits[0, -steps:].double()
+        alone, handle = [], roots[row : row + 1]
+        for step, token in enumerate(path[-steps:]):
+            handle, one = seam.extend(handle, np.array([token]), np.array([step > 0]))
+            alone.append(one[0].double().log_softmax(dim=-1))
+        wide = torch.stack([each[row] for each in seen])
+        for other in (at_once.log_softmax(dim=-1), torch.stack(alone)):
+            moved = max(moved, float((wide - other).abs().max()))
+    return moved
+
+
+@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
+@pytest.mark.parametrize(("deviation", "seed"), [(0.3, 1), (0.4, 0)])
+def test_no_log_probability_moves_by_more_after_questions_that_were_not_probed(
+    chat: bool, deviation: float, seed: int
+) -> None:
+    made = asked_engine(chat, deviation, seed)
+    made.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
+    prompts = list(dict.fromkeys(map(made.prompt_ids, QUESTIONS)))
+    held_out = sorted(set(prompts) - set(probed_prompts(prompts)))
+    assert held_out
+    assert largest_move(made, held_out[:8]) <= made.margin
+
+
+def test_a_run_that_is_planned_again_gets_the_same_margin() -> None:
+    made, again = (asked_engine(True, 0.4, 0) for _ in range(2))
+    made.measure(QUESTIONS)
+    again.measure(QUESTIONS[:1])
+    first = again.margin
+    again.measure(QUESTIONS[::-1])
+    assert made.margin == again.margin != first
+
+
+def test_a_prompt_that_fills_the_context_is_probed_without_its_beginning() -> None:
+    made = asked_engine(False, 0.4, 0)
+    made.measure([Query(id="long", prompt_id="long", text="Ann " * 124)])
+    assert math.isfinite(made.margin)
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])

@@ -11,7 +11,7 @@ from residua.certificate.checks import Check, Difference, Status, as_json, diffe
 from residua.engines import Prompting, open_engine
 from residua.errors import InputError
 from residua.store import Arm
-from residua.types import Completion, Decoding, Generate, Progress, Retraces
+from residua.types import Completion, Decoding, Generate, Measures, Progress, Retraces
 
 # Parts of a fingerprint that move logits by roundings only.
 _SURROUNDINGS = ("transformers", "torch", "row_budget")
@@ -47,6 +47,8 @@ def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
 
     Also of those that the length limit ended: they are outputs like any other.
     """
+    if isinstance(engine, Measures):
+        engine.measure(arm.queries)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
     same, unreached, differing = 0, 0, list[Difference]()
     stored, unknown = _stored(arm)

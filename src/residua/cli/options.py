@@ -59,7 +59,7 @@ drawing = options(
     click.option(
         "--certify",
         type=click.Choice(["exact", "hybrid", "sampled", "auto"]),
-        help="Explore the likeliest outputs: certain masses. auto: as far as that pays.",
+        help="Explore the likeliest outputs: known masses. auto: as far as that pays.",
     ),
     click.option(
         "--budget", type=int, help="Forwards per question, with --certify.  [default: 2000]"

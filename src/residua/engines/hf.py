@@ -13,7 +13,7 @@ import torch
 
 from residua.engines.detokenizer import Detokenizer
 from residua.engines.loading import LoadedModel, load_model
-from residua.engines.margin import shape_margin
+from residua.engines.margin import Margin
 from residua.engines.prefix_cache import CachedModel, prefix_model
 from residua.engines.prompting import Prompting
 from residua.engines.reading import Reader
@@ -62,6 +62,7 @@ class TransformersEngine:
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
         if note:
             self.usage.notes.append(note)
+        self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod
     def open(
@@ -85,10 +86,17 @@ class TransformersEngine:
         """What the exact draws, though not their law, also depend on."""
         return {"device": str(self.loaded.model.device.type), "threads": torch.get_num_threads()}
 
-    @cached_property
+    @property
     def margin(self) -> float:
         """See `Explores.margin`; infinite for weights in half precision."""
-        return shape_margin(self._seam)
+        return self._margin.value
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        """See `Measures.measure` and, for how it is done, `shape_margin`.
+
+        Until it is called, exploring and forcing measure after the first queries they are given.
+        """
+        self._margin.measure(map(self.prompt_ids, queries))
 
     def rows(self, max_new_tokens: int) -> int:
         """The row budget for completions of this length."""
@@ -155,7 +163,7 @@ class TransformersEngine:
         Raises InputError for half-precision weights and for adaptive temperature in two passes:
         their masses are not known to within a margin.
         """
-        self._require_exact(decoding)
+        self._require_exact(decoding, queries)
         explorer = Explorer(
             self._seam,
             decoding,
@@ -184,7 +192,7 @@ class TransformersEngine:
         None, with a note that names the query, where the joint tokens of prompt and text do not
         begin with the prompt that is sampled from: the text is no output of it.
         """
-        self._require_exact(decoding)
+        self._require_exact(decoding, [query for query, _ in texts])
         outputs = [self._output(query, text) for query, text in texts]
         self._tell_refused(
             [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
@@ -201,8 +209,8 @@ class TransformersEngine:
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
         """See `Retraces.force_ids`."""
-        self._require_exact(decoding)
         asked = list(dict.fromkeys(query for query, _ in outputs))
+        self._require_exact(decoding, asked)
         numbers = {query: i for i, query in enumerate(asked)}
         leaves = force(
             self._seam,
@@ -249,12 +257,14 @@ class TransformersEngine:
         # What may branch a cache takes masks and positions, and what does not may not.
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
-    def _require_exact(self, decoding: Decoding) -> None:
+    def _require_exact(self, decoding: Decoding, queries: Sequence[Query]) -> None:
         if decoding.max_tokens is not None:
             raise InputError(
                 f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
                 "has no exact mode. Use --max-new-tokens."
             )
+        if not self._margin.prompts:
+            self.measure(queries)
         if not math.isfinite(self.margin):
             raise InputError(
                 f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "

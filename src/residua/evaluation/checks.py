@@ -17,7 +17,7 @@ from residua.evaluation.metrics.reading import require_able
 from residua.evaluation.metrics.wanted import Wanted
 from residua.store import Run, require_drawn
 from residua.store.tables import DRAWN_AGAIN
-from residua.types import Decoding
+from residua.types import Decoding, Measures
 
 
 def require_complete(run: Run) -> None:
@@ -71,6 +71,8 @@ def require_possible(jobs: Sequence[Job], run: Run, drawing: Drawing, wanted: Wa
     """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
     for job in jobs:
         job.engine.check(run.queries, job.decoding)
+        if isinstance(job.engine, Measures):
+            job.engine.measure(run.queries)
         require_able(job.engine, wanted)
         if drawing.exploring is not None and not job.decoding.greedy:
             require_explores(job.engine, job.arm, job.decoding)

@@ -82,7 +82,8 @@ def evaluate(
     first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
     those that hold at any look. With `certify` ("exact", "hybrid" or "auto") the likeliest outputs
     are explored instead, `budget` forwards a question in all (default: 2,000), and no `n` may be
-    given: masses are certain, and what they leave is drawn, unless "exact".
+    given: masses are known, given the measured margin, and what they leave is drawn, unless
+    "exact".
 
     With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
     that shares n outputs a question among all its queries. With `attack`, the input that leaks

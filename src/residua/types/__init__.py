@@ -14,6 +14,7 @@ from residua.types.readings import Differentiates, Reading, Reads
 from residua.types.seams import (
     Explores,
     Generate,
+    Measures,
     Progress,
     Retraces,
     Scorer,
@@ -41,6 +42,7 @@ __all__ = [
     "Failure",
     "FinishReason",
     "Generate",
+    "Measures",
     "Message",
     "Models",
     "Passage",

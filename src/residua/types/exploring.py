@@ -1,4 +1,4 @@
-"""What is known for certain of an output distribution: exact masses of completions."""
+"""What is known of an output distribution without a draw: masses, given the measured margin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ExploreMode = Literal["exact", "hybrid", "auto"]
 class Event:
     """A complete output, or all outputs that begin with `token_ids`, and how likely it is at least.
 
-    `mass` is a certain lower bound of its probability under the decoding, at any batch shape.
+    `mass` is a lower bound of its probability under the decoding, given the measured margin.
     `ended`: complete; `text` is then the completion. Else `text` is what every continuation's
     text begins with. Two events of one query share no output.
     """

@@ -71,7 +71,7 @@ class Explores(Protocol):
 
     @property
     def margin(self) -> float:
-        """How far one token's log-probability may move with the batch shape (delta)."""
+        """How far one token's log-probability is taken to move with the batch shape (delta)."""
         ...
 
     def explore(
@@ -95,12 +95,25 @@ class Explores(Protocol):
 
 
 @runtime_checkable
+class Measures(Protocol):
+    """An engine whose margin is measured, and depends on what it will be asked."""
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        """Measure the margin after these queries' prompts: the same for the same queries.
+
+        Whoever is about to ask them calls this first, so that a run goes on with the margin that
+        it was begun with.
+        """
+        ...
+
+
+@runtime_checkable
 class Retraces(Protocol):
     """An engine that tells how likely an output of known tokens is."""
 
     @property
     def margin(self) -> float:
-        """How far one token's log-probability may move with the batch shape (delta)."""
+        """How far one token's log-probability is taken to move with the batch shape (delta)."""
         ...
 
     def force_ids(

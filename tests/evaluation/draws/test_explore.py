@@ -24,7 +24,7 @@ from residua.evaluation.verbs import draw_study
 from residua.scorers import RougeLRecall, make_scorer, score_texts
 from residua.store import Arm, Run
 from residua.store import files as store_files
-from residua.types import Decoding, Prompt, silent
+from residua.types import Decoding, Prompt, Query, silent
 
 
 def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
@@ -96,6 +96,20 @@ def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path
     exact = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "e", **EXACT)
     bounds = [r for r in rows(exact, arm="target") if r["query_id"]]
     assert {(r["n"], r["confidence"]) for r in bounds} == {(0, 1.0)}
+
+
+class Measured(ExploringEngine):
+    """An engine that notes which queries its margin was measured at."""
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        assert not self.asked
+        self.measured = [query.id for query in queries]
+
+
+def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
+    engine = Measured()
+    run = evaluate(engine, benchmark(), out=tmp_path / "r", **HYBRID)
+    assert engine.measured == [query.id for query in run.queries]
 
 
 RECALL = RougeLRecall()

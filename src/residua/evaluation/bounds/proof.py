@@ -1,4 +1,4 @@
-"""Proofs of leakage: certain lower bounds from texts whose probabilities are known.
+"""Proofs of leakage: lower bounds, given the measured margin, from texts of known probability.
 
 Completions that were drawn, outputs that were explored, and the true answer, teacher-forced: each
 is an output with a probability of at least e^floor, and distinct token sequences are disjoint
