@@ -176,7 +176,7 @@ MUTANTS = [
     ("engines/margin.py", "_WIDER = 8", "_WIDER = 4", MARGIN),
     (
         "engines/margin.py",
-        "asked = [*prompts[-1:], *prompts[:-1], *_made_up",
+        "asked = [*prompts, *_made_up",
         "asked = [*_made_up",
         MARGIN,
     ),

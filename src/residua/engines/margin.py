@@ -90,7 +90,7 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    asked = [*prompts[-1:], *prompts[:-1], *_made_up(model.vocab_size)]  # short ones beside long
+    asked = [*prompts, *_made_up(model.vocab_size)]
     seen: Seen = defaultdict(list)
     paths = _walk_together(model, asked, seen)
     for prompt, path in zip(asked, paths, strict=False):
