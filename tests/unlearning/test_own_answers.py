@@ -125,6 +125,7 @@ def test_answers_are_draws_of_the_model_under_its_own_law(base: Path) -> None:
         told = {found.examples[i].answer: (found.counts[i], found.scores[i]) for i in mine}
         assert told == expected
         assert {found.examples[i].prompt for i in mine} == {examples[row].prompt}
+        assert {found.examples[i].question for i in mine} == {examples[row].question}
         total = sum(count for count, _ in expected.values())
         assert total < 64
         leakage = sum(count * score for count, score in expected.values()) / total
