@@ -126,8 +126,8 @@ MUTANTS = [
     ("evaluation/draws/sample.py", "    if job.found:\n", "    if False:\n", FINDS),
     (
         "evaluation/bounds/drawn.py",
-        "return Attacked(Fixed(scores, binary, seed))",
-        "return Fixed(scores, binary, seed)",
+        "return Attacked(Fixed(scores, binary, order))",
+        "return Fixed(scores, binary, order)",
         FINDS,
     ),
     ("evaluation/bounds/attacked.py", "estimate.target.replace(*_ALL)", "estimate.target", ALL),

@@ -22,7 +22,7 @@ MUTANTS = [
     ("stats/dataset.py", "[draws - gone - leaks, leaks]", "[draws - leaks, leaks]", POOLS),
     ("stats/dataset.py", "for score in (1.0, 0.0))", "for score in (0.0, 1.0))", POOLS),
     ("stats/dataset.py", "size > leakage.n.min()", "size > leakage.n.max() + 1", POOLS),
-    ("stats/dataset.py", "rows.shuffled(seed, missing=missing)", "rows.shuffled(0, missing=missing)", POOLS),
+    ("stats/dataset.py", "rows.shuffled(missing=missing)", "rows.shuffled(missing=0)", POOLS),
     ("stats/dataset.py", "if binary and not", "if False and not", POOLS),
     ("stats/dataset.py", "rows.size // k * k]", "rows.size // k * k - k]", POOLS),
     ("stats/dataset.py", "(weights >= 0).all() and", "", POOLS),

@@ -72,8 +72,8 @@ MUTANTS = [
     ),
     (
         "evaluation/bounds/drawn.py",
-        "    return Fixed(scores, binary, seed)",
-        "    return Fixed(scores, scores.scores.max() in (0, 1), seed)",
+        "    return Fixed(scores, binary, order)",
+        "    return Fixed(scores, scores.scores.max() in (0, 1), order)",
         RANGE,
     ),
     ("evaluation/bounds/fixed.py", "if k <= self.scores.n.min()]", "]", ROWS),
@@ -204,7 +204,7 @@ MUTANTS = [
     ),
     (
         "evaluation/bounds/explored.py",
-        "missing=self._missing[i], seed=self.seed, **how",
+        "missing=self._missing[i], seed=int(self._keys[i]), **how",
         "missing=self._missing[i], **how",
         EACH,
     ),

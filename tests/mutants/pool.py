@@ -25,9 +25,8 @@ MUTANTS = [
     ("stats/pool.py", "if not np.isin(self.scores, (0, 1)).all():", "if False:", POOL),
     ("stats/pool.py", "len(outputs), design, target)", "len(rows.n), design, target)", POOL),
     # clusters
-    ("stats/clusters.py", "for s in (0, 1))", "for s in (1, 0))", POOL),
-    ("stats/clusters.py", "for s in (0, 1))", "for s in (0, 0))", POOL),
-    ("stats/clusters.py", ".round(DIGITS)", "", POOL + "::test_means_equal_but_for_rounding_are_shuffled_alike"),
+    ("stats/clusters.py", "for score in (0, 1)\n", "for score in (1, 0)\n", POOL),
+    ("stats/clusters.py", "for score in (0, 1)\n", "for score in (0, 0)\n", POOL),
     ("stats/clusters.py", "+ missing * rows.missing", "", POOL),
     ("stats/clusters.py", "(1 + math.log(1 / min(alpha, 0.5)))", "math.log(1 / min(alpha, 0.5))", BAND),
     ("stats/clusters.py", "/ (2 * n))", "/ (2 * n * 4))", BAND),

@@ -12,6 +12,9 @@ PORTFOLIO = "stats/test_portfolio.py"
 ANYTIME = "stats/test_anytime.py::test_the_evidence_is_the_average_likelihood_ratio"
 STOPS = "conformance/test_bounds.py::test_a_bound_says_when_sampling_may_stop"
 MISSING = "conformance/test_bounds.py::test_missing_draws_count_against_the_claim"
+ORDER = "stats/test_order.py"
+ORDERING = "evaluation/test_ordering.py"
+SPREAD = "stats/test_proportion_spread.py"
 MIXTURE = "stats/test_golden_values.py::test_portfolio_mixture"
 STOPPING = "stats/test_stopping.py"
 
@@ -27,12 +30,34 @@ MUTANTS = [
     ("stats/planning.py", "math.log1p(-p0)", "-p0", DATASET),
     # reading scores
     ("stats/leakage.py", "SLACK = 1e-9", "SLACK = 0.2", FAMILY),
-    ("stats/leakage.py", ".clip(0, 1) + 0.0", " + 0.0", FAMILY),
+    ("stats/leakage.py", "values.clip(0, 1)", "values", FAMILY),
     ("stats/leakage.py", "np.where(tally > 0, values, 0.0)", "values", FAMILY),
     ("stats/leakage.py", 'side="right"', 'side="left"', DATASET),
-    ("stats/leakage.py", "_generator(seed, row).permutation(row)", "row", PEAKED),
-    ("stats/leakage.py", "[SHUFFLE, seed, digest]", "[SHUFFLE, digest]", FAMILY),
-    ("stats/leakage.py", "[SHUFFLE, seed, digest]", "[SHUFFLE, seed]", BIMODAL),
+    # the order of draws
+    ("stats/order.py", "np.random.default_rng([SHUFFLE, *key]).permutation(row)", "row", PEAKED),
+    ("stats/order.py", "[SHUFFLE, *key]", "[SHUFFLE, key[1]]", FAMILY),
+    ("stats/order.py", "[SHUFFLE, *key]", "[SHUFFLE, key[0]]", ORDER + "::test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default"),
+    ("stats/order.py", "[SHUFFLE, *key]", "[SHUFFLE, int(row.sum() * 1000)]", ORDER + "::test_scores_of_two_values_are_covered_by_default"),
+    ("stats/order.py", "entropy() if seed is None else seed", "0 if seed is None else seed", FAMILY),
+    ("stats/order.py", "if len(np.unique(given)) < rows:", "if False:", FAMILY),
+    ("stats/order.py", "Keys(self.rows[rows], self.seed)", "Keys(self.rows[: rows.sum()], self.seed)", ORDER),
+    ("stats/order.py", "sort_keys=True", "sort_keys=False", ORDER),
+    ("stats/whole.py", 'exact.dtype.kind == "i"', "False", ORDER),
+    ("evaluation/ordering.py", '"question": query_id', '"question": 0', "evaluation/test_shipped.py"),
+    ("evaluation/ordering.py", '"scorer": self.scorer', '"scorer": ""', ORDERING),
+    ("evaluation/ordering.py", '            "draw seed": arm.spec["seed"],\n', "", ORDERING),
+    ("evaluation/ordering.py", '            "model": arm.spec["fingerprint"],\n', "", ORDERING),
+    ("evaluation/ordering.py", '            "decoding": arm.decoding.to_dict(),\n', "", ORDERING),
+    ("evaluation/ordering.py", '"benchmark": arm.run.record["benchmark"]["sha256"]', '"benchmark": 0', ORDERING),
+    ("evaluation/ordering.py", 'if "order" in arm.spec:', "if False:", "cli/test_exporting.py::test_redacted_samples_are_bounded_as_the_run_they_came_from"),
+    # deviations of coins
+    ("stats/proportion_spread.py", "1 - 2 * alpha if", "1 - 4 * alpha if", SPREAD),
+    ("stats/proportion_spread.py", "1 - 2 * alpha if", "1 - alpha if", SPREAD),
+    ("stats/proportion_spread.py", "np.where(inside, largest, ", "np.where(False, largest, ", SPREAD),
+    ("stats/proportion_spread.py", "lower = np.minimum(f(low), f(high))", "lower = f(low)", SPREAD),
+    ("stats/proportion_spread.py", "np.maximum(f(low), f(high))", "f(high)", SPREAD),
+    ("stats/proportion_spread.py", "(1 + 1 / math.hypot(1, rho)) / 2", "0.5", SPREAD),
+    ("stats/proportion_spread.py", "missing=missing)\n    low", "missing=0)\n    low", SPREAD),
     ("stats/leakage.py", "self.counts.sum(axis=1) + self.missing)", "self.counts.sum(axis=1))", FAMILY),
     # Clopper-Pearson
     ("stats/proportion.py", "betainccinv(hits + 1,", "betainccinv(np.maximum(hits, 1),", GOLDEN),
@@ -69,8 +94,8 @@ MUTANTS = [
     ("stats/betting.py", "np.where(missing, ceilings,", "np.where(missing, 0.0,", FAMILY),
     ("stats/betting.py", "np.arange(grid - 1, 0, -1) / grid", "np.arange(grid - 1, 0, -1) / grid - 0.5 / grid", ORACLES),
     # the mean
-    ("stats/mean.py", "rows.shuffled(seed, missing=1)", "rows.shuffled(seed, missing=0)", FAMILY),
-    ("stats/mean.py", "1 - upper(rows.mirrored(), alpha, seed)", "1 - upper(rows, alpha, seed)", FAMILY),
+    ("stats/mean.py", "rows.shuffled(missing=1)", "rows.shuffled(missing=0)", FAMILY),
+    ("stats/mean.py", "1 - upper(rows.mirrored(), alpha)", "1 - upper(rows, alpha)", FAMILY),
     ("stats/mean.py", "portfolio.anytime_bets())", "portfolio.bets(rows.size, alpha))", PORTFOLIO),
     # the portfolio
     ("stats/portfolio.py", "wealth(middle) >= math.log(1 / alpha)", "wealth(middle) >= math.log(0.5 / alpha)", MIXTURE),
@@ -99,8 +124,8 @@ MUTANTS = [
     ("stats/stopping.py", "fixed.lower(hits, n, alpha / 2)", "fixed.lower(hits, n, alpha)", STOPPING),
     ("stats/stopping.py", "early.upper(hits, n, alpha / 2)", "early.upper(hits, n, alpha)", STOPPING),
     ("stats/stopping.py", "early.lower(hits, n, alpha / 2)", "early.lower(hits, n, alpha)", STOPPING),
-    ("stats/stopping.py", "early.upper(rows, alpha / 2, seed)", "early.upper(rows, alpha, seed)", STOPPING),
-    ("stats/stopping.py", "fixed.upper(rows, alpha / 2, seed)", "fixed.upper(rows, alpha, seed)", STOPPING),
+    ("stats/stopping.py", "early.upper(rows, alpha / 2)", "early.upper(rows, alpha)", STOPPING),
+    ("stats/stopping.py", "fixed.upper(rows, alpha / 2)", "fixed.upper(rows, alpha)", STOPPING),
     ("stats/stopping.py", "n == cap, fixed.upper", "n <= cap, fixed.upper", STOPPING),
     ("stats/stopping.py", "n == cap, fixed.lower", "n <= cap, fixed.lower", STOPPING),
     ("stats/stopping.py", "if rows.size < cap:", "if rows.size < 0:", STOPPING),
@@ -136,8 +161,8 @@ MUTANTS = [
     ("stats/deviation.py", "1 - squares, alpha)) / 2)", "1 - squares, alpha)))", SD_LOWER),
     ("stats/deviation.py", "slope.sum(axis=1) < 0", "slope.sum(axis=1) > 0", ORACLES),
     # mean + rho sd
-    ("stats/expectation_deviation.py", "mean.upper(rows, alpha / 2, seed)", "mean.upper(rows, alpha, seed)", DATASET),
-    ("stats/expectation_deviation.py", "rho * std.upper(rows, alpha / 2, seed)", "rho * std.upper(rows, alpha, seed)", DATASET),
+    ("stats/expectation_deviation.py", "mean.upper(rows, alpha / 2)", "mean.upper(rows, alpha)", DATASET),
+    ("stats/expectation_deviation.py", "rho * std.upper(rows, alpha / 2)", "rho * std.upper(rows, alpha)", DATASET),
     ("stats/expectation_deviation.py", "np.clip(mean - drop, 0, 1)", "np.clip(mean + drop, 0, 1)", ORACLES),
     ("stats/expectation_deviation.py", "ones * (1 - ones)", "ones * 0", ORACLES),
     ("stats/bands.py", "if alpha < LEAST_ALPHA:", "if alpha < 1e-14:", "stats/test_bands.py"),
