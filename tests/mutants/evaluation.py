@@ -107,12 +107,7 @@ MUTANTS = [
         "upper=np.where(known, value, 0.0)",
         ARMS,
     ),
-    (
-        "evaluation/bounds/drawn.py",
-        "arm.has_scores(scorer.name, slug(scorer))",
-        "arm.scores_file(slug(scorer)).exists()",
-        INPUT,
-    ),
+    ("store/arm.py", "return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))", "return file.exists()", "cli/test_reading_runs.py"),
     # draws
     ("evaluation/draws/sample.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', ARMS),
     ("evaluation/draws/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),

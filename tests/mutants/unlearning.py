@@ -126,7 +126,6 @@ MUTANTS = [
     ("unlearning/own_answers.py", "if score is not None]", "]", OWN),
     ("unlearning/own_answers.py", "(completion, score) for completion, score in pairs if score is not None", "(completion, score or 0.0) for completion, score in pairs", OWN),
     ("unlearning/own_answers.py", "total = sum(completion.count * score", "total = sum(score", OWN),
-    ("unlearning/own_answers.py", "examples[rows[place]],", "examples[place],", OWN),
     ("unlearning/own_answers.py", "self.engine.check([*map(Query.original, prompts)], self.decoding)", "pass", OWN + "::test_answers_that_would_not_fit_the_context_are_refused"),
     ("unlearning/batches.py", "if split in batch.drawn:", "if False:", OWN),
     ("unlearning/batches.py", "[*alternates.values(), *sampled.values()]", "[*alternates.values()]", OWN),
