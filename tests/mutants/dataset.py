@@ -35,7 +35,6 @@ MUTANTS = [
     ("stats/questions.py", 'above(parts["upper"].upper) + fails', 'above(parts["upper"].upper)', QUESTIONS),
     ("stats/questions.py", 'above(parts["lower"].lower) - fails', 'above(parts["lower"].lower)', QUESTIONS),
     ("stats/questions.py", "np.minimum(upper, every)", "upper", QUESTIONS),
-    ("stats/questions.py", "np.maximum(lower, none)", "lower", QUESTIONS),
     ("stats/questions.py", 'np.mean(parts["upper"].upper) + margin', 'np.mean(parts["upper"].upper)', QUESTIONS),
     ("stats/questions.py", 'np.mean(parts["lower"].lower) - margin', 'np.mean(parts["lower"].lower)', QUESTIONS),
     ("stats/questions.py", "(more <= alpha).argmax()", "(more <= 2 * alpha).argmax()", QUESTIONS),

@@ -50,6 +50,11 @@ MUTANTS = [
     ("evaluation/ordering.py", '            "decoding": arm.decoding.to_dict(),\n', "", ORDERING),
     ("evaluation/ordering.py", '"benchmark": arm.run.record["benchmark"]["sha256"]', '"benchmark": 0', ORDERING),
     ("evaluation/ordering.py", 'if "order" in arm.spec:', "if False:", "cli/test_exporting.py::test_redacted_samples_are_bounded_as_the_run_they_came_from"),
+    ("stats/whole.py", 'found.dtype.kind == "f" and', "False and", ORDER),
+    ("stats/clusters.py", "    bands.require_solvable(alpha)\n", "", "stats/test_pool.py"),
+    ("stats/questions.py", "points == 0, float(seen), none", "points == 0, none, none", "stats/test_questions.py"),
+    ("stats/questions.py", "betaincinv(b + 1, questions - b, alpha)", "betaincinv(b + 1, questions - b, 2 * alpha)", "stats/test_questions.py"),
+    ("stats/questions.py", "np.log(each) / CLEAN_DRAWS", "0 * each", "stats/test_questions.py"),
     # deviations of coins
     ("stats/proportion_spread.py", "1 - 2 * alpha if", "1 - 4 * alpha if", SPREAD),
     ("stats/proportion_spread.py", "1 - 2 * alpha if", "1 - alpha if", SPREAD),

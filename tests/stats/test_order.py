@@ -17,6 +17,7 @@ from residua.stats import (
     mean_leak_at_k_over_questions,
     order_key,
     std_bound,
+    survival_bound,
 )
 from residua.stats.leakage import Leakage
 
@@ -104,3 +105,12 @@ def test_a_key_is_the_same_in_every_version() -> None:
 
 
 KEY = 1_235_095_439_613_506_434
+
+
+def test_float32_scores_are_the_decimals_that_they_print_as() -> None:
+    """A float32 .1 is stored as .10000000149, and is no more than .1."""
+    draws = np.array([0.1, 0.1, 0.7], dtype=np.float32)
+    exact = np.array([0.1, 0.1, 0.7])
+    assert survival_bound(draws, 0.1).value == survival_bound(exact, 0.1).value < 0.4
+    assert mean_bound(draws, seed=1).upper == mean_bound(exact, seed=1).upper
+    assert (Leakage.read(draws).values == exact).all()

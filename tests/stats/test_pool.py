@@ -14,6 +14,7 @@ from residua.errors import InputError
 from residua.stats import (
     Estimate,
     Pool,
+    clusters,
     each_query,
     expectation_deviation_bound,
     leak_at_k_bound,
@@ -325,3 +326,9 @@ def test_the_worst_query_is_one_of_all() -> None:
 def test_bounds_and_outputs_must_fit(outputs: Any) -> None:
     with pytest.raises(InputError, match="outputs"):
         each_query(partial(proportion_bound, HITS[[0, 2]], N[[0, 2]]), outputs)
+
+
+def test_the_band_over_clusters_refuses_an_alpha_that_it_cannot_solve_for() -> None:
+    with pytest.raises(InputError, match="at least 1e-11"):
+        clusters.berk_jones(np.array([0.5]), 50, 1e-12)
+    assert 0 < clusters.berk_jones(np.array([0.9]), 50, 1e-10)[0] < 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -204,3 +205,32 @@ def test_mean_over_questions_whose_bounds_fail_often() -> None:
         missed["mean"] += made.upper < p.mean()
         missed["bare"] += bound(confidence=0.2, side="upper").upper.mean() < p.mean()
     assert missed["mean"] <= allowed_misses(100, 0.1) < missed["bare"]
+
+
+def test_questions_that_were_seen_to_leak_are_a_certain_count_at_0() -> None:
+    """One leak of 8 draws says little of p, and that it is not 0."""
+    bound = partial(proportion_bound, [1, 0, 1, 8], 8)
+    made = leaking_questions(bound, 4, [0.0, 0.001], side="both", seen=3)
+    assert made.lower.tolist() == [3, leaking_questions(bound, 4, 0.001, side="both").lower]
+    assert made.lower[1] < 3
+    assert leaking_questions(bound, 4, 0.0, side="upper", seen=3).lower == 0
+
+
+@pytest.mark.parametrize("questions", [1, 24, 100, 400])
+def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
+    """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
+    rows = [0] * questions
+    bound = partial(proportion_bound, rows, 314, method="any-time")
+    made = mean_over_stopped_questions(bound, questions)
+    each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
+    share = 1 - float(each) / 100
+    assert binom.sf(int(fails), questions, share) <= 0.01 + 1e-7
+    assert binom.sf(int(fails), questions, 1.2 * share) > 0.01 / 2
+    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999)
+    assert made.upper <= usual.upper
+
+
+def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
+    """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
+    bound = partial(proportion_bound, [0] * 24, 314, method="any-time")
+    assert mean_over_stopped_questions(bound, 24, side="both").upper < 0.036

@@ -33,6 +33,16 @@ class Band:
     table: Callable[[int, float], Array]
 
 
+def require_solvable(alpha: float) -> None:
+    """Refuse an alpha for which a Berk-Jones band cannot be solved in float64."""
+    if alpha < LEAST_ALPHA:
+        raise InputError(
+            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
+            "confidence this close to 1, or one shared among so many statements). Lower the "
+            "confidence, or use method 'paper' (DKW), which holds at any."
+        )
+
+
 def dkw(n: int, alpha: float) -> Array:
     """max(i/n - epsilon_1, 0) (Massart 1990).
 
@@ -50,12 +60,7 @@ def berk_jones(n: int, alpha: float) -> Array:
     rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an
     alpha below 1e-11, where float64 no longer tells 1 - alpha well enough to solve for it.
     """
-    if alpha < LEAST_ALPHA:
-        raise InputError(
-            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
-            "confidence this close to 1, or one shared among so many statements). Lower the "
-            "confidence, or use method 'paper' (DKW), which holds at any."
-        )
+    require_solvable(alpha)
 
     def surplus(log_eta: float) -> float:
         return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)

@@ -113,7 +113,11 @@ def dkw(share: Array, n: int, alpha: float) -> Array:
 
 
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
-    """The least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down."""
+    """The least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
+
+    InputError for an alpha below 1e-11, as of the band of independent draws.
+    """
+    bands.require_solvable(alpha)
     return _within(share, n, critical(n, alpha))
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc
+from scipy.special import bdtrc, betaincinv
 
 from residua.errors import InputError
 from residua.stats.about import MEAN, WORST
@@ -28,6 +28,8 @@ from residua.stats.estimate import (
 from residua.stats.order import one_seed
 
 EVERY = "every one of these questions, jointly"
+CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
+MOST_FAILURES = 64
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
 
 
@@ -97,6 +99,7 @@ def leaking_questions(
     confidence: float = 0.99,
     each_confidence: float | None = None,
     side: Side = "upper",
+    seen: int = 0,
 ) -> Estimate:
     """Bound how many of the questions have a quantity above x, for every x at once.
 
@@ -105,6 +108,10 @@ def leaking_questions(
     b = BinInv(1 - alpha; N, alpha'), whatever x is. Hence at most #{U_i > x} + b and at least
     #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed
     beforehand: by default 1/n of the smallest n, kept within [.001, .01], which needs n fixed.
+
+    `seen`: of how many questions a score above 0 was drawn, where the quantity is a mean or a
+    probability of scores >= 0. Were it 0, every score would be; so these count at x = 0 with no
+    chance of error.
 
     `x` is a number, or 1-D and then the axis of the result. `value` counts point values.
     """
@@ -120,7 +127,8 @@ def leaking_questions(
         return np.asarray((rows > points).sum(axis=0), dtype=np.float64)
 
     none, every = np.zeros(points.shape), np.full(points.shape, float(questions))
-    lower = above(parts["lower"].lower) - fails if "lower" in parts else none
+    certain = np.where(points == 0, float(seen), none)
+    lower = np.maximum(above(parts["lower"].lower) - fails, certain) if "lower" in parts else none
     upper = above(parts["upper"].upper) + fails if "upper" in parts else every
     level = f"{points:g}" if points.ndim == 0 else "x"
     return replace(
@@ -128,7 +136,7 @@ def leaking_questions(
         estimand=f"questions with {first.estimand} above {level}",
         target=f"the number among these {questions} questions, under this decoding",
         value=one_or_all(above(first.value), False),
-        lower=one_or_all(np.maximum(lower, none), False),
+        lower=one_or_all(lower, False),
         upper=one_or_all(np.minimum(upper, every), False),
         method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
     )
@@ -139,7 +147,7 @@ def mean_over_stopped_questions(
     questions: int,
     *,
     confidence: float = 0.99,
-    each_confidence: float = 0.999,
+    each_confidence: float | None = None,
     side: Side = "upper",
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
@@ -148,12 +156,14 @@ def mean_over_stopped_questions(
     for such (any-time). At most b = BinInv(1 - alpha; N, alpha') of the bounds at
     `each_confidence` = 1 - alpha' fail, and one that fails is wrong by at most 1: the mean lies
     at most b/N above the mean of the U_i, and below that of the L_i. The draws of different
-    questions must be independent, and alpha' fixed beforehand.
+    questions must be independent, and alpha' fixed beforehand: by default it follows from N and
+    alpha alone, as the best for clean questions that stop after some `CLEAN_DRAWS` draws; for few
+    questions none of the bounds may fail then.
 
     `value` is the mean of the point values; stopping biases it.
     """
     share = _share(confidence, side, questions)
-    each = error_rate(each_confidence)
+    each = _spread(questions, share) if each_confidence is None else error_rate(each_confidence)
     parts = _one_sided(bound, questions, side, upper=each, lower=each)
     first, fails = next(iter(parts.values())), _failures(questions, each, share)
     margin = fails / questions
@@ -212,6 +222,17 @@ def _at_each(
     if usual == each:
         return parts, each
     return _one_sided(bound, questions, side, upper=usual, lower=usual), usual
+
+
+def _spread(questions: int, alpha: float) -> float:
+    """alpha' so that b bounds of the questions may fail, b the best where all are clean.
+
+    The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
+    A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
+    """
+    b = np.arange(min(questions, MOST_FAILURES))
+    each = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
+    return float(each[np.argmin(b / questions - np.log(each) / CLEAN_DRAWS)])
 
 
 def _failures(questions: int, each: float, alpha: float) -> int:

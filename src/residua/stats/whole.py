@@ -32,8 +32,16 @@ def per_question(name: str, given: npt.ArrayLike, questions: int) -> Counts:
 
 
 def numbers(name: str, given: npt.ArrayLike) -> Array:
-    """An array of floats, or InputError."""
+    """An array of float64, or InputError.
+
+    Numbers of less precision are read as the decimals that they are printed as: a float32 .1 is .1,
+    not the .10000000149 that it is stored as, so that it does not exceed a threshold of .1. That
+    keeps their order, and ties.
+    """
     try:
+        found = np.asarray(given)
+        if found.dtype.kind == "f" and found.dtype.itemsize < 8:
+            return found.astype(str).astype(np.float64)
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(

@@ -131,7 +131,7 @@ def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
     (mean,) = (r for r in about_all if "mean" in r["target"])
     assert worst["lower"] <= 0.9 <= worst["upper"]
     assert mean["lower"] <= np.mean(list(LEAKS.values())) <= mean["upper"]
-    assert "at 99.9 % each" in mean["method"]
+    assert "at 99.874765 % each, at most 0 fail" in mean["method"]  # from 4 questions alone
     assert all(r["stopping"].startswith("stopped") for r in about_all)
 
 

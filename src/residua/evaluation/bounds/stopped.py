@@ -74,7 +74,6 @@ class Stopped:
             self.leakage,
             len(self.scores.query_ids),
             confidence=confidence,
-            each_confidence=EACH_CONFIDENCE,
             side=side,
         )
 

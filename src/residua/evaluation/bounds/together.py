@@ -45,6 +45,7 @@ def together(known: Known, confidence: float, each: float | None = None) -> Iter
             confidence=confidence,
             each_confidence=each,
             side="both",
+            seen=int((known.scores.hits > 0).sum()),
         ),
         LEAK_X,
     )
