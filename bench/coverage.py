@@ -1,6 +1,7 @@
 """How often each bound misses, and by how much it is too wide.
 
     python bench/coverage.py [--trials N] [--n 100 1024] [--only WORD ...] [--json FILE]
+    python bench/coverage.py --shipped [--runs N]    what users run: see bench/shipped.py
 
 Every bound, side and law at alpha = .01, statements about data sets of unlike questions, and about
 pools of unlike queries (see bench/pools.py), there also with the pool taken as if it were i.i.d.;
@@ -27,6 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from scipy.stats import beta, binom
 
+import shipped
 from bounds import LAWS as DRAWN
 from bounds import conbo, markdown
 from pools import AS_IF, Queries, queries
@@ -53,7 +55,7 @@ ALPHA, CONFIDENCE = 0.01, 0.99
 X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
 K = np.array([1, 2, 8, 32, 128])
 GRID = (np.arange(100_000) + 0.5) / 100_000
-BATCH = 100  # trials that share the seed of a shuffle: equal rows are shuffled alike at one seed
+BATCH = 100  # trials bounded at once, each in an order of its own
 SIDES = ("upper", "lower")
 
 Tail = Callable[[np.ndarray], np.ndarray]
@@ -331,6 +333,8 @@ def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def main() -> int:
+    if "--shipped" in sys.argv:
+        return shipped.main([word for word in sys.argv[1:] if word != "--shipped"])
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=2_000)
     parser.add_argument("--n", type=int, nargs="+", default=[100, 1_024])
