@@ -54,8 +54,13 @@ def test_without_a_control_that_is_what_comes_first(
 
 @pytest.mark.parametrize("ids", [(), ("--ids", "--ids-draws", 4)])
 def test_the_mean_is_in_table_and_page_for_a_fixed_design(
-    model: Path, asked: Path, tmp_path: Path, ids: tuple[object, ...]
+    model: Path,
+    asked: Path,
+    tmp_path: Path,
+    ids: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a row a line, whatever the terminal
     out = tmp_path / "run"
     design = ids or ("--design", "fixed")
     shown = done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
