@@ -57,4 +57,7 @@ def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) 
     assert verify(file, run.path).verified
     stored = json.loads(file.read_text())
     file.write_text(json.dumps({**stored, "asked": "each question in its own words"}))
-    assert not verify(file, run.path).verified
+    found = verify(file, run.path)
+    assert not found.verified
+    (verdict,) = (check for check in found.checks if check.name == "verdict")
+    assert [difference.where for difference in verdict.differences] == ["asked"]  # by itself
