@@ -26,9 +26,12 @@ from residua.benchmarks import Benchmark, load_benchmark
 from residua.demo.finding import SCORER, Finding, find
 from residua.demo.model import write_untrained
 from residua.engines import Prompting, open_engine
+from residua.errors import InputError
 from residua.evaluation import Table, evaluate
 from residua.evaluation.metrics.utility import retain_recall
+from residua.evaluation.tables.rows import statement
 from residua.report import write_report
+from residua.stats import about
 from residua.store import Run, locked, write_json
 from residua.text.figures import above, below, number
 from residua.types import Progress, Prompt, silent
@@ -213,9 +216,10 @@ class _Column:
 
     def worst(self, scorer: str = SCORER) -> str:
         """The statement about the worst question, its choice counted."""
-        (row,) = [
-            r for r in self._together if r["scorer"] == scorer and "the worst of" in r["target"]
-        ]
+        mine = [row for row in self._together if row["scorer"] == scorer]
+        row = statement(mine, about.WORST, "leak probability", "mean leakage")
+        if row is None:
+            raise InputError(f"the run has no statement about its worst question by {scorer!r}.")
         return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
 
     def most_above(self, estimand: str, scorer: str) -> str:
