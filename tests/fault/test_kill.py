@@ -17,7 +17,7 @@ from residua.store import Run
 from tiny import tiny_model_folder
 
 QUESTIONS = 5
-DRAWS = 4100  # above 4,096, so that every part is one question
+DRAWS = 4100  # so that no part holds two questions; the first has two parts, as parts begin small
 pytestmark = pytest.mark.fault
 
 
@@ -80,13 +80,14 @@ def contents(run: Run) -> dict[str, Any]:
     return found
 
 
-def test_the_run_has_a_part_for_every_question(whole: Run) -> None:
-    assert [part.draws for part in whole.arms["target"].parts] == [DRAWS] * QUESTIONS
+def test_the_run_has_a_part_for_every_question_and_two_for_the_first(whole: Run) -> None:
+    sizes = [part.draws for part in whole.arms["target"].parts]
+    assert sizes == [1024, DRAWS - 1024] + [DRAWS] * (QUESTIONS - 1)
 
 
-@pytest.mark.parametrize("parts", [0, 1, 3, 5, 6])
+@pytest.mark.parametrize("parts", [0, 1, 3, 5, 7])
 def test_killed_once(parts: int, command: list[str], whole: Run, tmp_path: Path) -> None:
-    """At a random moment after that many parts; with all six it is scoring or bounding."""
+    """At a random moment after that many parts; with all seven it is scoring or bounding."""
     out = tmp_path / "run"
     moment = random.Random(parts).uniform(0, 0.5)
     kill_when(lambda: parts_done(out) >= parts, moment, command, out)
@@ -98,7 +99,7 @@ def test_killed_once(parts: int, command: list[str], whole: Run, tmp_path: Path)
 def test_killed_again_and_again(command: list[str], whole: Run, tmp_path: Path) -> None:
     """Five times in one run; what was finished stays finished."""
     out, chance = tmp_path / "run", random.Random(0)
-    for parts in (0, 1, 2, 4, 6):
+    for parts in (0, 1, 2, 4, 7):
         before = parts_done(out)
         kill_when(lambda n=parts: parts_done(out) >= n, chance.uniform(0, 0.5), command, out)
         assert parts_done(out) >= max(parts, before)
