@@ -77,6 +77,11 @@ def fit(
     model.eval()
 
 
+def on_cpu(settings: TrainingSettings) -> bool:
+    """Whether the model is trained on the CPU: asked for, or there is no GPU."""
+    return settings.device == "cpu" or not torch.cuda.is_available()
+
+
 def _leave_the_group() -> None:
     """Before Python goes: threads of a group that is still there abort a process that is done."""
     if torch.distributed.is_initialized():
@@ -119,7 +124,7 @@ def _arguments(
         max_grad_norm=settings.max_grad_norm,
         seed=settings.seed,
         bf16=settings.bf16,
-        use_cpu=settings.device == "cpu" or not torch.cuda.is_available(),
+        use_cpu=on_cpu(settings),
         remove_unused_columns=False,
         save_strategy="no",
         save_total_limit=1,

@@ -55,7 +55,7 @@ from residua.unlearning.rows import (
 from residua.unlearning.selecting import selected
 from residua.unlearning.settings import Selecting, TrainingSettings, Watch
 from residua.unlearning.trainer import Following, Progress
-from residua.unlearning.training import fit
+from residua.unlearning.training import fit, on_cpu
 from residua.unlearning.work_folder import LOG, RECIPE, WorkFolder, differences, read_json, read_log
 
 DEFAULTS = TrainingSettings()
@@ -257,7 +257,7 @@ def _train(
     require_candidates(task.objective, task.questions)
     check_before_loading(model, task.objective.needs, task.settings, watch)
     settings = task.settings
-    processes = PartialState(cpu=settings.device == "cpu")  # also gives each process its device
+    processes = PartialState(cpu=on_cpu(settings))  # also gives each process its device
     if isinstance(model, str):
         model = load_model(
             model,
