@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from residua.engines import Prompting, open_engine
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel
 from residua.errors import InputError
-from residua.types import Decoding, Draws, Failure, Query, Sample
+from residua.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
 from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
@@ -37,6 +38,18 @@ def samples(
     found = list(made.generate(QUERIES, decoding, Draws(sizes=(n,), **draws)))
     assert all(isinstance(s, Sample) for s in found)
     return {s.query.id: s for s in found if isinstance(s, Sample)}
+
+
+def unsettled(_: int, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+    """Scores of which nothing is known."""
+    return [(0.0, 1.0)] * len(texts)
+
+
+def text(one: object) -> list[str]:
+    """The texts of a result."""
+    sample = one.sample if isinstance(one, Exploration) else one
+    assert isinstance(sample, Sample)
+    return [each.text for each in sample.completions]
 
 
 def test_completions_add_up_and_carry_their_log_probabilities() -> None:
@@ -148,6 +161,42 @@ def test_nan_logits_fail_their_query_with_prefix_and_reason() -> None:
     assert [f.query.id for f in failed] == ["q2"]
     assert "NaN" in failed[0].reason
     assert len(results) == 3
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+@pytest.mark.parametrize("exactly", [False, True], ids=["drawn", "explored"])
+def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
+    rows: int | None, exactly: bool
+) -> None:
+    """Whichever comes first, and from the first shared token on; the others are as without it."""
+    texts = ["who wrote sea", "who wrote red", "who wrote", "who sea wrote red", "who blue"]
+    queries = [Query(id=text, prompt_id=text, text=text) for text in texts]
+    healthy = [query for query in queries if "sea" not in query.text]
+
+    def found(asked: list[Query]) -> dict[str, object]:
+        made = engine(rows=rows, tie_word_embeddings=False)
+        with torch.no_grad():
+            made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
+        decoding = Decoding(max_new_tokens=3, top_k=1)  # the likeliest words are others
+        results: Iterator[Sample | Exploration | Failure] = (
+            made.explore(asked, decoding, Effort(mode="exact", forwards=40), unsettled)
+            if exactly
+            else made.generate(asked, decoding, Draws(sizes=(5,)))
+        )
+        return {
+            one.sample.query.id if isinstance(one, Exploration) else one.query.id: one
+            for one in results
+        }
+
+    alone = found(healthy)
+    assert not any(isinstance(one, Failure) for one in alone.values())
+    for asked in (queries, queries[::-1]):
+        together = found(asked)
+        failed = {name for name, one in together.items() if isinstance(one, Failure)}
+        assert failed == {"who wrote sea", "who sea wrote red"}
+        assert {name: text(one) for name, one in together.items() if name in alone} == {
+            name: text(one) for name, one in alone.items()
+        }
 
 
 def test_the_row_budget_follows_from_the_cache_it_needs() -> None:

@@ -8,6 +8,7 @@ ONCE = "engines/test_prefix_cache.py::test_tokens_are_stored_once_and_dropped_wi
 ANY_ORDER = "engines/test_prefix_cache.py::test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards"
 THOUSANDS = "engines/test_prefix_cache.py::test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again"
 CLEAN = "engines/test_prefix_cache.py::test_slots_that_held_nan_are_clean_for_their_next_user"
+SPOILT = "engines/test_hf.py::test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does"
 WRONG = "engines/test_prefix_cache.py::test_a_model_that_misuses_the_cache_is_recomputed"
 BEGINNING = (
     "engines/test_prefix_cache.py::test_what_held_prompts_begin_with_is_read_and_stored_once"
@@ -53,6 +54,7 @@ MUTANTS = [
         "self.held += len(slots)",
         ONCE,
     ),
+    ("engines/prefix_cache.py", "if self._cache.is_finite(slots):", "if True:", SPOILT),
     ("engines/prefix_cache.py", "del self._free[left:]", "pass", ANY_ORDER),
     (
         "engines/prefix_cache.py",
@@ -240,8 +242,8 @@ MUTANTS = [
         FORCED,
     ),
     ("engines/hf.py", "self._completion(leaf, 0, FORCED,", "self._completion(leaf, 0, 0,", FORCED),
-    ("engines/hf.py", "replace(each, logprob_floor=None)", "each", TWO_PASS),
-    ("engines/hf.py", "else _in_two_passes(sample, decoding)", "else sample", TWO_PASS),
+    ("engines/two_pass.py", "replace(each, logprob_floor=None)", "each", TWO_PASS),
+    ("engines/two_pass.py", "else _of(sample, decoding)", "else sample", TWO_PASS),
     ("engines/hf.py", "if not math.isfinite(self.margin):", "if math.isnan(self.margin):", REFUSED),
     ("engines/hf.py", 'adaptive_mode == "two_pass":', 'adaptive_mode == "":', REFUSED),
     ("engines/hf.py", "self.usage.add(explorer.usage)", "pass", USAGE),

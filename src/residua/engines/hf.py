@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from residua.engines.margin import Margin
 from residua.engines.prefix_cache import CachedModel, prefix_model
 from residua.engines.prompting import Prompting
 from residua.engines.reading import Reader
+from residua.engines.two_pass import in_two_passes
 from residua.errors import InputError
 from residua.sampling import Explored, Explorer, Forest, Leaf, Node, Root, force
 from residua.types import (
@@ -140,20 +141,8 @@ class TransformersEngine:
         if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
             yield from self._grow(queries, decoding, draws)
             return
-        plain = replace(decoding, adaptive_temperature=None)
-        undecided = []
-        pass_one = replace(plain, temperature=0.0)
-        for first in self._grow(queries, pass_one, _ONE_DRAW, tell=self._tell_tokens):
-            if isinstance(first, Failure):
-                yield first
-            elif _is_confident(first, decoding):
-                sizes = draws.of(first.query.id)
-                completions = _all_draws(first.completions[0], sizes, draws.first_chunk)
-                yield _in_two_passes(replace(first, completions=completions), decoding)
-            else:
-                undecided.append(first.query)
-        for sample in self._grow(undecided, plain, draws):
-            yield sample if isinstance(sample, Failure) else _in_two_passes(sample, decoding)
+        look = partial(self._grow, tell=self._tell_tokens)
+        yield from in_two_passes(queries, decoding, draws, look=look, grow=self._grow)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -377,30 +366,7 @@ class TransformersEngine:
         )
 
 
-_ONE_DRAW = Draws(sizes=(1,))
-
-
 def _room(length: int, decoding: Decoding) -> int:
     """How many tokens a completion may have after a prompt of this length."""
     most = decoding.max_tokens
     return decoding.max_new_tokens if most is None else min(decoding.max_new_tokens, most - length)
-
-
-def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
-    """True if two-pass adaptive temperature makes the query greedy altogether."""
-    mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
-    return mean is not None and threshold is not None and mean > threshold
-
-
-def _in_two_passes(sample: Sample, decoding: Decoding) -> Sample:
-    """The sample as one of this decoding: which pass it is from is certain to no margin."""
-    completions = tuple(replace(each, logprob_floor=None) for each in sample.completions)
-    return replace(sample, decoding=decoding, completions=completions)
-
-
-def _all_draws(
-    completion: Completion, sizes: Sequence[int], first_chunk: int
-) -> tuple[Completion, ...]:
-    return tuple(
-        replace(completion, count=size, chunk=first_chunk + i) for i, size in enumerate(sizes)
-    )

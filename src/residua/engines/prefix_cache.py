@@ -73,7 +73,8 @@ class CachedModel:
         rest = np.array(prompt[known:])
         slots = self._tree.chain(stem, len(rest))
         logits = self._forward(rest[None], slots[None])
-        self._tree.remember(slots, rest)  # only now do they hold what others may read
+        if self._cache.is_finite(slots):  # one NaN, even of a later token, would spoil the others
+            self._tree.remember(slots, rest)  # only now do they hold what others may read
         self.held += 1
         return int(slots[-1]), logits
 
@@ -287,6 +288,11 @@ class _Gathered(Cache):  # type: ignore[misc]
         seen = torch.index_select(pool, 0, self._paths.view(-1), out=self._buffer(shape, pool))
         keys, values = seen.tensor_split([key_states.shape[1] * key_states.shape[3]], dim=1)
         return self._unpacked(keys, key_states), self._unpacked(values, value_states)
+
+    def is_finite(self, slots: Slots) -> bool:
+        """True if no key and no value in these slots is NaN or infinite."""
+        written = torch.as_tensor(slots, device=self._pools[0].device)
+        return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Key columns before the new tokens'."""
