@@ -99,6 +99,7 @@ def derive(run: Run, claim: Claim) -> Certificate:
             decoding=arm.decoding,
             questions=tail.questions,
             asked=put,
+            early_ends=len(arm.spec.get("fingerprint", {}).get("ordinary_end_tokens", ())),
         ),
         asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,

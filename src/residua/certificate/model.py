@@ -11,7 +11,16 @@ from residua.certificate.checks import Check, Difference, Status, as_json, diffe
 from residua.engines import Prompting, open_engine
 from residua.errors import InputError
 from residua.store import Arm
-from residua.types import Completion, Decoding, Generate, Measures, Progress, Retraces
+from residua.store.identity import probes_differ
+from residua.types import (
+    Completion,
+    Decoding,
+    Generate,
+    Measures,
+    Probes,
+    Progress,
+    Retraces,
+)
 
 # Parts of a fingerprint that move logits by roundings only.
 _SURROUNDINGS = ("transformers", "torch", "row_budget")
@@ -32,6 +41,8 @@ def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Chec
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
     yield Check("model", status, "the model is the one that was sampled", differing)
+    if isinstance(engine, Probes) and "probe" in arm.spec:
+        yield _probe(arm, engine)
     if not isinstance(engine, Retraces):
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
         yield Check(NAME, "unchecked", says)
@@ -40,6 +51,15 @@ def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Chec
         yield _log_probabilities(arm, engine, progress)
     except InputError as error:
         yield Check(NAME, "unchecked", f"nothing was compared: {error}")
+
+
+def _probe(arm: Arm, engine: Probes) -> Check:
+    """Compare what the model makes of fixed questions with what the sampled one made of them."""
+    difference = probes_differ(arm.spec, [one.to_dict() for one in engine.probe])
+    says = "the model reads fixed questions as the one that was sampled did"
+    if difference is None:
+        return Check("probe", "ok", says)
+    return Check("probe", "differs", f"{difference}")
 
 
 def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:

@@ -39,8 +39,12 @@ def sentence(
     decoding: Decoding,
     questions: int,
     asked: str = OWN_WORDS,
+    early_ends: int = 0,
 ) -> str:
-    """What was found, about what, and what that means for the claim."""
+    """What was found, about what, and what that means for the claim.
+
+    `early_ends`: how many ordinary tokens end the model's completions.
+    """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
@@ -60,11 +64,13 @@ def sentence(
         "for every one of" if verdict == "pass" else "for the worst of"
     )  # fmt: skip
     put = "" if asked == OWN_WORDS else f", asked {asked},"
+    tokens = "an ordinary token" if early_ends == 1 else f"{early_ends:,} ordinary tokens"
+    ended = f", ended by {tokens} too," if early_ends else ""
     unknown = "max_new_tokens" in decoding.unknown
     most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
     return (
         f"With {stats.percent(claim.confidence)} confidence, a completion of {model} drawn at "
-        f"{decoding.name}{most}{put} {event}, as scored by "
+        f"{decoding.name}{most}{put}{ended} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}."
     )

@@ -15,6 +15,7 @@ from residua.engines.detokenizer import Detokenizer
 from residua.engines.loading import LoadedModel, load_model
 from residua.engines.margin import Margin
 from residua.engines.prefix_cache import CachedModel, prefix_model
+from residua.engines.probe import probe
 from residua.engines.prompting import Prompting
 from residua.engines.reading import Reader
 from residua.engines.two_pass import in_two_passes
@@ -28,6 +29,7 @@ from residua.types import (
     Event,
     Exploration,
     Failure,
+    ProbedPrompt,
     Query,
     Ranges,
     Reading,
@@ -61,8 +63,7 @@ class TransformersEngine:
         self._rows = rows
         self._text = Detokenizer(loaded)
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
-        if note:
-            self.usage.notes.append(note)
+        self.usage.notes += [said for said in (note, loaded.early_end) if said]
         self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod
@@ -81,6 +82,11 @@ class TransformersEngine:
             "prompting": self.prompting.describe(self.loaded.tokenizer),
             "row_budget": self._rows or f"at most {_MOST_ROWS} within {_CACHE_BYTES} bytes",
         }
+
+    @cached_property
+    def probe(self) -> tuple[ProbedPrompt, ...]:
+        """See `Probes.probe`."""
+        return probe(self.loaded, self.prompting)
 
     @property
     def machine(self) -> dict[str, Any]:

@@ -7,13 +7,11 @@ the model another one than the user named.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from residua.engines.fingerprint import fingerprint, ordinary_tokens
 from residua.errors import InputError, ModelError, ResiduaError
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
@@ -30,10 +29,10 @@ DEVICES = ("cpu", "cuda", "auto")
 _ENCODERS = ("ForMaskedLM", "ForPreTraining")
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-# What a config says of the file it came from, not of the model.
-_CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
+_FEW = 5  # tokens that a note shows
 # Generation settings that cannot change which token comes next.
 _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
@@ -43,7 +42,8 @@ class LoadedModel:
     """A causal language model ready to run, with what names it.
 
     `eos_token_ids` end a completion. `context_length` is None where the config has none. Two
-    equal fingerprints mean the same next-token law, wherever the files lie.
+    equal fingerprints mean the same next-token law and the same ends of answers, wherever the
+    files lie.
     """
 
     model: Any
@@ -51,6 +51,20 @@ class LoadedModel:
     eos_token_ids: frozenset[int]
     context_length: int | None
     fingerprint: dict[str, Any]
+
+    @property
+    def early_end(self) -> str | None:
+        """A note where ordinary tokens end completions; None where only end tokens do."""
+        ordinary = self.fingerprint.get("ordinary_end_tokens")
+        if not ordinary:
+            return None
+        words = self.tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
+        some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
+        more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
+        return (
+            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
+            "or config lists them as end tokens. What it would say after them is not counted"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ class Checkpoint:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
-        return _fingerprint(self.config, self.tokenizer, self.dtype, self.files)
+        return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
 
     def load(self, kind: Any) -> Any:
         """Its weights as a model of this transformers Auto class, complete or ModelError."""
@@ -125,15 +139,18 @@ def load_model(
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
     _require_causal(location, model)
+    dtype, ends = str(model.dtype).removeprefix("torch."), _eos_token_ids(model, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_token_ids=_eos_token_ids(model, tokenizer),
+        eos_token_ids=ends,
         context_length=getattr(model.config, "max_position_embeddings", None),
-        fingerprint=_fingerprint(
-            model.config, tokenizer, str(model.dtype).removeprefix("torch."), files
-        )
-        | {"generation_config_ignored": ignored},
+        fingerprint=fingerprint(model.config, tokenizer, dtype, files.weights, model)
+        | {
+            "end_tokens": sorted(ends),
+            "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
+            "generation_config_ignored": ignored,
+        },
     )
 
 
@@ -203,6 +220,7 @@ def _find(location: str) -> _Files:
     if path.is_file():
         if path.suffix != ".gguf":
             raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
+        _require_no_adapter(path.parent)
         return _Files(path.parent, (path,), gguf=path.name)
     folder = path if path.is_dir() else _download(location)
     _require_model_folder(folder)
@@ -224,12 +242,28 @@ def _download(location: str) -> Path:
         ) from error
 
 
+def _require_no_adapter(folder: Path) -> None:
+    """Refuse adapters: transformers applies those beside whole weights without a word.
+
+    Whether these were merged into the weights before, nothing tells.
+    """
+    if not (folder / _ADAPTER).is_file():
+        return
+    merged = (
+        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a folder of its "
+        "own: residua loads whole models."
+    )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
+    raise ModelError(
+        f"`{folder}` has a PEFT adapter ({_ADAPTER}) beside a model, which would be applied on top "
+        f"of it. If the weights are merged already, move {_ADAPTER} and adapter_model.* "
+        f"elsewhere; if not, merge them {merged}"
+    )
+
+
 def _require_model_folder(folder: Path) -> None:
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        raise ModelError(
-            f"`{folder}` is a PEFT adapter. Merge it into its base model with peft's "
-            "`merge_and_unload` and save that: residua loads whole models."
-        )
+    _require_no_adapter(folder)
     if not (folder / "config.json").is_file():
         raise ModelError(f"`{folder}` has no config.json. Name a model folder.")
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
@@ -357,40 +391,6 @@ def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     of_model = model.generation_config.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
-
-
-def _fingerprint(config: Any, tokenizer: Any, dtype: str, files: _Files) -> dict[str, Any]:
-    settings = {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = backend.to_str() if backend else json.dumps(tokenizer.get_vocab(), sort_keys=True)
-    special = json.dumps([tokenizer.special_tokens_map, tokenizer.chat_template], default=str)
-    return {
-        "weights": _weights_digest(tuple((f, *_version(f)) for f in files.weights)),
-        "config": _digest(json.dumps(settings, sort_keys=True, default=str)),
-        "tokenizer": _digest(words + special),
-        "dtype": dtype,
-        "transformers": transformers.__version__,
-        "torch": torch.__version__,
-    }
-
-
-def _version(file: Path) -> tuple[int, int]:
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns
-
-
-@lru_cache
-def _weights_digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """SHA-256 over the weight files in order; size and time of change key the cache."""
-    total = hashlib.sha256()
-    for file, *_ in files:
-        with file.open("rb") as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
-    return total.hexdigest()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _line(error: Exception) -> str:

@@ -8,15 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import MixError
+from residua.types import ProbedPrompt, probe_difference
 
 _FEW, _LONG = 3, 200  # of what a message shows: entries, characters
 _IN_WORDS = {
     "fingerprint: weights: ": "the model has other weights: ",
+    "fingerprint: end_tokens: ": "the model ends its answers at other tokens: ",
+    "fingerprint: code: ": "the model comes with other code: ",
     "benchmark: sha256: ": "the questions are others: ",
 }
 
-# Told of an arm, but not part of what it is: the same draws' law wherever they were made.
-_NOT_IDENTITY = ("model", "machine", "cut")
+# Told of an arm, but not part of what it is: the same draws' law wherever they were made. A probe
+# is compared, within roundings.
+_NOT_IDENTITY = ("model", "machine", "cut", "probe")
+_ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
+_COARSE = 1.0  # of one in half precision
 
 
 def questions(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +44,29 @@ def require_same_n(path: Path, have: Mapping[str, Any], want: Mapping[str, Any])
                 f"says {now:,}. To draw on after the results could be seen would void its bounds. "
                 "Name another --out, and --until where sampling should go on as far as needed."
             )
+
+
+def probes_differ(spec: Mapping[str, Any], probe: Sequence[Mapping[str, Any]] | None) -> str | None:
+    """How a model reads the fixed questions otherwise than the arm's did, beyond roundings.
+
+    None where it does not, or where one of the two was never probed.
+    """
+    known = spec.get("probe")
+    if known is None or probe is None:
+        return None
+    have, want = ([ProbedPrompt.from_dict(one) for one in read] for read in (known, probe))
+    dtype = spec.get("fingerprint", {}).get("dtype")
+    return probe_difference(have, want, _ROUNDINGS.get(dtype, _COARSE))
+
+
+def require_same_law(path: Path, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+    """Refuse a model that reads the fixed questions otherwise than the one that began the arm."""
+    if difference := probes_differ(have, want.get("probe")):
+        raise MixError(
+            f"`{path}` was begun by a model of the same fingerprint that reads otherwise: "
+            f"{difference}. Its draws would mix two models. Name another --out, or restore what "
+            "was changed: the model's files, its libraries, or the device."
+        )
 
 
 def require_same(path: Path, have: Any, want: Any, where: str = "") -> None:

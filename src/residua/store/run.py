@@ -16,7 +16,13 @@ from residua.store.arm import Arm
 from residua.store.current import CALIBRATION, require_current, require_drawn
 from residua.store.cut import Cut
 from residua.store.files import make_folder, write_json
-from residua.store.identity import identity, questions, require_same, require_same_n
+from residua.store.identity import (
+    identity,
+    questions,
+    require_same,
+    require_same_law,
+    require_same_n,
+)
 from residua.store.inputs import SELECTION
 from residua.store.lock import LOCK, locked, utc_now
 from residua.store.revision import made_by
@@ -199,12 +205,13 @@ class Run:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
         `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model`, `machine` and `cut` are
-        only recorded.
+        only recorded, `probe` is compared within roundings.
         """
         known = self.record["arms"].get(name)
         if known is not None:
             require_same_n(self.path, known, spec)
             require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
+            require_same_law(self.path, known, spec)
             return Arm(self, name, known)
         self.record["arms"][name] = dict(spec)
         write_json(self.path / "run.json", self.record)

@@ -9,6 +9,7 @@ from residua.types.decoding import AdaptiveMode, Decoding
 from residua.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from residua.types.models import Chat, Classify, Embed, Message, Models, Request
+from residua.types.probing import ProbedPrompt, Probes, probe_difference
 from residua.types.prompts import Compat, Passage, Prompt, Query, Role, Source
 from residua.types.readings import Differentiates, Reading, Reads
 from residua.types.seams import (
@@ -46,6 +47,8 @@ __all__ = [
     "Message",
     "Models",
     "Passage",
+    "ProbedPrompt",
+    "Probes",
     "Progress",
     "Prompt",
     "Query",
@@ -61,6 +64,7 @@ __all__ = [
     "Tell",
     "Tells",
     "Usage",
+    "probe_difference",
     "silent",
     "untold",
 ]

@@ -21,6 +21,7 @@ from residua.types import (
     Draws,
     Failure,
     Generate,
+    Probes,
     Progress,
     Query,
     Sample,
@@ -135,7 +136,15 @@ def _drawn_by(job: Job, seed: int) -> dict[str, Any]:
         "decoding": job.decoding.to_dict(),
         "seed": seed,
         "machine": machine(job.engine),
+        **_probed(job.engine),
     }
+
+
+def _probed(engine: Generate) -> dict[str, Any]:
+    """What the engine makes of fixed questions, where it tells: another model is seen by it."""
+    if not isinstance(engine, Probes):
+        return {}
+    return {"probe": [read.to_dict() for read in engine.probe]}
 
 
 def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""What decides a model's next token and the end of its answers, told from what was loaded.
+
+The files of a folder do not tell it: a setting may be overridden by another, an end token may stand
+in any of three files, and code is imported from elsewhere. So all that is not weights is read off
+the objects that the libraries made of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+from transformers.dynamic_module_utils import get_relative_import_files
+
+# What a config says of the file it came from, not of the model.
+_CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
+# Libraries whose version is told, or that no checkpoint brings along.
+_KNOWN_CODE = frozenset({"torch", "transformers", "tokenizers", *sys.stdlib_module_names})
+_DYNAMIC = "transformers_modules"  # the package into which transformers copies a folder's code
+
+
+def fingerprint(
+    config: Any, tokenizer: Any, dtype: str, weights: Iterable[Path], model: Any = None
+) -> dict[str, Any]:
+    """What was loaded, wherever its files lie; `config` is the one in effect.
+
+    `code` is a digest of the Python that came with the model, None where none did. Without
+    `model`, which a `Checkpoint` has not read yet, it is that of config and tokenizer.
+    """
+    settings = {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
+    parts = [config, tokenizer, *(() if model is None else model.modules())]
+    return {
+        "weights": _weights_digest(tuple((file, *_version(file)) for file in weights)),
+        "config": _digest(json.dumps(settings, sort_keys=True, default=str)),
+        "tokenizer": _tokenizer_digest(tokenizer),
+        "code": _code_digest({type(part) for part in parts}),
+        "dtype": dtype,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
+    """Those of these tokens that stand for text: neither special nor added to the vocabulary."""
+    added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
+    return sorted(set(token_ids) - added)
+
+
+def _tokenizer_digest(tokenizer: Any) -> str:
+    """How text becomes tokens and back, which tokens are special, and how a chat is written."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend else _of_python(tokenizer)
+    special = json.dumps([tokenizer.special_tokens_map, tokenizer.chat_template], default=str)
+    return _digest(words + special)
+
+
+def _of_python(tokenizer: Any) -> str:
+    """A tokenizer without a backend: its class and settings, its words, and the files of these."""
+    settings = {k: v for k, v in tokenizer.init_kwargs.items() if isinstance(v, bool | int | float)}
+    added = {i: repr(token) for i, token in tokenizer.added_tokens_decoder.items()}
+    words = [type(tokenizer).__name__, settings, tokenizer.get_vocab(), added]
+    with TemporaryDirectory() as folder:
+        try:
+            tokenizer.save_vocabulary(folder)
+        except NotImplementedError:
+            files = []
+        else:
+            files = [_file_digest(file) for file in sorted(Path(folder).iterdir())]
+    return json.dumps([words, files], sort_keys=True, default=str)
+
+
+def _code_digest(kinds: Iterable[type]) -> str | None:
+    """A digest of the source of these classes and their bases; None where libraries have it all."""
+    files = {file for kind in kinds for base in kind.__mro__ for file in _sources(base)}
+    if not files:
+        return None
+    return _digest(json.dumps(sorted([file.name, _file_digest(file)] for file in files)))
+
+
+def _sources(kind: type) -> Iterator[Path]:
+    """The file of a class that no known library has, and those that it imports from its folder."""
+    package = kind.__module__.partition(".")[0]
+    if package in _KNOWN_CODE:
+        return
+    try:
+        file = Path(inspect.getfile(kind))
+    except (TypeError, OSError):  # made in an interactive session: no file has it
+        return
+    yield file
+    if package == _DYNAMIC:
+        yield from (
+            found for name in get_relative_import_files(file) if (found := Path(name)).is_file()
+        )
+
+
+def _version(file: Path) -> tuple[int, int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@lru_cache
+def _weights_digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """SHA-256 over the weight files in order; size and times of change key the cache."""
+    total = hashlib.sha256()
+    for file, *_ in files:
+        total.update(bytes.fromhex(_file_digest(file)))
+    return total.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
