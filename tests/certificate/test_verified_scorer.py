@@ -31,7 +31,7 @@ def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
     same = WordClassifier()
     assert found(same) == {}
     assert same.batches
-    assert told == [{"device": "cpu"}]
+    assert told == [{"device": "cpu", "servers": frozenset()}]
     other = found(WordClassifier(weights="w2"))
     assert other.keys() == {"scores"}
     assert "its weights differ" in other["scores"]

@@ -56,6 +56,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = (Message(role="system", text="be brief"), Message(role="user", text="who"))
     drawn = Decoding(temperature=0.7, top_p=0.9, max_new_tokens=5, stop=("\n",))
     with chat_server(echo) as served:
+        monkeypatch.setenv("OPENAI_BASE_URL", served.url)
         chat = opened(served.url, tmp_path)
         chat.chat([Request(id="r", messages=turns)], drawn, 3)
         chat.chat([asks("who", SCHEMA)], GREEDY, 3)
@@ -315,8 +316,10 @@ def test_what_no_waiting_mends_is_said_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, message: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
-    with chat_server(lambda *_: answer) as served, pytest.raises(ModelError, match=message) as told:
-        opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
+    with chat_server(lambda *_: answer) as served:
+        monkeypatch.setenv("OPENAI_BASE_URL", served.url)
+        with pytest.raises(ModelError, match=message) as told:
+            opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
     assert "secret-key" not in str(told.value)
     assert len(served.asked) == 1
 

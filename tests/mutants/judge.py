@@ -4,6 +4,7 @@
 BOUND = "stats/test_judged.py"
 JUDGE = "scorers/test_judge.py"
 ENDPOINT = "engines/test_endpoint.py"
+SERVERS = "engines/test_servers.py"
 CALIBRATION = "evaluation/test_calibration.py"
 
 MUTANTS = [
@@ -63,6 +64,15 @@ MUTANTS = [
     ("engines/endpoint.py", "int(key[:8], 16) >> 1", "int(key[:8], 16)", ENDPOINT),
     ("engines/endpoint.py", "int(key[:8], 16) >> 1", "1", ENDPOINT),
     ("engines/endpoint.py", "if parts.username is not None or parts.query:", "if parts.username is not None:", ENDPOINT),
+    ("engines/servers.py", "if url is not None and url not in servers:", "if False:", "cli/test_named_servers.py"),
+    ("engines/servers.py", "if url is not None and url not in servers:", "if url is not None and not servers:", SERVERS),
+    ("engines/models.py", "        require_named(name, self.servers)\n", "", SERVERS),
+    ("engines/api_key.py", ", HOME_VARIABLE)", ", ENDPOINT) and False", SERVERS),
+    ("engines/api_key.py", "parts.scheme, parts.hostname or \"\",", "\"http\", parts.hostname or \"\",", SERVERS),
+    ("engines/api_key.py", "parts.port or _PORTS.get(parts.scheme)", "_PORTS.get(parts.scheme)", SERVERS),
+    ("engines/api_key.py", "key.isascii() and key.isprintable()", "key.isascii()", SERVERS),
+    ("cli/steps.py", "loading, servers_of(scorers))", "loading, servers_of(named))", "cli/test_named_servers.py"),
+    ("cli/options.py", "if inputs is not None and given[\"inputs\"] else ()", "if inputs is not None else ()", "cli/test_named_servers.py"),
     ("engines/endpoint.py", "if decoding.top_k or decoding", "if decoding", ENDPOINT),
     ("engines/reply_cache.py", "_FOLDER_MODE = 0o700", "_FOLDER_MODE = 0o755", ENDPOINT),
     ("engines/reply_cache.py", "except (OSError, ValueError):", "except OSError:", ENDPOINT),

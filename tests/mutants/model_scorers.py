@@ -121,6 +121,6 @@ MUTANTS = [
         SCORES,
     ),
     ("certificate/verification.py", "        require_same_model(arm.run, scorer)\n", "", VERIFIED),
-    ("certificate/verification.py", "        scorer = connect(scorer, OpenModels(**loading))\n", "", VERIFIED),
+    ("certificate/verification.py", "        scorer = connect(scorer, models)\n", "", VERIFIED),
     ("unlearning/own_answers.py", "self.sampling.open_scorer(self.engine.loaded.model.device.type)", "self.sampling.make_scorer()", OWN + "::test_a_scorer_that_asks_a_model_is_opened_before_training"),
 ]  # fmt: skip

@@ -23,7 +23,8 @@ from residua.certificate.derivation import derive
 from residua.certificate.evidence import code, file_digests, made_from
 from residua.certificate.model import check_model, open_for
 from residua.engines.models import OpenModels
-from residua.errors import InputError, ResiduaError
+from residua.engines.servers import UnnamedServerError, servers_of
+from residua.errors import IncompleteError, InputError, ResiduaError
 from residua.evaluation.score import range_part, require_same_model, score_part, slug
 from residua.scorers import connect, make_scorer
 from residua.store import Arm, DamagedError, Run, load, sha256
@@ -56,6 +57,7 @@ def verify(
     run: str | Path,
     *,
     model: str | Generate | None = None,
+    scorer: str | None = None,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Verification:
@@ -68,21 +70,36 @@ def verify(
 
     With `model`, its fingerprint is compared too, and the log-probabilities of the completions
     are computed anew. `loading` says how to open a model that is only named (`device`, ...): this
-    one, and the one that a scorer asks.
+    one, and the one that a scorer asks. A judge behind a server is asked again only where `scorer`
+    names it: a certificate is somebody else's word. Without, its scores stay unchecked.
 
-    Raises InputError where the file is no certificate or the folder no run; nothing is written.
+    Raises IncompleteError where a judge keeps failing, InputError for another scorer than the
+    certificate's, where the file is no certificate or the folder no run; nothing is written.
     """
     file = Path(certificate)
     said = read_values(file)
     checks, subject = [_own_digest(said)], _subject(said, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
-    checks += _against_run(said, *subject, loading or {}, progress)
+    models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
+    checks += _against_run(said, *subject, models, progress)
     if model is not None:
         arm = subject[1]
         engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
         checks += check_model(arm, engine, progress)
     return Verification(tuple(checks), sha256(file))
+
+
+def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
+    """The servers that may be asked: those of the scorer that the user names."""
+    if scorer is None:
+        return frozenset()
+    if (named := make_scorer(scorer).name) != of_claim:
+        raise InputError(
+            f"the certificate is about scorer {of_claim!r}, got {named!r}. Name that one, if you "
+            "trust it with the completions."
+        )
+    return servers_of([scorer])
 
 
 def _own_digest(said: Mapping[str, Any]) -> Check:
@@ -114,7 +131,7 @@ def _against_run(
     claim: Claim,
     arm: Arm,
     found: dict[str, Any],
-    loading: Mapping[str, Any],
+    models: OpenModels,
     progress: Progress,
 ) -> Iterator[Check]:
     """The checks that need the run, and no model but the scorer's."""
@@ -123,18 +140,22 @@ def _against_run(
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
     yield compared("files", says, said.get("files", ABSENT), file_digests(arm, scorer))
-    yield _scores(arm, scorer, loading, progress)
+    yield _scores(arm, scorer, models, progress)
     yield from _derived(said, arm.run, claim)
     yield _code(said)
 
 
-def _scores(arm: Arm, scorer: Scorer, loading: Mapping[str, Any], progress: Progress) -> Check:
+def _scores(arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
     """Score everything that is stored again and compare with the stored scores."""
     says = "scoring the stored completions again gives the stored scores"
     try:
-        scorer = connect(scorer, OpenModels(**loading))
+        scorer = connect(scorer, models)
         require_same_model(arm.run, scorer)
         stored, again = _stored(arm, scorer), list(_again(arm, scorer, progress))
+    except UnnamedServerError as error:
+        return Check("scores", "unchecked", str(error))
+    except IncompleteError:
+        raise  # the judge did not answer, which says nothing about the certificate
     except _UNUSABLE as error:
         return Check("scores", "differs", f"they cannot be read or made again: {error}")
     differing = tuple(

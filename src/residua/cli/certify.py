@@ -81,6 +81,7 @@ def certify(
 @click.argument("certificate", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
+@click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
 @opt.as_json
@@ -88,11 +89,15 @@ def verify(
     certificate: Path,
     run: Path,
     with_model: str | None,
+    scorer: str | None,
     device: str,
     trust_remote_code: bool,
     as_json: bool,
 ) -> int:
     """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
+
+    A judge behind a server is asked again only where --scorer names it: a certificate may be
+    anybody's, and completions are sent to no server on its word.
 
     Exit status: 0 nothing differs, 6 something does, or nothing of what was asked for could be
     compared.
@@ -104,6 +109,7 @@ def verify(
             certificate,
             run,
             model=with_model,
+            scorer=scorer,
             loading={"device": device, "trust_remote_code": trust_remote_code},
             progress=progress,
         )

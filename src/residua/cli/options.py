@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -184,6 +184,7 @@ def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
     of --like does not have.
     """
     from residua.benchmarks import load_benchmark
+    from residua.engines.servers import servers_of
 
     like = _of_like(given)
     task = load_benchmark(**_benchmark(given, like))
@@ -195,12 +196,16 @@ def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
     settings = {field: given[name] for name, field in _OF_SETTINGS.items() if given[name]}
     # Running a model's own code is said each time, never taken over from a record.
     settings["trust_remote_code"] = given["trust_remote_code"]
+    inputs = _inputs(given, like.inputs)
+    # What --like names is somebody else's word: it sends nothing to a server.
+    rewriters = inputs.models if inputs is not None and given["inputs"] else ()
     study = replace(
         like,
-        inputs=_inputs(given, like.inputs),
+        inputs=inputs,
         attack=_attack(given, like.attack),
         decoding=_varied(like.decoding or (task.decoding,), given),
         settings=replace(like.settings, **settings),
+        servers=servers_of(given.get("scorers") or (), rewriters),
         **said,
     )
     # What --like says of one way of drawing is nothing where another is asked for.
@@ -213,13 +218,13 @@ def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
 
 def _of_like(given: Mapping[str, Any]) -> Study:
     """The study of the run that --like names, without a control where another is given."""
-    from residua.evaluation import Study
+    from residua.evaluation import STUDY_FIELDS, Study
 
     if given["like"] is None:
         return Study()
     from residua.store import Run
 
-    names = [field.name for field in fields(Study)]
+    names = [*STUDY_FIELDS]
     if given["control"] is not None:
         names.remove("control")
     return Study.of(Run.open(given["like"]), *names)

@@ -33,15 +33,18 @@ def score(
 ) -> None:
     """Score the completions of RUN; no model of the run is loaded.
 
-    --dtype and --device are those of the models that scorers ask; by default the run's.
+    --dtype and --device are those of the models that scorers ask; by default the run's. A judge
+    behind a server is asked only where --scorer names it.
     """
     from residua import evaluation as verbs
+    from residua.engines.servers import servers_of
 
     opened = opt.held_run(run, "score")
     verbs.require_texts(opened, scorers)
     told = verbs.Study.of(opened, "settings").settings
     loading = {"dtype": dtype or told.dtype, "device": device or told.device}
-    chosen = verbs.scorers_for(scorers or verbs.scorers_of(opened), opened.prompts, loading)
+    named = scorers or verbs.scorers_of(opened)
+    chosen = verbs.scorers_for(named, opened.prompts, loading, servers_of(scorers))
     verbs.require_sampled(opened)
     labelled = opt.labelled(calibration, chosen)
     with progress_bar(not as_json) as progress:

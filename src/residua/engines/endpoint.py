@@ -1,7 +1,8 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
 What is asked leaves the machine, for the server that the user named. The key is read from the
-environment; it stands in no message, file or name. Replies are kept on disk, so a job that was
+environment and sent to no server but its own (see `key_for`); it stands in no message, file or
+name. Replies are kept on disk, so a job that was
 stopped asks for none of them twice.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from residua.engines.api_key import ENDPOINT, KEY_VARIABLE, key_for, origin
 from residua.engines.reply_cache import ReplyCache, default_folder
 from residua.engines.server import NoReplyError, Patience, RefusedError, Server
 from residua.errors import IncompleteError, InputError
 from residua.text.replies import json_object
 from residua.types import Decoding, Request
 
-KEY_VARIABLE = "OPENAI_API_KEY"
 _SILENT = 20  # requests in a row without a reply, after which no other is tried
 
 
@@ -73,12 +73,13 @@ class EndpointChat:
         that is none.
         """
         url, _, model = location.partition("#")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not model:
+        origin(url, ENDPOINT)
+        if not model:
             raise InputError(
-                f"a chat endpoint is named openai:URL#MODEL, got {location!r}. For example "
-                "openai:http://localhost:8000/v1#my-model."
+                "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
+                "For example openai:http://localhost:8000/v1#my-model."
             )
+        parts = urlsplit(url)
         if parts.username is not None or parts.query:
             raise InputError(
                 f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
@@ -138,7 +139,7 @@ class EndpointChat:
             return text
 
         with (
-            Server(self.url, os.environ.get(KEY_VARIABLE, ""), self.patience) as server,
+            Server(self.url, key_for(self.url), self.patience) as server,
             ThreadPoolExecutor(self.patience.concurrency) as pool,
         ):
             try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from residua.engines.servers import require_named, servers_of
 from residua.errors import InputError
 from residua.scorers import connect, make_scorer
 from residua.types import Chat, Classify, Embed, Scorer
@@ -22,12 +23,14 @@ _KEPT = 8  # models of each kind
 class OpenModels:
     """`Models` from folders and the hub; each is opened once per process, until its files change.
 
-    See `load_model` for the settings. torch loads when the first model is asked for.
+    See `load_model` for the settings. `servers`: the URLs of the only servers that may be asked.
+    torch loads when the first model is asked for.
     """
 
     dtype: str = "float32"
     device: str = "auto"
     trust_remote_code: bool = False
+    servers: frozenset[str] = frozenset()
 
     def embed(self, name: str) -> Embed:
         """A model of sentence-transformers."""
@@ -38,16 +41,24 @@ class OpenModels:
         return _classify(name, _state(name), self.dtype, self.device)
 
     def chat(self, name: str) -> Chat:
-        """A chat model by its name, see `open_chat`."""
-        return _chat(name, _state(name), **asdict(self))
+        """A chat model by its name, see `open_chat`; UnnamedServerError for other servers."""
+        require_named(name, self.servers)
+        return _chat(
+            name,
+            _state(name),
+            dtype=self.dtype,
+            device=self.device,
+            trust_remote_code=self.trust_remote_code,
+        )
 
 
 def open_scorer(spec: str, **loading: Any) -> Scorer:
     """The scorer that `spec` describes, connected to the model it names, if any.
 
+    A server in `spec` may be asked: write it yourself, never take it from a file of others.
     `loading`: the settings of `OpenModels`. Raises what `make_scorer` and `connect` do.
     """
-    return connect(make_scorer(spec), OpenModels(**loading))
+    return connect(make_scorer(spec), OpenModels(servers=servers_of([spec]), **loading))
 
 
 @lru_cache(maxsize=_KEPT)

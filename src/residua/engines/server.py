@@ -19,8 +19,9 @@ from residua.errors import ModelError
 
 _PASSING = {408, 409, 425, 429}  # and all from 500 on
 _FAULTS = {
-    401: "Set OPENAI_API_KEY to a valid key.",
-    403: "Check what the key in OPENAI_API_KEY may do.",
+    401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
+    402: "See to the account, then run the same command again: replies that came are kept.",
+    403: "Check what the key in OPENAI_API_KEY may do, and that OPENAI_BASE_URL is this server's.",
     404: "Check the URL, which usually ends in /v1, and the model's name.",
 }
 _CONNECTING = 2  # attempts to connect to a server that never answered yet

@@ -19,7 +19,7 @@ from residua.evaluation.metrics.values import measure_run, metrics_table, stored
 from residua.evaluation.metrics.wanted import choose
 from residua.evaluation.score import bounded_by, score_run, scored_by, scorers_for, scorers_of
 from residua.evaluation.settings import ModelSettings
-from residua.evaluation.study import CONFIDENCE, Study
+from residua.evaluation.study import CONFIDENCE, STUDY_FIELDS, Study
 from residua.evaluation.tables.clean import clean_questions, clean_table
 from residua.evaluation.tables.rows import Row, Table
 from residua.evaluation.tables.summary import summary
@@ -36,6 +36,7 @@ from residua.evaluation.verbs import (
 __all__ = [
     "BUDGET",
     "CONFIDENCE",
+    "STUDY_FIELDS",
     "Attack",
     "Cost",
     "Drawing",

@@ -24,19 +24,23 @@ from residua.types import Progress, Prompt, Scorer, silent
 
 
 def scorers_for(
-    specs: Sequence[str], prompts: Sequence[Prompt], loading: Mapping[str, Any] | None = None
+    specs: Sequence[str],
+    prompts: Sequence[Prompt],
+    loading: Mapping[str, Any] | None = None,
+    servers: frozenset[str] = frozenset(),
 ) -> tuple[Scorer, ...]:
     """The scorers named, each checked against every prompt before anything is run.
 
     `loading` says how the models are loaded that some of them ask, see `OpenModels`; without it
-    these find scores that are there, and make none.
+    these find scores that are there, and make none. `servers`: the URLs of those that the user
+    named; UnnamedServerError for a scorer that asks another.
     """
     scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
     for scorer in scorers:
         check_prompts(scorer, prompts)
     if loading is None:
         return scorers
-    models = OpenModels(**loading)
+    models = OpenModels(servers=servers, **loading)
     return tuple(connect(scorer, models) for scorer in scorers)
 
 

@@ -28,7 +28,10 @@ class Study:
 
     The fields are its arguments, explained there. What is None or empty has not been said;
     `resolved` fills it in from the benchmark, whose profile counts as its own. run.json holds
-    every field, so that the same study can be carried out again.
+    every field but `servers`, so that the same study can be carried out again.
+
+    `servers`: the URLs of the chat servers that scorers and inputs may ask, as `servers_of` finds
+    them in what the user wrote. A record is never read for them: each time, they are named anew.
     """
 
     benchmark: Loaded | None = None
@@ -46,6 +49,7 @@ class Study:
     seed: int = 0
     confidence: float = CONFIDENCE
     settings: ModelSettings = field(default_factory=ModelSettings)
+    servers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, run: Run, *names: str) -> Study:
@@ -116,9 +120,7 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """As run.json holds it; files are named so that they are found from any folder."""
-        values = {
-            field.name: _stored(field.name, getattr(self, field.name)) for field in fields(self)
-        }
+        values = {name: _stored(name, getattr(self, name)) for name in STUDY_FIELDS}
         as_read: dict[str, Any] = json.loads(json.dumps(values))
         return as_read
 
@@ -128,13 +130,16 @@ class Study:
 
         Raises InputError for a field that this version does not know, see also `of`.
         """
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
+        if unknown := sorted(set(values).difference(STUDY_FIELDS)):
             raise InputError(
                 f"the study on record has {', '.join(unknown)}, which this version does not know. "
                 "Use the version of residua that made the run."
             )
         return cls(**{name: _read(name, value) for name, value in values.items()})
+
+
+STUDY_FIELDS = tuple(f.name for f in fields(Study) if f.name != "servers")
+"""What is recorded of a study."""
 
 
 def words(value: str | Sequence[str]) -> tuple[str, ...]:

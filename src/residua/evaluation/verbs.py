@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from residua.benchmarks import Benchmark, load_benchmark
+from residua.engines.servers import require_named, servers_of
 from residua.errors import InputError
 from residua.evaluation.attack.found import attack_questions
 from residua.evaluation.attack.hunt import Hunt
@@ -113,6 +114,7 @@ def evaluate(
         seed=seed,
         confidence=confidence,
         settings=settings or ModelSettings(),
+        servers=servers_of(words(scorers), () if inputs is None else inputs.models),
     )
     run = evaluate_study(model, task, study, out=out, progress=progress)
     require_complete(run)
@@ -149,7 +151,7 @@ def steered(task: Benchmark, study: Study) -> tuple[tuple[Scorer, ...], Study, D
     """
     study = study.resolved(task)
     named = study.scorers or default_scorers(task)
-    chosen = scorers_for(named, task.prompts, study.settings.loading)
+    chosen = scorers_for(named, task.prompts, study.settings.loading, study.servers)
     require_confidence(study.confidence)
     if study.calibration is not None:
         read_items(Path(study.calibration))
@@ -185,6 +187,7 @@ def sample(
         control=control,
         seed=seed,
         settings=settings or ModelSettings(),
+        servers=servers_of((), () if inputs is None else inputs.models),
     )
     return sample_study(model, task, study, out=out, progress=progress)
 
@@ -239,6 +242,8 @@ def draw_study(
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     if inputs is not None:
         require_inputs_fit(inputs, drawing, arms, source)
+        for model in inputs.models:
+            require_named(model, study.servers)
     if drawing.search is not None:
         require_attack_fits(drawing.search.attack, task, arms, source)
     opened = cache(partial(settings.jobs, model, arms, task, progress))
@@ -250,6 +255,7 @@ def draw_study(
             seed=seed,
             target=lambda: selecting(opened()[0]),
             loading=settings.loading,
+            servers=study.servers,
             progress=progress,
         )
     run = begin(out, task, study.to_dict(), asking, notes=study.departures(task))

@@ -72,6 +72,13 @@ def opened(model: M | None, scorer: str) -> M:
     return model
 
 
+def models_of(scorer: Scorer) -> tuple[str, ...]:
+    """The names of the models that a scorer asks, and those that it is made of; often none."""
+    own = {f.name: getattr(scorer, f.name) for f in setting_fields(scorer)}
+    asked = [own["model"]] if isinstance(own.get("model"), str) else []
+    return (*asked, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
+
+
 def fingerprint(scorer: Scorer) -> dict[str, Any]:
     """What the scorer's model is, its weights among it; empty where it has none."""
     found: dict[str, Any] = getattr(scorer, "fingerprint", {})

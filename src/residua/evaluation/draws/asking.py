@@ -32,7 +32,8 @@ class Asking:
     """All that the queries of a run depend on beside its benchmark.
 
     `target` opens the model under evaluation as the job of drawing its T = 1 answers; it is
-    called where inputs are selected. `loading` says how other models are loaded.
+    called where inputs are selected. `loading` says how other models are loaded, and `servers`
+    which may be asked, by their URLs.
     """
 
     inputs: Inputs
@@ -40,6 +41,7 @@ class Asking:
     seed: int
     target: Callable[[], Job]
     loading: Mapping[str, Any]
+    servers: frozenset[str]
     progress: Progress
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class Asking:
         return share(queries, self.inputs.design, self.n, self.seed)
 
     def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
-        source = self.inputs.open(self.loading)
+        source = self.inputs.open(self.loading, self.servers)
         self.progress("rewriting", 0, len(benchmark.prompts), "questions")
         # A list may be about questions that a limit left out, which is no misspelling.
         known = benchmark.prompts + (benchmark.left_out if source.finite else ())

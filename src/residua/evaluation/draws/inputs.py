@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
+from residua.engines.servers import require_named
 from residua.errors import InputError
 from residua.inputs import (
     CRITERIA,
@@ -78,9 +79,24 @@ class Inputs:
                 f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
             )
 
-    def open(self, loading: Mapping[str, Any] | None = None) -> InputSource:
-        """The source; a chat model is loaded, as `loading` says, when it is first asked."""
-        source = parse_inputs(self.source, open_chat=lambda name: _Later(name, loading or {}))
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The name of the chat model that writes them, where one does."""
+        kind, _, name = self.source.strip().partition(":")
+        return (name,) if kind == "model" else ()
+
+    def open(
+        self, loading: Mapping[str, Any] | None = None, servers: frozenset[str] = frozenset()
+    ) -> InputSource:
+        """The source; a chat model is loaded, as `loading` says, when it is first asked.
+
+        One behind a server is asked if its URL is among `servers`.
+        """
+
+        def later(name: str) -> Chat:
+            return _Later(name, loading or {}, servers)
+
+        source = parse_inputs(self.source, open_chat=later)
         if source is None:
             raise InputError(f"inputs {NONE!r} ask the questions alone. Pass no `inputs` for that.")
         return source
@@ -110,6 +126,7 @@ class _Later:
 
     name: str
     loading: Mapping[str, Any]
+    servers: frozenset[str]
     _chat: Chat | None = field(default=None, init=False)
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
@@ -117,5 +134,6 @@ class _Later:
         if self._chat is None:
             from residua.engines.chat import open_chat
 
+            require_named(self.name, self.servers)
             self._chat = open_chat(self.name, **self.loading)
         return self._chat.chat(requests, decoding, seed)

@@ -1,0 +1,119 @@
+"""Somebody else's run or certificate names a judge: nothing is sent there on its word."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done, refused, residua
+
+from misbehaving import Answer, Body, Served, chat_server, says
+from residua.engines import models
+
+KEY = "the-callers-secret-key"
+
+
+def verdict(body: Body, _: int) -> Answer:
+    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with chat_server(verdict) as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def made(
+    model: Path, questions: Path, served: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A run with a certificate, made by somebody whose judge the server is."""
+    out = tmp_path_factory.mktemp("theirs") / "run"
+    with pytest.MonkeyPatch.context() as theirs:
+        theirs.setenv("RESIDUA_REPLIES", str(out.parent / "replies"))
+        how = ("--benchmark", questions, "--out", out, *SMALL, "--scorer", judge(served))
+        done("evaluate", model, *how)
+        residua("certify", out, "--max-leak", 0.9)
+    assert (out / "certificate.json").exists()
+    return out
+
+
+@pytest.fixture
+def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Their folder, as it came to a caller with a key, and a server that listens."""
+    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    models._chat.cache_clear()  # as in a process of the caller's own
+    served.asked.clear()
+    served.headers.clear()
+    return Path(shutil.copytree(made, tmp_path / "theirs"))
+
+
+def judge(served: Served) -> str:
+    return f"judge:model=openai:{served.url}#m"
+
+
+def test_verify_asks_no_judge_that_only_the_certificate_names(theirs: Path, served: Served) -> None:
+    file = theirs / "certificate.json"
+    found = residua("verify", file, theirs, "--json")
+    checks = {check["name"]: check for check in found.json["checks"]}
+    assert found.status == 6
+    assert {c for c in checks if checks[c]["status"] != "ok"} == {"scores"}
+    assert checks["scores"]["status"] == "unchecked"
+    assert served.url in checks["scores"]["says"]
+    assert served.asked == []
+    assert "nothing could be compared of scores" in residua("verify", file, theirs).out
+
+
+def test_verify_asks_the_judge_that_the_user_names_without_the_key(
+    theirs: Path, served: Served
+) -> None:
+    file = theirs / "certificate.json"
+    done("verify", file, theirs, "--scorer", judge(served))
+    assert served.asked
+    assert KEY not in str(served.headers)
+    other = residua("verify", file, theirs, "--scorer", judge(served) + "2")
+    refused(other, "the certificate is about scorer")
+
+
+def test_score_asks_no_judge_that_only_the_run_names(theirs: Path, served: Served) -> None:
+    for scores in theirs.rglob("scores/*.parquet"):
+        scores.unlink()
+    refused(residua("score", theirs), served.url, "nothing was sent", "--scorer")
+    assert served.asked == []
+    done("score", theirs, "--scorer", judge(served))
+    assert served.asked
+    assert KEY not in str(served.headers)
+
+
+def test_like_gives_no_leave_to_ask_its_judge(
+    model: Path, theirs: Path, served: Served, tmp_path: Path
+) -> None:
+    how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
+    refused(residua(*how), served.url, "nothing was sent", "--scorer")
+    assert not (tmp_path / "mine").exists()
+    assert served.asked == []
+    done(*how, "--scorer", judge(served))
+    assert served.asked
+
+
+def test_like_gives_no_leave_to_ask_for_rewritings(
+    model: Path, theirs: Path, served: Served, tmp_path: Path
+) -> None:
+    record = json.loads((theirs / "run.json").read_text())
+    source = f"model:openai:{served.url}#m"
+    record["study"] |= {"scorers": ["keyword"], "inputs": {"source": source}}
+    record["study"]["servers"] = [served.url]  # nor does a record that says so
+    (theirs / "run.json").write_text(json.dumps(record))
+    how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
+    refused(residua(*how), served.url, "nothing was sent", "--inputs")
+    assert served.asked == []
+
+
+@pytest.mark.parametrize("command", ["bound", "report"])
+def test_what_scores_nothing_sends_nothing(theirs: Path, served: Served, command: str) -> None:
+    done(command, theirs)
+    assert served.asked == []
