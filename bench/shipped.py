@@ -6,8 +6,9 @@ An engine with known probabilities is evaluated as users evaluate theirs: scorer
 by default, beside a control, twelve questions of which eight are alike. What differs between runs
 is what differs between users' experiments: the weights (here a name), and so the draws. A row is
 one statement; where it has values for several x or k, missing at any of them is one miss. An exact
-binomial test judges each row at alpha = .01; below 1e-5 the exit status is 1. A run takes about a
-second: 400 at each of four n, half an hour on one core.
+binomial test judges each row at alpha = .01, all rows at one rate of false alarms (see
+bench/verdict.py), and at an alarm the exit status is 1. A run takes about a second: 400 at each of
+four n, half an hour on one core.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from bounds import markdown
 from residua import evaluate
 from residua.benchmarks import Benchmark
 from residua.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+from verdict import p_value, too_often
 
 ALPHA = 0.01
 ANSWER = "red fox"
@@ -155,7 +156,7 @@ def rows_of(n: int, runs: int) -> list[dict[str, Any]]:
             "n": n,
             "made": len(once),
             "missed": sum(once.values()),
-            "p": binomtest(sum(once.values()), len(once), ALPHA, "greater").pvalue,
+            "p": p_value(sum(once.values()), len(once), ALPHA),
         }
         for key, once in made.items()
     ]
@@ -172,7 +173,7 @@ def main(arguments: Sequence[str]) -> int:
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     if args.json:
         Path(args.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    failed = [row for row in rows if row["p"] < 1e-5]
+    failed = too_often(rows, [(row["missed"], row["made"]) for row in rows], ALPHA)
     for row in failed:
         print(f"MISSES TOO OFTEN: {row}")
     return 1 if failed else 0

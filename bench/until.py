@@ -5,7 +5,8 @@
 Questions with a known leak probability p are drawn, looked at and stopped as `residua evaluate
 --until "p<=0.02" -n 1024` does it, by the very functions it uses; `fixed` is the share that
 Clopper-Pearson decides at n = 1,024. Exit status 1 where more decisions are wrong than alpha
-allows, or where clean or clearly leaking questions take more than a third of the draws.
+allows (see bench/verdict.py), or where clean or clearly leaking questions take more than a third of
+the draws.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from residua.stats import Looks, parse_claim, percent, proportion_bound
+from verdict import most_misses, too_often
 
 RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)
 SEED, CAP, CLAIM = 20_260_101, 1024, "p<=0.02"
 CLEAR = (0, 0.3, 0.5, 0.9)  # clean, and clearly leaking
-CHANCE = 1e-4  # that an honest rule fails the check of its wrong decisions
 
 
 def simulate(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def main() -> int:
     options = parser.parse_args()
     looks, started = Looks(parse_claim(CLAIM), CAP), time.perf_counter()
     table = [row(looks, p, options.trials, SEED + i) for i, p in enumerate(RATES)]
-    most = int(binom.isf(CHANCE, options.trials, 1 - looks.confidence))
+    most = most_misses(options.trials, len(table), 1 - looks.confidence)
     at = percent(looks.confidence)
     print(f"{CLAIM} at {at}, at most {CAP:,} draws, {options.trials:,} questions")
     print(f"{'p':>7} {'draws':>8} {'ratio':>7} {'decided':>8} {'fixed':>7} {'wrong':>6}")
@@ -86,7 +86,8 @@ def main() -> int:
     if options.json:
         options.json.write_text(json.dumps({"trials": options.trials, "table": table}, indent=1))
     slow = [line["p"] for line in table if line["p"] in CLEAR and line["ratio"] < 3]
-    wrong = [line["p"] for line in table if line["wrong"] > most]
+    counted = [(line["wrong"], options.trials) for line in table]
+    wrong = too_often([line["p"] for line in table], counted, 1 - looks.confidence)
     if slow or wrong:
         print(f"too many draws at p = {slow}, too many wrong decisions at p = {wrong}")
     return 1 if slow or wrong else 0

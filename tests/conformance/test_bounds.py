@@ -48,7 +48,7 @@ def from_scores(bound: Bound) -> Bound:
     return call
 
 
-def at(bound: Bound, point: float, method: str) -> Bound:
+def at(bound: Bound, point: float, method: str | None) -> Bound:
     """A bound at one x or k."""
 
     def call(scores: Any, counts: Any = None, **kwargs: Any) -> Estimate:
@@ -74,6 +74,8 @@ ROWS: dict[str, Bound] = {
     **{f"std {m}": partial(std_bound, method=m) for m in STD.methods},
     **{f"tail {m}": at(survival_bound, 0.3, m) for m in BANDS},
     **{f"leak@k {m}": at(leak_at_k_bound, 3, m) for m in BANDS},
+    "leak@1 betting on blocks": at(leak_at_k_bound, 1, "block-maxima"),
+    "leak@2 betting from n = 8 on": at(leak_at_k_bound, 2, None),
     **{
         f"mean + sd {m}": partial(expectation_deviation_bound, method=m)
         for m in ("betting", "paper")
@@ -102,7 +104,7 @@ def sides(name: str) -> tuple[str, ...]:
 
 def test_a_row_for_every_method() -> None:
     assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
-    assert len(ROWS) == 2 * len(METHODS) + 5 + len(MEAN.methods) + len(STD.methods) + 2 * (
+    assert len(ROWS) == 2 * len(METHODS) + 7 + len(MEAN.methods) + len(STD.methods) + 2 * (
         len(BANDS) + 1
     )
 

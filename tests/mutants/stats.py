@@ -17,6 +17,7 @@ ORDERING = "evaluation/test_ordering.py"
 SPREAD = "stats/test_proportion_spread.py"
 MIXTURE = "stats/test_golden_values.py::test_portfolio_mixture"
 STOPPING = "stats/test_stopping.py"
+BLOCKS = "stats/test_leak_at_k.py"
 
 MUTANTS = [
     # alpha doubled or halved, the sides mixed up
@@ -153,6 +154,19 @@ MUTANTS = [
     ("stats/leak_at_k.py", "[::-1])\n        seen", ")\n        seen", GOLDEN),
     ("stats/leak_at_k.py", "seen = rows.seen + rows.missing[:, None]\n        return", "seen = rows.seen\n        return", FAMILY),
     ("stats/leak_at_k.py", "integral(rows, rows.seen + rows.missing[:, None], _tails", "integral(rows, rows.seen, _tails", DATASET),
+    ("stats/leak_at_k.py", "draws[:, : draws.shape[1] // k * k]", "np.sort(draws)[:, : draws.shape[1] // k * k]", BLOCKS),
+    ("stats/leak_at_k.py", ".max(axis=2))", ".mean(axis=2))", BLOCKS),
+    ("stats/leak_at_k.py", "block_maxima(rows.shuffled(missing=1), k)", "block_maxima(rows.shuffled(missing=0), k)", BLOCKS + "::test_failed_draws_count_as_leaks_above_and_as_clean_below"),
+    ("stats/leak_at_k.py", "1 - rows.mirrored().shuffled(missing=1)", "rows.shuffled(missing=1)", BLOCKS + "::test_failed_draws_count_as_leaks_above_and_as_clean_below"),
+    ("stats/leak_at_k.py", "ABOVE, BELOW = 4, 16", "ABOVE, BELOW = 4, 4", BLOCKS),
+    ("stats/leak_at_k.py", "_ByN(BELOW * k**2", "_ByN(BELOW * k", BLOCKS),
+    ("stats/leak_at_k.py", "return self.many if n >= self.least", "return self.many if n > self.least", BLOCKS),
+    ("stats/leak_at_k.py", "(n.min(), n.max())", "(n.min(), n.min())", BLOCKS),
+    ("stats/leak_at_k.py", "shuffles=blocks.name in name", "shuffles=True", BLOCKS),
+    ("stats/leak_at_k.py", "if k.ndim:", "if False:", BLOCKS),
+    ("stats/leak_at_k.py", "if n.min() < k:", "if n.max() < 0:", BLOCKS),
+    ("stats/estimand.py", "return np.minimum(low, high), high", "return low, high", BLOCKS),
+    ("stats/pool.py", "confidence=confidence, side=side, seed=seed,\n        )  # fmt: skip\n    elif pool.law == \"unlike\":\n        raise pool.unavailable(\"leak@k", "confidence=confidence, side=side,\n        )  # fmt: skip\n    elif pool.law == \"unlike\":\n        raise pool.unavailable(\"leak@k", "stats/test_pool.py"),
     ("stats/leak_at_k.py", "if sizes.max() > leakage.n.min():", "if sizes.max() > leakage.n.min() + 1:", DATASET),
     # the standard deviation
     ("stats/deviation.py", "low_table = dkw(rows.size, alpha / 2)", "low_table = dkw(rows.size, alpha)", GOLDEN),

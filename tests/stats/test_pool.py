@@ -90,6 +90,7 @@ def test_iid_pools_have_every_bound_of_one_query(design: Any, target: Any) -> No
             survival_bound(row, 0.2, method="paper", **how),
         ),
         (pool_leak_at_k_bound(pool, [1, 9], **how), leak_at_k_bound(row, [1, 9], **how)),
+        (pool_leak_at_k_bound(pool, 2, seed=3, **how), leak_at_k_bound(row, 2, seed=3, **how)),
         (
             pool_expectation_deviation_bound(pool, rho=1, seed=3, **how),
             expectation_deviation_bound(row, rho=1, seed=3, **how),

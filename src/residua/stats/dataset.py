@@ -19,7 +19,7 @@ from residua.stats import portfolio
 from residua.stats.about import MEAN as OF_QUESTIONS
 from residua.stats.estimand import ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
-from residua.stats.leak_at_k import name_at, unbiased, whole_sizes
+from residua.stats.leak_at_k import block_maxima, name_at, unbiased, whole_sizes
 from residua.stats.leakage import Leakage
 from residua.stats.mean import MEAN
 from residua.stats.order import Keys, Seed
@@ -194,8 +194,7 @@ def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
     widest = int(leakage.n.max()) // k
 
     def rule(rows: Leakage) -> Array:
-        draws = rows.shuffled(missing=missing)[:, : rows.size // k * k]
-        maxima = draws.reshape(len(draws), -1, k).max(axis=2)
+        maxima = block_maxima(rows.shuffled(missing=missing), k)
         unused = ((0, 0), (0, widest - maxima.shape[1]))
         return np.pad(maxima, unused, constant_values=np.nan)
 

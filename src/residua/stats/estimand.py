@@ -112,4 +112,5 @@ def ends(
     low = np.clip(lower(alpha), *span)
     if side == "lower":
         return low, np.full_like(low, span[1])
-    return low, np.clip(upper(alpha), *span)
+    high = np.clip(upper(alpha), *span)
+    return np.minimum(low, high), high  # ends by two methods cross where one of them fails

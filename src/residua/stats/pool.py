@@ -251,8 +251,9 @@ def pool_leak_at_k_bound(
     of the input distribution. For k outputs to one query, averaged over the queries, use
     `mean_leak_at_k_over_questions`. `binary` is the scorer's declared range: leak@k is then
     1 - (1 - p)^k, and `pool_proportion_bound` bounds p (`seed` keys its shuffle). Otherwise as
-    `pool_survival_bound`, from the same band. Where the draws are not i.i.d., `value` puts the
-    point value of p or F into the formula, and is on average too small.
+    `pool_survival_bound`, from the same band; but of i.i.d. draws, for one number `k` that was
+    fixed beforehand, as `leak_at_k_bound` (`seed` again). Where the draws are not i.i.d., `value`
+    puts the point value of p or F into the formula, and is on average too small.
     """
     sizes = whole_sizes(k)
     if binary and pool.law == "iid":
@@ -266,8 +267,9 @@ def pool_leak_at_k_bound(
         made = replace(leak, estimand=name_at(sizes), value=value, lower=lower, upper=upper)
     elif pool.law == "iid":
         made = leak_at_k_bound(
-            pool.scores, k, pool.counts, missing=pool.missing, confidence=confidence, side=side
-        )
+            pool.scores, k, pool.counts, missing=pool.missing,
+            confidence=confidence, side=side, seed=seed,
+        )  # fmt: skip
     elif pool.law == "unlike":
         raise pool.unavailable("leak@k of a scorer that is not binary")
     else:

@@ -1,0 +1,151 @@
+"""leak@k at one k fixed beforehand: bets on block maxima, or the band that holds at every k."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from golden_statistics import SCORES
+from scipy.stats import binom
+from test_oracles import lone_mean_upper
+
+from residua.errors import InputError
+from residua.stats import Estimate, leak_at_k_bound, mean_bound
+
+BLOCKS, BAND = "betting on block maxima", "Berk-Jones"
+GRID = 5_000
+SHUFFLE = 0x5B0F
+
+
+def lone_blocks(scores: np.ndarray, k: int, alpha: float, seed: int) -> float:
+    """The upper bound as it is defined: ascending, permuted, cut, and a bet on each maximum."""
+    draws = np.random.default_rng([SHUFFLE, seed, 0]).permutation(np.sort(scores))
+    maxima = [max(draws[start : start + k]) for start in range(0, len(draws) - k + 1, k)]
+    return lone_mean_upper(np.array(maxima), alpha, GRID)
+
+
+@pytest.mark.parametrize(("name", "k"), [("ties_10", 3), ("spread_12", 2), ("grid_200", 8)])
+def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
+    how = {"confidence": 0.95, "method": "block-maxima", "seed": 7}
+    upper = leak_at_k_bound(SCORES[name], k, **how).upper
+    assert upper == pytest.approx(lone_blocks(SCORES[name], k, 0.05, 7), abs=1e-9)
+    at_one = leak_at_k_bound(SCORES[name], 1, side="both", **how)
+    mean = mean_bound(SCORES[name], side="both", confidence=0.95, seed=7)
+    assert (at_one.lower, at_one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "lower", "upper"),
+    [
+        ("ties_10", 3, 0.2296, 0.949),
+        ("spread_12", 2, 0.1856, 0.8384),
+        ("grid_200", 8, 0.7798, 0.9606),
+        ("leak_1024", 2, 0.0116, 0.0168),
+    ],
+)
+def test_golden_block_maxima(name: str, k: int, lower: float, upper: float) -> None:
+    """From the definition alone, at seed 7; the lower end on the mirror image of each maximum."""
+    how = {"confidence": 0.95, "method": "block-maxima", "seed": 7}
+    assert leak_at_k_bound(SCORES[name], k, **how).upper == pytest.approx(upper, abs=1e-9)
+    below = leak_at_k_bound(SCORES[name], k, side="lower", **how)
+    assert below.lower == pytest.approx(lower, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "upper", "lower"),
+    [
+        (7, 2, BAND, BAND),
+        (8, 2, BLOCKS, BAND),
+        (63, 2, BLOCKS, BAND),
+        (64, 2, BLOCKS, BLOCKS),
+        (127, 32, BAND, BAND),
+        (128, 32, BLOCKS, BAND),
+        (1024, 8, BLOCKS, BLOCKS),
+        (20, 300, BAND, BAND),
+    ],
+)
+def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lower: str) -> None:
+    both = upper if upper == lower else f"{upper} above, {lower} below"
+    for scores in (np.zeros(n), np.ones(n), np.linspace(0, 1, n)):
+        for side, method in (("upper", upper), ("lower", lower), ("both", both)):
+            made = leak_at_k_bound(scores, k, side=side, seed=3)
+            assert made.method == method
+            assert made.seed == (3 if BLOCKS in method else None)
+            for end, chosen in (("upper", upper), ("lower", lower)):
+                own = "block-maxima" if chosen == BLOCKS else "berk-jones"
+                how = {"side": side, "seed": 3, "method": own}
+                assert getattr(made, end) == getattr(leak_at_k_bound(scores, k, **how), end)
+    assert leak_at_k_bound(np.zeros(n), [k], side="both").method == BAND  # for every k at once
+
+
+def test_each_row_goes_by_its_own_n() -> None:
+    rng = np.random.default_rng(1)
+    scores, counts = rng.random((3, 12)).round(2), np.stack([np.full(12, c) for c in (1, 10, 2)])
+    made = leak_at_k_bound(scores, 4, counts, seed=[5, 6, 7], side="both")
+    assert made.method == f"{BAND} or {BLOCKS} above, {BAND} below"
+    for row, seed in enumerate((5, 6, 7)):
+        alone = leak_at_k_bound(scores[row], 4, counts[row], seed=seed, side="both")
+        assert (made.lower[row], made.upper[row]) == (alone.lower, alone.upper)  # type: ignore[index]
+
+
+def hits_and_truth(k: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Three values with chances .9, .07, .03: equal tallies are frequent."""
+    values, p = np.array([0.0, 0.5, 1.0]), np.array([0.9, 0.07, 0.03])
+    return values, p, float(0.5 * (1 - p[0] ** k) + 0.5 * (1 - (p[0] + p[1]) ** k))
+
+
+@pytest.mark.parametrize(("n", "k"), [(64, 2), (128, 2), (40, 8), (1, 1)])
+def test_equal_tallies_are_covered_by_default(n: int, k: int) -> None:
+    values, p, truth = hits_and_truth(k)
+    rows, alpha = 300, 0.1
+    counts = np.random.default_rng([n, k]).multinomial(n, p, rows)
+    for side in ("upper", "lower", "both"):
+        made = leak_at_k_bound(np.tile(values, (rows, 1)), k, counts, confidence=0.9, side=side)
+        missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
+        assert missed.sum() <= binom.ppf(1 - 1e-4, rows, alpha)
+
+
+@pytest.mark.parametrize("leaks_fail", [False, True])
+def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) -> None:
+    """In a law of 0 and .5 some draws fail: half of the leaks, or as many of the others."""
+    rows, n, k, truth = 200, 128, 2, 0.5 * (1 - 0.7**2)
+    rng = np.random.default_rng(4)
+    hits = rng.binomial(n, 0.3, rows)
+    gone = rng.binomial(hits, 0.5)
+    clean = n - hits - (0 if leaks_fail else gone)
+    counts = np.stack([clean, hits - (gone if leaks_fail else 0)], axis=1)
+    made = leak_at_k_bound(
+        np.tile([0.0, 0.5], (rows, 1)), k, counts, missing=gone, confidence=0.9, side="both"
+    )
+    assert made.method == BLOCKS
+    missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
+    assert missed.sum() <= binom.ppf(1 - 1e-4, rows, 0.1)
+
+
+@pytest.mark.parametrize(("k", "at_least", "at_most"), [(2, 0.4, 0.65), (8, 0.5, 0.75)])
+def test_one_k_is_narrower_than_all(k: int, at_least: float, at_most: float) -> None:
+    scores = np.random.default_rng(5).beta(1, 20, (12, 1024))
+    one = leak_at_k_bound(scores, k, side="both")
+    every = leak_at_k_bound(scores, [k], side="both")
+
+    def width(made: Estimate) -> float:
+        return float(np.mean(np.asarray(made.upper) - made.lower))
+
+    assert at_least < width(one) / width(every) < at_most
+
+
+def test_what_block_maxima_cannot_do_is_refused() -> None:
+    with pytest.raises(InputError, match=r"one `k` fixed beforehand, got a row of 2"):
+        leak_at_k_bound(np.zeros(20), [2, 4], method="block-maxima")
+    with pytest.raises(InputError, match=r"at most n, got k = 21 for n = 20"):
+        leak_at_k_bound(np.zeros(20), 21, method="block-maxima")
+    with pytest.raises(InputError, match=r"must be one of 'default', 'block-maxima', 'berk"):
+        leak_at_k_bound(np.zeros(20), 2, method="blocks")
+
+
+def test_ends_never_cross() -> None:
+    """Each end may fail at this confidence, and they rest on two methods."""
+    rng = np.random.default_rng(6)
+    scores = (rng.random((400, 12)) < 0.3).astype(float)
+    made = leak_at_k_bound(scores, 3, confidence=0.02, side="both")
+    assert "above" in made.method
+    assert (np.asarray(made.lower) <= np.asarray(made.upper)).all()
