@@ -42,6 +42,7 @@ def _item(part: str, index: int, skill: float, rng: np.random.Generator) -> Item
         greedy=" ".join(answer.split()[: 3 + index % 3]),
         gradient_norm=float(rng.gamma(2.0)) / skill,
         draws={answer: 3, f"it was author {index}": 1 + index},
+        fluency=(1 + index % 3) / 4,
     )
 
 

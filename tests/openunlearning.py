@@ -17,6 +17,7 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 from scipy.stats import hmean, ks_2samp
 from sklearn.metrics import roc_auc_score
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from residua.types import Prompt
 
@@ -241,6 +242,19 @@ class Oracle:
             "rel_diff": (inside[0] - inside[1]) / (inside[1] + TINY) * 100,
             "membership_reference": auc(*beyond),
         }
+
+
+@torch.no_grad()
+def clean(texts: Sequence[str], folder: str, tokens: int = 32) -> list[float]:
+    """The first class's probability of each text's beginning, all of them in one padded batch."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    given = tokenizer(
+        list(texts), return_tensors="pt", padding=True, truncation=True, max_length=tokens
+    )
+    given.pop("token_type_ids", None)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    found: list[float] = model(**given).logits.softmax(-1)[:, 0].tolist()
+    return found
 
 
 def loss_of(each: Scored) -> float:

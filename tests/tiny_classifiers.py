@@ -36,9 +36,8 @@ def sequence_classifier(
     """A folder with a random BERT that has a head for these labels."""
     tokenizer = pair_tokenizer()
     named = {"id2label": dict(enumerate(labels)), "label2id": {l: i for i, l in enumerate(labels)}}
-    settings = BertConfig(
-        vocab_size=len(tokenizer), **SMALL, **HEADS, **named, pad_token_id=0, **config
-    )
+    made = {**SMALL, **HEADS, **named, **config}
+    settings = BertConfig(vocab_size=len(tokenizer), pad_token_id=0, **made)
     return _saved(path, seed, BertForSequenceClassification, settings, tokenizer)
 
 

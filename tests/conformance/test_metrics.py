@@ -29,6 +29,7 @@ ROWS: dict[str, tuple[float, float, tuple[str, ...]]] = {  # lowest, highest, pa
     **{f"{part}_entropy": (0, ENDLESS, (part,)) for part in PARTS},
     **{f"{part}_normalised_probability": (0, 1, (part,)) for part in PARTS[2:]},
     **{f"membership_{name}": (0, 1, ("forget", "holdout")) for name in ATTACKS},
+    "forget_fluency": (0, 1, ("forget",)),
     "choice_accuracy": (0, 1, ("forget",)),
     "choice_probability": (0, 1, ("forget",)),
     "exact_memorisation": (0, 1, ("forget",)),
@@ -58,6 +59,7 @@ def pruned(found: Sequence[Item], needs: Sequence[Need]) -> list[Item]:
             item.greedy if any(need.greedy for need in needs) else None,
             item.gradient_norm if any(need.gradient_norm for need in needs) else None,
             item.draws if any(need.draws for need in needs) else None,
+            item.fluency if any(need.fluency for need in needs) else None,
         )
         for item in found
     ]
@@ -108,7 +110,7 @@ def test_all_that_is_needed_is_used_and_named_where_it_is_missing(name: str) -> 
             ),
             *(
                 replace(first, **{field: None})
-                for field in ("greedy", "gradient_norm", "draws")
+                for field in ("greedy", "gradient_norm", "draws", "fluency")
                 if getattr(first, field) is not None
             ),
         ]

@@ -11,6 +11,7 @@ TABLE = "metrics/test_metrics_table.py"
 LOGS = "formats/test_openunlearning.py"
 EXPORT = "cli/test_exporting.py"
 READ = "formats/test_samples.py"
+FLUENCY = "evaluation/metrics/test_fluency.py"
 
 MUTANTS = [
     ("metrics/likelihood.py", "logprobs.mean())", "logprobs[:-1].mean())", LIKELIHOOD),
@@ -292,4 +293,8 @@ MUTANTS = [
         'f"{letter}" for',
         "evaluation/metrics/test_metrics_run.py::test_letters_are_read_where_the_options_are_listed",
     ),
+    ("engines/classify.py", '{"truncation": True', '{"truncation": False', FLUENCY),
+    ("evaluation/metrics/fluency.py", '{"muse": 512}', '{"muse": 32}', FLUENCY),
+    ("evaluation/metrics/fluency.py", "if labels.count(CLEAN) != 1:", "if False:", FLUENCY),
+    ("evaluation/metrics/wanted.py", "if name not in named and any(", "if False and any(", FLUENCY),
 ]

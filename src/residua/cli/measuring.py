@@ -17,9 +17,10 @@ from residua.errors import InputError
 @opt.metrics
 @opt.as_json
 def measure(run: Path, metrics: str | None, as_json: bool) -> None:
-    """Measure utility and memorisation of RUN again, or by other metrics; no model is loaded.
+    """Measure utility and memorisation of RUN again, or by other metrics.
 
-    What `residua evaluate --metrics` has read for some metrics serves all that need no more.
+    What `residua evaluate --metrics` has read for some metrics serves all that need no more: no
+    model is loaded, but the classifier that forget_fluency asks.
     """
     from residua import evaluation as verbs
     from residua.benchmarks import Loaded, load_benchmark

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,11 +34,13 @@ _NO_TOKEN = -1
 class SequenceClassifier:
     """A transformers model with a head for sequence classification, of labels that exclude others.
 
-    A pair is tokenised as the model's tokenizer joins pairs.
+    A pair is tokenised as the model's tokenizer joins pairs. See `truncated` for `most`, the tokens
+    of a text, or a pair, that are looked at; None: all, and of too many nothing is said.
     """
 
     checkpoint: Checkpoint
     batch_size: int = 32
+    most: int | None = None
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
@@ -77,8 +79,16 @@ class SequenceClassifier:
         """See `Classify.classify`; equal to each text's alone up to rounding."""
         tokenizer = self.checkpoint.tokenizer
         with quiet():  # it would warn of a long text that is left out below
-            rows = [dict(tokenizer(text, second)) for text, second in texts]
+            rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
         return _found(self, rows)
+
+    def truncated(self, tokens: int) -> SequenceClassifier:
+        """See `Truncates.truncated`."""
+        return replace(self, most=int(min(tokens, _room(self.checkpoint))))
+
+    @property
+    def _cut(self) -> dict[str, Any]:
+        return {} if self.most is None else {"truncation": True, "max_length": self.most}
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
         return torch.softmax(self._model(**inputs).logits.double(), dim=-1)

@@ -40,6 +40,7 @@ from residua.evaluation.draws.sample import (
     with_inputs,
 )
 from residua.evaluation.draws.sharing import INPUTS
+from residua.evaluation.metrics.fluency import Fluency
 from residua.evaluation.metrics.reading import copy_readings, read_models, require_known
 from residua.evaluation.metrics.values import measure_run
 from residua.evaluation.metrics.wanted import choose
@@ -240,6 +241,7 @@ def draw_study(
     source = finished_run(control)
     sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
+    Fluency.open(wanted, task, settings.loading)  # refuses a classifier before anything is read
     if inputs is not None:
         require_inputs_fit(inputs, drawing, arms, source)
         for model in inputs.models:

@@ -71,6 +71,7 @@ TOFU: Names = {
     **{name: c for ours, its in PREFIXES.items() for name, c in _of_part(ours, its).items()},
     **_MEMORISED,
     **_ATTACKED,
+    "forget_fluency": Column("forget_Q_A_gibberish", "score"),
     **{name: Column(name, "") for name in ("model_utility", "forget_quality")},
 }
 MUSE: Mapping[str, Names] = {
@@ -81,6 +82,7 @@ MUSE: Mapping[str, Names] = {
     "verbmem": {
         **_rouge("forget", "forget_verbmem_ROUGE", "rougeL_f1"),
         **_MEMORISED,
+        "forget_fluency": Column("forget_gibberish", "score"),
     },
     "privleak": _ATTACKED,
 }

@@ -33,7 +33,8 @@ class Need:
     `part`: "forget", "retain", "holdout", "real_authors" or "world_facts". `greedy`: the greedy
     completion, which is compared with the prompt's texts of the kinds `compared`; they need not
     be read. `gradient_norm`: the norm of the gradient of the answer's mean token loss. `draws`:
-    the sampled completions with their counts.
+    the sampled completions with their counts. `fluency`: how fluent a classifier finds the greedy
+    completion.
     """
 
     part: str
@@ -42,6 +43,7 @@ class Need:
     compared: frozenset[Kind] = frozenset()
     gradient_norm: bool = False
     draws: bool = False
+    fluency: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Item:
     """What is known of one prompt under one model; what no metric asked for may be missing.
 
     `readings`: of each kind, one Reading a text, in the prompt's order. `draws`: each distinct
-    completion with its count.
+    completion with its count. `fluency`: the probability that the greedy completion is clean text.
     """
 
     prompt: Prompt
@@ -57,6 +59,7 @@ class Item:
     greedy: str | None = None
     gradient_norm: float | None = None
     draws: Mapping[str, int] | None = None
+    fluency: float | None = None
 
 
 Items = Mapping[str, Sequence[Item]]

@@ -132,6 +132,10 @@ def _gradient_norm(item: Item) -> float:
     return known(item.gradient_norm, "the gradient norm")
 
 
+def _fluency(item: Item) -> float:
+    return known(item.fluency, "how fluent the greedy answer is")
+
+
 def _forget_quality(items: Items, reference: Items) -> Values:
     measure = _truth("forget", likelihood.truth_ratio)
     ours, theirs = (measure_part(measure, each, "forget") for each in (items, reference))
@@ -170,6 +174,7 @@ METRICS: dict[str, Metric] = {
     "model_utility": combined(model_utility, {name: _OF_PARTS[name] for name in UTILITY_TERMS}),
     "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
     "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
+    "forget_fluency": per_item(_fluency, Need(part="forget", kinds=NOTHING, fluency=True)),
     "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
     "choice_probability": per_item(partial(_choice, choice_probability), LETTERS),
     "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from residua.types.decoding import AdaptiveMode, Decoding
 from residua.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from residua.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
-from residua.types.models import Chat, Classify, Embed, Message, Models, Request
+from residua.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from residua.types.probing import ProbedPrompt, Probes, probe_difference
 from residua.types.prompts import Compat, Passage, Prompt, Query, Role, Source
 from residua.types.readings import Differentiates, Reading, Reads
@@ -63,6 +63,7 @@ __all__ = [
     "Source",
     "Tell",
     "Tells",
+    "Truncates",
     "Usage",
     "probe_difference",
     "silent",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from residua.types.decoding import Decoding
 
@@ -82,6 +82,18 @@ class Classify(Protocol):
 
         The second of a pair is None where there is one text. A text longer than the model's
         context has a row of NaN: what would be cut off could have decided.
+        """
+        ...
+
+
+@runtime_checkable
+class Truncates(Protocol):
+    """A classifier that can be made to look at the beginning of every text alone."""
+
+    def truncated(self, tokens: int) -> Classify:
+        """The same, of a text's first tokens: at most so many, those it adds itself included.
+
+        Where the model's context is shorter, as many as that has; no text is too long for it.
         """
         ...
 

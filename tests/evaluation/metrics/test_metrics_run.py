@@ -159,7 +159,7 @@ def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> Non
         f"{part}_{name}"
         for part in ("retain", "real_authors", "world_facts")
         for name in ("self_bleu", "distinct_share")
-    } | {"choice_accuracy", "choice_probability"}
+    } | {"choice_accuracy", "choice_probability", "forget_fluency"}
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
@@ -206,6 +206,7 @@ def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
             "compared": [],
             "gradient_norm": False,
             "draws": False,
+            "fluency": False,
         }
     }
     assert list(utility(run)["fingerprint"]["parts"]) == ["forget"]

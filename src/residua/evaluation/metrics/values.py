@@ -6,14 +6,16 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from residua.benchmarks import Benchmark
 from residua.errors import MixError
 from residua.evaluation.draws.sample import CONTROL, TARGET
+from residua.evaluation.metrics.fluency import Fluency
 from residua.evaluation.metrics.reading import MODELS, require_known
 from residua.evaluation.metrics.wanted import GREEDY_KIND, Prompts, Wanted, choose
+from residua.evaluation.study import Study
 from residua.evaluation.tables.rows import Table
 from residua.metrics import METRICS, TEXTS, Item, Items, Values
 from residua.store import Arm, Place, Readings, Run, holding, write_json
@@ -31,10 +33,10 @@ def measure_run(
 ) -> Mapping[str, Mapping[str, Values]]:
     """Measure the models of a run, by model and metric, and write it all to `utility.json`.
 
-    Everything was read, answered and drawn before, and no model is loaded; InputError, saying what
-    is missing, where it was not. The control, where there is one, is measured too and is the
-    retrained model of the metrics that need one. Where a question has no completions nothing is
-    measured, and a note says so.
+    Everything was read, answered and drawn before, and no model is loaded but the classifier that a
+    metric asks; InputError, saying what is missing, where it was not. The control, where there is
+    one, is measured too and is the retrained model of the metrics that need one. Where a question
+    has no completions nothing is measured, and a note says so.
     """
     if not names:
         return {}
@@ -50,7 +52,8 @@ def measure_run(
     wanted = choose(
         names, task, control=CONTROL in models, draws=all(_sampled(run, m) for m in models)
     )
-    items = {model: _items(run, model, wanted) for model in models}
+    fluency = Fluency.open(wanted, task, Study.of(run, "settings").settings.loading)
+    items = {model: _items(run, model, wanted, fluency) for model in models}
     found: dict[str, dict[str, Values]] = {model: {} for model in models}
     for done, (name, metric) in enumerate(wanted.metrics.items()):
         progress("measuring", done, len(wanted.metrics), "metrics")
@@ -58,7 +61,7 @@ def measure_run(
             reference = items.get(CONTROL) if model == TARGET else None
             found[model][name] = metric.value(items[model], reference)
     progress("measuring", len(wanted.metrics), len(wanted.metrics), "metrics")
-    _write(run, wanted, found)
+    _write(run, wanted, found, fluency)
     return found
 
 
@@ -80,6 +83,8 @@ def metrics_table(run: Run) -> Table | None:
         lacking.setdefault(why, []).append(name)
     notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += _by_chance(models)
+    if asked := stored["fingerprint"].get("classifier"):
+        notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
     return Table("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
@@ -97,7 +102,7 @@ def _by_chance(models: Mapping[str, Any]) -> list[str]:
     return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
 
 
-def _items(run: Run, model: str, wanted: Wanted) -> Items:
+def _items(run: Run, model: str, wanted: Wanted, fluency: Fluency | None) -> Items:
     """What is known of every prompt of every part under one model."""
     greedy = run.arms[MODELS[model]]
     known = require_known(greedy, wanted)
@@ -106,12 +111,23 @@ def _items(run: Run, model: str, wanted: Wanted) -> Items:
     sampled = _sampled(run, model)
     drawn = _texts(sampled) if sampled and own and own.draws else {}
     return {
-        part: [
-            _item(prompt, part, wanted, known, answers=answers, drawn=drawn)
-            for prompt in wanted.prompts[part]
-        ]
-        for part in wanted.needs
+        part: _judged(
+            [
+                _item(prompt, part, wanted, known, answers=answers, drawn=drawn)
+                for prompt in wanted.prompts[part]
+            ],
+            fluency if need.fluency else None,
+        )
+        for part, need in wanted.needs.items()
     }
+
+
+def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
+    """The items with the fluency of their greedy answers, all asked for together."""
+    if fluency is None:
+        return items
+    found = fluency.of([item.greedy or "" for item in items])
+    return [replace(item, fluency=one) for item, one in zip(items, found, strict=True)]
 
 
 def _item(
@@ -165,7 +181,12 @@ def _texts(arm: Arm) -> Texts:
     return found
 
 
-def _write(run: Run, wanted: Wanted, found: Mapping[str, Mapping[str, Values]]) -> None:
+def _write(
+    run: Run,
+    wanted: Wanted,
+    found: Mapping[str, Mapping[str, Values]],
+    fluency: Fluency | None,
+) -> None:
     """Store metrics with what made them; what others keep in the file stays."""
     arms = {
         model: {"metrics": {name: asdict(values) for name, values in by_name.items()}}
@@ -181,7 +202,11 @@ def _write(run: Run, wanted: Wanted, found: Mapping[str, Mapping[str, Values]]) 
         "arms": arms,
         "needs": needs,
         "left_out": dict(wanted.left_out),
-        "fingerprint": {"models": models, "parts": parts},
+        "fingerprint": {
+            "models": models,
+            "parts": parts,
+            **({} if fluency is None else {"classifier": fluency.to_dict()}),
+        },
     }
     write_json(run.path / FILE, {**stored_metrics(run), **made})
 

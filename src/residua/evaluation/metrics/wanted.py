@@ -42,6 +42,7 @@ class Wanted:
     """Metrics by name, what they need by part, and the prompts of each of these parts.
 
     `own`: the part that the run's arms ask. `left_out`: why "all" does not have some metrics.
+    `classifiers`: by metric, the classifier that was named with it, "" where none was.
     """
 
     metrics: Mapping[str, Metric]
@@ -49,6 +50,7 @@ class Wanted:
     prompts: Mapping[str, Prompts]
     own: str
     left_out: Mapping[str, str]
+    classifiers: Mapping[str, str]
 
     def texts(self) -> Iterator[Asked]:
         """Every text to be read, those of one prompt one after the other."""
@@ -84,26 +86,27 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
     """The metrics called `names`, or of "all" those that `task` can have.
 
     `control`: there is a model to compare with. `draws`: outputs are drawn, a fixed number or until
-    a claim is decided. Raises InputError for an unknown name and, by name and with what is missing,
-    for one that cannot be had.
+    a claim is decided. A metric that asks a classifier may name it, as in `forget_fluency:MODEL`,
+    and is no part of "all" but where it is named too. Raises InputError for an unknown name and, by
+    name and with what is missing, for one that cannot be had.
     """
-    unknown = [name for name in names if name not in METRICS and name != ALL]
-    if unknown:
-        raise InputError(f"unknown metric {unknown[0]!r}. {suggestion(unknown[0], METRICS)}")
+    named = _named(names)
     known = metrics_as(task.compat)
     parts = {part: cache(load) for part, load in task.parts().items()}
     drawn = task.part if draws else None
     chosen: dict[str, Metric] = {}
     left_out: dict[str, str] = {}
-    for name in METRICS if ALL in names else dict.fromkeys(names):
+    for name in METRICS if ALL in named else named:
         metric = known[name]
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
+        if name not in named and any(need.fluency for need in metric.needs):
+            lacking.append(f"a classifier, which `--metrics {ALL},{name}` loads")
         why = next(filter(None, lacking), None)
         if why is None:
             chosen[name] = metric
-        elif name in names:
+        elif name in named:
             raise InputError(
                 f"metric {name!r} needs {why}, which {task.name!r} has not as it is asked for "
                 "here. Add what is missing, or leave the metric out."
@@ -117,7 +120,27 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
         prompts={part: parts[part]() for part in needs},
         own=task.part,
         left_out=left_out,
+        classifiers={
+            name: named[name]
+            for name, metric in chosen.items()
+            if any(need.fluency for need in metric.needs)
+        },
     )
+
+
+def _named(names: Sequence[str]) -> dict[str, str]:
+    """The metrics named, each with what stands after its colon: the classifier that it asks."""
+    named = {}
+    for spec in names:
+        name, _, classifier = spec.partition(":")
+        if name not in METRICS and spec != ALL:
+            raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
+        if classifier and not any(need.fluency for need in METRICS[name].needs):
+            raise InputError(
+                f"metric {name!r} asks no classifier, got {classifier!r}. Leave that out."
+            )
+        named[name] = classifier
+    return named
 
 
 def _lacking(
@@ -149,9 +172,10 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
         union[need.part] = Need(
             part=need.part,
             kinds=known.kinds | need.kinds | read,
-            greedy=known.greedy or need.greedy,
+            greedy=known.greedy or need.greedy or need.fluency,
             compared=known.compared | need.compared,
             gradient_norm=known.gradient_norm or need.gradient_norm,
             draws=known.draws or need.draws,
+            fluency=known.fluency or need.fluency,
         )
     return union
