@@ -7,11 +7,21 @@ SAID = "cli/test_another_law.py"
 MUTANTS = [
     ("engines/loading.py", '            "end_tokens": sorted(ends),\n', "", SEEN),
     ("engines/loading.py", "    _require_no_adapter(folder)\n    if not", "    if not", SEEN),
-    ("engines/loading.py", 'raise ModelError(f"`{folder}` is a PEFT adapter.', 'return ModelError(f"`{folder}` is a PEFT adapter.', SEEN),
+    (
+        "engines/loading.py",
+        'raise ModelError(f"`{folder}` is a PEFT adapter.',
+        'return ModelError(f"`{folder}` is a PEFT adapter.',
+        SEEN,
+    ),
     ("engines/loading.py", "        if not ordinary:\n", "        if ordinary:\n", SEEN),
     ("engines/fingerprint.py", "        yield from (\n", "        _ = (\n", SEEN),
     ("engines/fingerprint.py", "    yield file\n", "", SEEN),
-    ("engines/fingerprint.py", "tokenizer.special_tokens_map, tokenizer.chat_template", "tokenizer.special_tokens_map", SEEN),
+    (
+        "engines/fingerprint.py",
+        "tokenizer.special_tokens_map, tokenizer.chat_template",
+        "tokenizer.special_tokens_map",
+        SEEN,
+    ),
     ("engines/fingerprint.py", "*(() if model is None else model.modules())", "*()", SEEN),
     ("engines/probe.py", "ids[-(loaded.context_length or len(ids)) :]", "ids", SEEN),
     ("types/probing.py", "abs(a - b) > tolerance", "a - b > tolerance", SEEN),

@@ -21,6 +21,19 @@ TEXTS = "report/test_report_texts.py"
 WORDS = "report/test_report_words.py"
 
 MUTANTS = [
+    # what holds only given the measured margin
+    (
+        "evaluation/tables/summary.py",
+        "if any(arm.exploring for arm in shown)",
+        "if False",
+        "evaluation/draws/test_explore.py::test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin",
+    ),
+    (
+        "report/page.html",
+        "{% if view.models | selectattr('explored') | list %} Of",
+        "{% if False %} Of",
+        "report/test_report_decodings.py::test_what_was_explored_is_said_to_be_given_the_measured_margin",
+    ),
     # the grid
     ("evaluation/tables/grid.py", "side=\"both\", independent=False", "side=\"both\"", JOINT),
     (

@@ -212,6 +212,14 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     ]
 
 
+def test_what_was_explored_is_said_to_be_given_the_measured_margin(certain: View) -> None:
+    page = " ".join(render(certain).split())
+    assert "Of explored models they hold given the measured margin for rounding." in page
+    assert "gives their probabilities, to within the measured margin for rounding." in page
+    drawn = replace(certain, models=tuple(replace(m, explored={}) for m in certain.models))
+    assert "explored models they hold" not in " ".join(render(drawn).split())
+
+
 def with_proofs(view: View, target: float, control: float) -> View:
     """The same page, where so much is proved of every question, and so much of a control."""
     first = view.models[0]

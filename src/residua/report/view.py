@@ -48,7 +48,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Certain lower bounds, from leaking texts: Pr[leak], and leak@k by k."""
+    """Lower bounds from leaking texts, given the measured margin: Pr[leak], and leak@k by k."""
 
     leakage: float
     leak_at_k: Mapping[int, float]
@@ -122,7 +122,7 @@ class Text:
     """A distinct completion: its share of the question's draws, its score under each scorer.
 
     `text` None: withheld. `logprob` is under the decoding; of several token sequences with the
-    same text, the likeliest one's. `mass` is its certain probability where it was explored; the
+    same text, the likeliest one's. `mass` is its known probability where it was explored; the
     draws are then those of the remainder.
     """
 

@@ -42,7 +42,7 @@ def floor(value: float | None, lower: float) -> str:
 
 
 def at_least(value: float) -> str:
-    """A certain lower bound, rounded down; a tiny one keeps two digits."""
+    """A lower bound that was proved, rounded down; a tiny one keeps two digits."""
     if value >= 0.001 or value <= 0:
         return below(value)
     exponent = math.floor(math.log10(value))
@@ -89,7 +89,7 @@ def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
 
 
 def how_often(text: Text) -> str:
-    """A completion's certain mass, its draws, or both: the same text may be spelt in two ways."""
+    """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
     drawn = f"{text.count:,} ({unbroken(share(text.share))})"
     if not text.mass:
         return drawn

@@ -43,7 +43,7 @@ class Explored:
 
     `nodes` are disjoint: complete outputs, settled prefixes and, without draws, open ones. The
     `leaves` were drawn from the distribution given that no node happens; `remainder` is a
-    certain lower bound of that chance, 0 without draws. `explored` prefixes were forwarded
+    lower bound of that chance given the margin, 0 without draws. `explored` prefixes were forwarded
     before the draws, `forwards` in all. Where logits were unusable, only `broken_at` tells.
     """
 

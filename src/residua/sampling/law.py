@@ -1,4 +1,4 @@
-"""The law of the next token under a decoding, and how much of it is certain.
+"""The law of the next token under a decoding, and how much of it a measured margin leaves.
 
 The same prefix, computed in a batch of another shape, has other roundings. `margin` says how far
 they go: no logit differs by more than margin / 2 between batch shapes, so no log-probability at

@@ -39,11 +39,12 @@ ROUNDING = 1e-9  # by which masses may add up to more than 1
 
 @dataclass(frozen=True)
 class Mass:
-    """Certain knowledge of one query's law of X.
+    """What is known of one query's law of X; what follows is as certain as the masses are.
 
     Disjoint events with masses `p` (each a lower bound) and the range [`low`, `high`] of X inside
     each, (d,) arrays; `remainder` is a lower bound of the mass that draws were taken from, 0 where
-    there are none. What these leave of 1 may have any score in [0, 1]. Raises InputError for
+    there are none. What these leave of 1 may have any score in [0, 1]. Masses that an engine gives
+    are lower bounds given the measured margin (`residua.engines.margin`). Raises InputError for
     masses below 0 or adding up to more than 1, and ranges that leave [0, 1] or are empty.
     """
 
@@ -92,7 +93,7 @@ def mass_survival_bound(
     method: str | None = None,
     missing: int = 0,
 ) -> Estimate:
-    """Bound Pr[X > x] for every x at once: certain from masses, and with draws at `confidence`.
+    """Bound Pr[X > x] for every x at once: surely given the masses, with draws at `confidence`.
 
     `x` is a number, or 1-D and then the last axis of the result. `scores` with `counts` are i.i.d.
     draws from the law given the remainder; their number was fixed before them, and so were the
@@ -152,7 +153,7 @@ def mass_mean_bound(
     missing: int = 0,
     seed: Seed = None,
 ) -> Estimate:
-    """Bound E[X]: certain from masses, and with draws at `confidence`.
+    """Bound E[X]: surely given the masses, with draws at `confidence`.
 
     As `mass_survival_bound`; `mean_bound` bounds the draws' mean, by its `method` and `seed`.
     """

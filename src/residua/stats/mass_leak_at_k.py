@@ -22,7 +22,7 @@ from residua.stats.mass import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakProof:
-    """Certain lower bounds that `texts` leaking texts prove: Pr[X > x], E[X] and leak@k."""
+    """Lower bounds that `texts` leaking texts prove, given `p`: of Pr[X > x], E[X] and leak@k."""
 
     texts: int
     probability: Estimate
@@ -102,10 +102,11 @@ def mass_leak_at_k_proportion_bound(
 def proof_of_leak(
     p: npt.ArrayLike, scores: npt.ArrayLike, k: npt.ArrayLike = 1, *, x: float = 0.0
 ) -> LeakProof:
-    """What distinct leaking outputs prove, with certainty: lower bounds of Pr[X > x], E[X], leak@k.
+    """What distinct leaking outputs prove: lower bounds of Pr[X > x], E[X] and leak@k.
 
     `p` and `scores` (d,): each output's probability under the decoding in question, at least, and
-    its score. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
+    its score. No draw enters: the proof is as sure as `p` is, which from an engine is given the
+    measured margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
     leak@k >= int 1 - (1 - sum_{score > t} p)^k dt, for any k. How the outputs were found plays no
     part, so searching for them, or looking at samples, costs nothing; hence no point estimates
     either. Raises InputError as `Mass`.

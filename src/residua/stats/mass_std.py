@@ -24,7 +24,7 @@ from residua.stats.mass import EXACT, Mass
 
 
 def mass_std_bound(mass: Mass) -> Estimate:
-    """Bound the standard deviation of X with certainty; draws from a remainder bound none.
+    """Bound the standard deviation of X, surely given the masses; draws of a rest bound none.
 
     What is unknown is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
     Below: the smallest over the laws that fit is min_c sum p_a near_a(c)^2, near_a(c) the distance
@@ -57,7 +57,7 @@ def mass_std_bound(mass: Mass) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Certain bounds of a standard deviation."""
+    """The bounds of a standard deviation that masses give."""
 
     lower: float
     upper: float

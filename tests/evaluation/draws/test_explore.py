@@ -434,7 +434,15 @@ def test_the_table_tells_what_was_explored(tmp_path: Path) -> None:
     assert "explored with about 50 forwards each" in table.title
     assert "target, explored (hybrid): median known mass 0.9" in table.note
     assert "600 draws of what is left, 200 forwards" in table.note
+    assert "intervals hold at 99 % each, given the measured margin;" in table.note
     assert "worst of k" not in {r["estimand"] for r in run.estimates()}
+
+
+def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_path: Path) -> None:
+    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "exact", **EXACT))
+    assert "intervals hold at 100 % each, given the measured margin;" in table.note
+    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "drawn", n=8))
+    assert "intervals hold at 99 % each;" in table.note
 
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:

@@ -2,6 +2,7 @@
 
 Each question has events of known mass, with the range of the scores inside each, and draws of its
 remainder, whose number was fixed before them. What a scorer does not settle widens its interval.
+All of it is given the measured margin (`residua.engines.margin`), what has confidence 1 too.
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ class Explored:
         )
 
     def deviation(self) -> stats.Estimate:
-        """The standard deviation of every question, from the masses alone: certain."""
+        """The standard deviation of every question from the masses alone, given their margin."""
         return self._each(lambda mass, _: stats.mass_std_bound(replace(mass, remainder=0.0)))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions.
 
-        (1/N) sum_i [certain part + R_i q_i]: the second, over the sum of the remainders R_i, is
+        (1/N) sum_i [known part + R_i q_i]: the second, over the sum of the remainders R_i, is
         a mean of the draws' expectations q_i with these weights, and is bounded as such.
         """
         weights, missing = self._weights, self.scores.missing
@@ -110,7 +111,7 @@ class Explored:
         )
 
     def each(self, confidence: float) -> Iterator[Pair]:
-        """Every quantity of every question; of the deviation what is certain."""
+        """Every quantity of every question; of the deviation what the masses tell."""
         yield self.leakage(confidence=confidence, side="both"), None
         if not self.binary:
             yield self.survival(CURVE_X, confidence=confidence), CURVE_X

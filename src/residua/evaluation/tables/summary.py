@@ -75,7 +75,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
         )
     questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
-    holds = f"intervals hold at {percent(confidence)} each"
+    margin = ", given the measured margin" if any(arm.exploring for arm in shown) else ""
+    holds = f"intervals hold at {percent(confidence)} each{margin}"
     note = f"{holds}; greedy, leak@{k} and ED: mean over questions"
     each = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
     notes = "\n".join(filter(None, [note, *(says(arm, rows) for says in each for arm in shown)]))
