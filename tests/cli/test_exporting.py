@@ -12,6 +12,7 @@ from commands import done, refused, residua
 from scipy import stats
 
 from residua.store import Run
+from tiny import tiny_model_folder
 
 RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
 METRICS: dict[str, Any] = {
@@ -42,7 +43,7 @@ def test_a_log_and_its_summary(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "TOFU_EVAL.json"
     summary = out.with_name("TOFU_SUMMARY.json")
     found = done("export", "--openunlearning", measured, out, "--json").json
-    assert found == {"run": str(measured), "written": [str(out), str(summary)]}
+    assert found == {"runs": [str(measured)], "written": [str(out), str(summary)]}
     log = json.loads(out.read_text())
     assert log["forget_truth_ratio"]["value_by_index"] == {"1": {"score": 0.5}, "2": {"score": 2.0}}
     assert [*log["mia_min_k"]["forget"]["value_by_index"]] == ["1", "2"]
@@ -122,6 +123,67 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
     greedy = Run.open(again).arms["greedy"]
     texts = [text for part in greedy.parts for text in greedy.completions(part)["text"].to_pylist()]
     assert texts == ["", "blue ", "blue blue "]
+
+
+def test_the_parts_of_muse_make_one_log(
+    model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path / "data" / "news"
+    for part in ("verbmem", "privleak"):
+        (data / part).mkdir(parents=True)
+    for split in ("forget", "retain"):
+        for name, number in ((f"{split}_qa", 3), (f"{split}_qa_icl", 10)):
+            rows = [{"question": f"{name} {i}", "answer": f"Ann {i}"} for i in range(number)]
+            (data / f"{name}.json").write_text(json.dumps(rows))
+    passages = [{"prompt": f"who wrote {word}", "gt": f"sky sea {word}"} for word in ("red", "Ann")]
+    (data / "verbmem" / "forget.json").write_text(json.dumps(passages))
+    for split in ("forget", "retain", "holdout"):
+        texts = [f"{word} sky sea {split} blue" for word in ("red", "Ann", "Bob")]
+        (data / "privleak" / f"{split}.json").write_text(json.dumps(texts))
+    names = {
+        "knowmem": "forget_rouge_l_f1,retain_rouge_l_f1",
+        "verbmem": "forget_rouge_l_f1,extraction_strength",
+        "privleak": "privleak,membership_min_k",
+    }
+
+    def evaluate(part: str, out: Path, of: Path = model) -> Path:
+        asked = ("--benchmark", f"muse:news-{part}", "--data", data.parent, "--out", out)
+        done("evaluate", of, *asked, "-n", 4, "--max-new-tokens", 2, "--metrics", names[part])
+        return out
+
+    runs = [evaluate(part, tmp_path / part) for part in names]
+    log = tmp_path / "MUSE_EVAL.json"
+    done("export", *runs, log, "--openunlearning")
+    entries = json.loads(log.read_text())
+    assert [*entries] == [
+        "extraction_strength",
+        "forget_knowmem_ROUGE",
+        "forget_verbmem_ROUGE",
+        "mia_min_k",
+        "privleak",
+        "retain_knowmem_ROUGE",
+    ]
+    alone = tmp_path / "ALONE_EVAL.json"
+    for run in runs:
+        done("export", run, alone, "--openunlearning")
+        assert json.loads(alone.read_text()).items() <= entries.items()
+    assert json.loads((tmp_path / "MUSE_SUMMARY.json").read_text()).keys() == entries.keys()
+    assert "differs" not in done("recompute", log).out
+
+    again = shutil.copytree(runs[0], tmp_path / "again")
+    other = tiny_model_folder(tmp_path_factory.mktemp("models") / "other", seed=7)
+    asked = ("export", runs[0], runs[2])
+    refused(residua(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
+    alien = evaluate("verbmem", tmp_path / "alien", other)
+    refused(residua(*asked, alien, log, "--openunlearning"), "another model", "alien")
+    refused(residua(*asked, tmp_path / "s.jsonl", "--jsonl"), "one run, got 2")
+    assert json.loads(log.read_text()) == entries
+
+
+def test_runs_of_other_benchmarks_make_no_log_together(measured: Path, tmp_path: Path) -> None:
+    out = tmp_path / "TOFU_EVAL.json"
+    refused(residua("export", measured, measured, out, "--openunlearning"), "parts of MUSE")
+    assert not out.exists()
 
 
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json
-from residua.errors import InputError
+from residua.errors import InputError, MixError
 from residua.registry import suggestion
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 
 
 @click.command()
-@click.argument("run", type=opt.RUN)
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--openunlearning", "form", flag_value="log", help="Metrics, as an evaluation log of theirs."
@@ -42,7 +42,7 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 )
 @opt.as_json
 def export(
-    run: Path,
+    runs: tuple[Path, ...],
     out: Path,
     form: str | None,
     redact: bool | None,
@@ -50,11 +50,12 @@ def export(
     retrained: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the metrics or the completions of RUN to OUT.
+    """Write the metrics or the completions of RUNS, of one as a rule, to OUT.
 
     With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
-    log holds no text of the run. With --jsonl, OUT has the columns id, question, answer,
-    completion, count, and those of the decoding, all of which `residua import` reads; with
+    log holds no text of the run. Runs of one model on the parts of MUSE (muse:news-knowmem,
+    -verbmem, -privleak) make one log together. With --jsonl, OUT has the columns id, question,
+    answer, completion, count, and those of the decoding, all of which `residua import` reads; with
     --redact also, or of a run that `residua report` was told to redact, it has the scores in place
     of all texts: imported, they give the same bounds, though no proof of a leak, which needs the
     texts' probabilities.
@@ -65,38 +66,56 @@ def export(
         raise InputError("say what to write: --openunlearning or --jsonl.")
     if retrained and form != "log":
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
-    opened = Run.open(run)
-    if form == "samples" and redact is None and opened.redacted:
+    if form == "samples" and len(runs) > 1:
+        raise InputError(f"--jsonl writes the draws of one run, got {len(runs)}. Name one.")
+    opened = [Run.open(run) for run in runs]
+    if form == "samples" and redact is None and opened[0].redacted:
         redact = True
         click.echo(
-            f"note: `{run}` is redacted: scores in place of texts. --no-redact writes texts.",
+            f"note: `{runs[0]}` is redacted: scores in place of texts. --no-redact writes texts.",
             err=True,
         )
     written = (
         _write_log(opened, out, arm, retrained)
         if form == "log"
-        else _write_samples(opened, out, arm, bool(redact))
+        else _write_samples(opened[0], out, arm, bool(redact))
     )
     if as_json:
-        print_json({"run": str(run), "written": [str(file) for file in written]})
+        print_json({"runs": [str(run) for run in runs], "written": [str(file) for file in written]})
         return
     for file in written:
         click.echo(f"written: {file}")
 
 
-def _write_log(run: Run, out: Path, arm: str, retrained: Path | None) -> list[Path]:
-    from residua.formats.openunlearning import as_log, as_summary, read_log
-    from residua.formats.openunlearning_names import names_of
-    from residua.formats.openunlearning_values import against_log
+def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> list[Path]:
+    from residua.formats.openunlearning import as_summary
     from residua.store import write_json
 
-    task = run.record["benchmark"]["name"]
+    task = _benchmark(runs[0])
     family = "MUSE" if task.startswith("muse:") else "TOFU"
     if not out.name.endswith(_EVAL):
         raise InputError(
             f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."
         )
-    found, names = _metrics(run, arm), names_of(task)
+    if len(runs) > 1:
+        _require_joined(runs, arm)
+    log: dict[str, Any] = {}
+    for run in runs:
+        log |= _log(run, arm, retrained)
+    summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
+    write_json(out, dict(sorted(log.items(), key=lambda entry: entry[0].lower())))
+    write_json(summary, as_summary(log))
+    return [out, summary]
+
+
+def _log(run: Run, arm: str, retrained: Path | None) -> dict[str, Any]:
+    """What a log holds of one run."""
+    from residua.formats.openunlearning import as_log, read_log
+    from residua.formats.openunlearning_names import names_of
+    from residua.formats.openunlearning_values import against_log
+
+    task, found = _benchmark(run), _metrics(run, arm)
+    names = names_of(task)
     if retrained:
         found = {**found, **against_log(found, read_log(retrained))}
     log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
@@ -112,19 +131,56 @@ def _write_log(run: Run, out: Path, arm: str, retrained: Path | None) -> list[Pa
             f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
             f"`residua measure` with one of: {', '.join(names) or 'another benchmark'}."
         )
-    summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
-    write_json(out, log)
-    write_json(summary, as_summary(log))
-    return [out, summary]
+    return log
+
+
+def _benchmark(run: Run) -> str:
+    name: str = run.record["benchmark"]["name"]
+    return name
+
+
+def _require_joined(runs: Sequence[Run], arm: str) -> None:
+    """Refuse runs that are not of one model on different parts of one corpus of MUSE."""
+    first = runs[0]
+    corpora = {_benchmark(run).partition("-")[0] for run in runs}
+    if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
+        named = ", ".join(_benchmark(run) for run in runs)
+        raise InputError(
+            f"runs that make one log together are of the parts of MUSE News or of MUSE Books, got "
+            f"{named}. Export the others by themselves."
+        )
+    for i, run in enumerate(runs[1:], 1):
+        if _benchmark(run) in map(_benchmark, runs[:i]):
+            raise InputError(
+                f"two of the runs are of {_benchmark(run)!r}, the second is `{run.path}`. Name one."
+            )
+        if _model(run, arm) != _model(first, arm):
+            raise MixError(
+                f"`{run.path}` measured another model as {arm!r} than `{first.path}` did. Export "
+                "runs of one model together."
+            )
+
+
+def _model(run: Run, arm: str) -> dict[str, Any]:
+    """What was measured, however it was asked."""
+    fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
+    return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
 
 def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
     """The metrics of one model, as `residua evaluate --metrics` has stored them."""
     from residua.metrics import Values
 
+    metrics = _stored(run, arm)["arms"][arm]["metrics"]
+    return {name: Values(**values) for name, values in metrics.items()}
+
+
+def _stored(run: Run, arm: str) -> dict[str, Any]:
+    """What `utility.json` has, an arm of that name included."""
     file = run.path / "utility.json"
     try:
-        arms = json.loads(file.read_text(encoding="utf-8"))["arms"]
+        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        arms = stored["arms"]
     except FileNotFoundError as error:
         raise InputError(
             f"`{run.path}` has no metrics. Run `residua evaluate` with `--metrics all`."
@@ -133,7 +189,7 @@ def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
         raise InputError(f"`{file}` holds no metrics. Run `residua measure` again.") from error
     if arm not in arms:
         raise InputError(f"no metrics of {arm!r} in `{run.path}`. {suggestion(arm, arms)}")
-    return {name: Values(**values) for name, values in arms[arm]["metrics"].items()}
+    return stored
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
