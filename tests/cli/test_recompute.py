@@ -60,3 +60,16 @@ def test_an_own_export_agrees_with_itself(
     assert {key for row in rows.values() for key in row} == {"rougeL_recall", "rouge1_recall"}
     assert done("recompute", out).out.endswith("same: 6\n")
     assert len(Run.open(run).prompts) == len(rows)
+
+
+def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
+    file = tmp_path / "LMEval_EVAL.json"
+    refused(residua("recompute", file), "LMEval_EVAL.json")
+    samples = [{"doc_id": i, "filter": "none", "acc": value} for i, value in enumerate((1.0, 0.0))]
+    file.write_text(json.dumps({"arc_easy": {"arc_easy": samples}}))
+    refused(residua("recompute", file), "holds samples and no aggregate")
+    (tmp_path / "LMEval_SUMMARY.json").write_text(json.dumps({"arc_easy/acc": 0.5}))
+    assert done("recompute", file).out.endswith("same: 1\n")
+    (tmp_path / "LMEval_SUMMARY.json").write_text(json.dumps({"arc_easy/acc": 0.6}))
+    found = residua("recompute", file, "--json")
+    assert (found.status, found.json["agrees"]) == (6, False)

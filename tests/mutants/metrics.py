@@ -11,6 +11,7 @@ TABLE = "metrics/test_metrics_table.py"
 LOGS = "formats/test_openunlearning.py"
 EXPORT = "cli/test_exporting.py"
 READ = "formats/test_samples.py"
+LM_EVAL = "formats/test_openunlearning_lm_eval.py"
 FLUENCY = "evaluation/metrics/test_fluency.py"
 
 MUTANTS = [
@@ -297,4 +298,12 @@ MUTANTS = [
     ("evaluation/metrics/fluency.py", '{"muse": 512}', '{"muse": 32}', FLUENCY),
     ("evaluation/metrics/fluency.py", "if labels.count(CLEAN) != 1:", "if False:", FLUENCY),
     ("evaluation/metrics/wanted.py", "if name not in named and any(", "if False and any(", FLUENCY),
+    (
+        "formats/openunlearning_lm_eval.py",
+        "reversed(_filters(group))",
+        "_filters(group)[:1]",
+        LM_EVAL,
+    ),
+    ("formats/openunlearning_lm_eval.py", "(n - len(tasks)) / n", "(n - 1) / n", LM_EVAL),
+    ("cli/exporting.py", "if _model(run, arm) != _model(first, arm):", "if False:", EXPORT),
 ]

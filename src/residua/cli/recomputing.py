@@ -13,6 +13,7 @@ from residua.cli.certify import VERIFICATION_FAILED
 from residua.cli.console import print_json, print_table
 
 if TYPE_CHECKING:
+    from residua.formats.openunlearning import Log
     from residua.formats.openunlearning_check import Checked
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
@@ -29,20 +30,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
     """Make every aggregate of OpenUnlearning's LOGS anew from the values of the rows.
 
-    LOGS are *_EVAL.json of TOFU, MUSE or metrics of your own; no model is loaded. ROUGE comes from
-    the texts, truth ratios and normalised probabilities from losses and probabilities, model
-    utility from its nine terms, AUCs from the scores of both sides. The *_SUMMARY.json beside a
-    log is compared too. Exit status 6 where a value differs or a row is damaged.
+    LOGS are *_EVAL.json of TOFU, MUSE, lm-evaluation-harness (LMEval_EVAL.json) or metrics of your
+    own; no model is loaded. ROUGE comes from the texts, truth ratios and normalised probabilities
+    from losses and probabilities, model utility from its nine terms, AUCs from the scores of both
+    sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
+    6 where a value differs or a row is damaged.
     """
     from residua.formats.openunlearning import read_log
-    from residua.formats.openunlearning_check import check_log
 
     reference = None if retrained is None else read_log(retrained)
-    found: dict[str, list[Checked]] = {}
-    for path in dict.fromkeys(logs):
-        beside = path.with_name(path.name.removesuffix(_EVAL) + _SUMMARY)
-        summary = read_log(beside) if path.name.endswith(_EVAL) and beside.is_file() else None
-        found[str(path)] = check_log(read_log(path), reference, summary)
+    found = {str(path): _check(path, reference) for path in dict.fromkeys(logs)}
     agrees = all(checked.agrees for each in found.values() for checked in each)
     if as_json:
         values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
@@ -51,6 +48,19 @@ def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> 
         for name, each in found.items():
             _print(name, each)
     return 0 if agrees else VERIFICATION_FAILED
+
+
+def _check(path: Path, reference: Log | None) -> list[Checked]:
+    """A log against itself, and against the summary beside it."""
+    from residua.formats.openunlearning import read_log, read_object
+    from residua.formats.openunlearning_check import check_log
+    from residua.formats.openunlearning_lm_eval import check_samples, holds_samples
+
+    beside = path.with_name(path.name.removesuffix(_EVAL) + _SUMMARY)
+    if holds_samples(read_object(path)):
+        return check_samples(path, beside)
+    summary = read_log(beside) if path.name.endswith(_EVAL) and beside.is_file() else None
+    return check_log(read_log(path), reference, summary)
 
 
 def _print(path: str, found: list[Checked]) -> None:

@@ -132,6 +132,12 @@ def read_log(path: Path) -> Log:
     InputError for a file that is not a JSON object of metrics, and for a metric whose entries
     have something else than row numbers for keys.
     """
+    found = read_object(path)
+    return Log(path, {name: _logged(path, name, entry) for name, entry in found.items()})
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object of metrics, or of tasks, in a file; InputError where there is none."""
     try:
         found = json.loads(read_text(path))
     except ValueError as error:
@@ -143,7 +149,7 @@ def read_log(path: Path) -> Log:
             f"{str(path)!r} must be an object of metrics, got {str(found)[:40]!r}. "
             "Give a *_EVAL.json of OpenUnlearning."
         )
-    return Log(path, {name: _logged(path, name, entry) for name, entry in found.items()})
+    return found
 
 
 def _logged(path: Path, name: str, entry: Any) -> Logged:

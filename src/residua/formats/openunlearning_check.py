@@ -57,20 +57,21 @@ def check_log(log: Log, retrained: Log | None = None, summary: Log | None = None
 def _checked(entry: str, log: Log, retrained: Log | None) -> Iterator[Checked]:
     logged = log.metric(entry)
     try:
-        yield _compared(entry, logged.value, remake(entry, log, retrained))
+        yield compared(entry, logged.value, remake(entry, log, retrained))
         for part in logged.parts:
             made = float(np.mean([*log.numbers(entry, "score", part).values()]))
             how = Remade(value=made, how="mean score")
-            yield _compared(f"{entry}, {part}", logged.parts[part].value, how, SINGLE)
+            yield compared(f"{entry}, {part}", logged.parts[part].value, how, SINGLE)
     except InputError as error:
         yield Checked(
             entry=entry, stored=logged.value, found=None, how=str(error), verdict="damaged"
         )
 
 
-def _compared(
+def compared(
     entry: str, stored: float | None, made: Remade, tolerance: float = TOLERANCE
 ) -> Checked:
+    """A stored number beside the one made anew."""
     agrees = same(stored, made.value, tolerance) and not made.odd
     verdict: Verdict = "same" if agrees else "differs"
     if made.value is None or (stored is None and entry in MAY_BE_NONE):
@@ -93,4 +94,4 @@ def _summarised(found: list[Checked], summary: Log) -> Iterator[Checked]:
         of_log = None if checked is None else checked.stored
         made = of_log if checked is None or checked.found is None else checked.found
         how = Remade(value=made, how="the log" if made is not None else "an entry of the log")
-        yield _compared(f"summary: {entry}", logged.value, how)
+        yield compared(f"summary: {entry}", logged.value, how)
