@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -108,3 +110,39 @@ def chat_server(rule: Rule) -> Iterator[Served]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The URL of a server that reads a request, and then does with the connection as it likes."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            _read_request(self.request)
+            with suppress(OSError):  # the client has hung up
+                answer(self.request)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _read_request(connection: socket.socket) -> None:
+    """All of it: what is left unread would reset the connection."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        read += connection.recv(1 << 16)
+    head, _, body = read.partition(b"\r\n\r\n")
+    said = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    while len(body) < int(said.partition(b":")[2]):
+        body += connection.recv(1 << 16)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from commands import SMALL, done, refused, residua
 
-from misbehaving import Answer, Body, chat_server, says
+from misbehaving import Answer, Body, chat_server, fails, says
 
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
 NOWHERE = "judge:model=openai:http://127.0.0.1:1/v1#m"
@@ -76,3 +77,36 @@ def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
 def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
     refused(residua("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
     refused(residua("bound", run, "--scorer", NOWHERE), "residua score")
+
+
+def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    busy = [True]
+
+    def rule(body: Body, before: int) -> Answer:
+        odd = len(body["messages"][1]["content"]) % 2
+        return fails(429, Retry_After="3600") if busy[0] and odd else verdict(body, before)
+
+    def estimates(folder: str) -> list[object]:
+        out = tmp_path / folder
+        how = ("--benchmark", questions, "--out", out, *SMALL, "--json")
+        result = residua("evaluate", model, *how, "--scorer", name)
+        if busy[0]:
+            refused(result, "429", "same command again", status=3)
+            refused(residua("bound", out, "--scorer", name), "residua score")
+            return []
+        assert result.status == 0, result.err
+        return [dict(row, arm="") for row in result.json["estimates"]]
+
+    with chat_server(rule) as served:
+        name = f"judge:model=openai:{served.url}#m"
+        assert estimates("out") == []
+        failed = {text for text in served.texts if len(text) % 2}
+        assert failed
+        busy[0] = False
+        gone_on = estimates("out")
+        times = Counter(served.texts)
+        assert {text for text in times if times[text] > 1} == failed  # no other is asked again
+        assert gone_on == estimates("at once")
+    assert all(row["missing"] == 0 for row in gone_on)  # type: ignore[index]

@@ -76,6 +76,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert structured["response_format"]["json_schema"]["schema"] == json.loads(SCHEMA)
     assert "seed" not in structured
     assert served.headers[0]["authorization"] == "Bearer secret-key"
+    assert served.headers[0]["accept-encoding"] == "identity"
 
 
 def test_without_a_key_none_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +160,13 @@ def test_a_server_that_asks_for_too_much_patience_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "Event", Clock)
-    with chat_server(lambda *_: fails(429, Retry_After="3600")) as served:
-        assert opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0) == [None]
+    chat_that_waits = chat_server(lambda *_: fails(429, Retry_After="3600"))
+    with chat_that_waits as served, pytest.raises(IncompleteError, match=r"429.*same command"):
+        opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
     assert len(served.asked) == 1
 
 
-def test_what_stays_without_a_reply_is_missing_and_asked_again(tmp_path: Path) -> None:
+def test_what_failed_is_no_reply_and_is_asked_again(tmp_path: Path) -> None:
     broken = {"bad"}
 
     def rule(body: Body, before: int) -> Answer:
@@ -174,7 +176,8 @@ def test_what_stays_without_a_reply_is_missing_and_asked_again(tmp_path: Path) -
     with chat_server(rule) as served:
         chat = opened(served.url, tmp_path)
         requests = [asks("one"), asks("bad"), asks("two")]
-        assert chat.chat(requests, GREEDY, 0) == ["to one", None, "to two"]
+        with pytest.raises(IncompleteError, match=r"1 of 3 requests without a reply.*500"):
+            chat.chat(requests, GREEDY, 0)
         assert served.texts.count("bad") == QUICK.attempts
         broken.clear()
         assert chat.chat(requests, GREEDY, 0) == ["to one", "to bad", "to two"]
@@ -301,6 +304,17 @@ def test_requests_that_are_refused_one_by_one_do_not_end_the_job(tmp_path: Path)
         chat = opened(served.url, tmp_path, concurrency=1)
         assert chat.chat(requests, GREEDY, 0) == ["to short", *[None] * 30]
     assert len(served.asked) == 31
+
+
+def test_one_that_is_refused_before_another_is_taken_has_no_reply(tmp_path: Path) -> None:
+    def rule(body: Body, before: int) -> Answer:
+        return fails(400) if body["messages"][-1]["content"] == "long" else echo(body, before)
+
+    with chat_server(rule) as served:
+        chat = opened(served.url, tmp_path, concurrency=1)
+        assert chat.chat([asks("long"), asks("short")], GREEDY, 0) == [None, "to short"]
+    with chat_server(rule) as served, pytest.raises(IncompleteError, match="400"):
+        opened(served.url, tmp_path).chat([asks("long")], GREEDY, 0)
 
 
 @pytest.mark.parametrize(

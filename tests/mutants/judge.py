@@ -4,6 +4,7 @@
 BOUND = "stats/test_judged.py"
 JUDGE = "scorers/test_judge.py"
 ENDPOINT = "engines/test_endpoint.py"
+LYING = "engines/test_lying_servers.py"
 SERVERS = "engines/test_servers.py"
 CALIBRATION = "evaluation/test_calibration.py"
 
@@ -42,18 +43,36 @@ MUTANTS = [
     ("engines/server.py", "2 * wait, attempts + 1", "wait, attempts + 1", ENDPOINT),
     ("engines/server.py", " or pause > self.patience.longest_wait", "", ENDPOINT),
     ("engines/server.py", "timeout=patience.timeout", "timeout=9", ENDPOINT),
-    ("engines/server.py", 'response.text.replace(self._key, "…") if self._key else response.text', "response.text", ENDPOINT),
-    ("engines/server.py", "if status in _FAULTS or response.is_redirect:", "if status in _FAULTS:", ENDPOINT),
+    ("engines/server.py", 'text.replace(self._key, "…") if self._key else text', "text", ENDPOINT),
+    ("engines/server.py", "        if status in _REFUSING:", "        if 400 <= status < 500 and status not in _FAULTS:", LYING),
+    ("engines/server.py", "        if not response.is_success:", "        if status in _FAULTS:", ENDPOINT),
+    ("engines/server.py", 'headers = {"Accept-Encoding": "identity"}', "headers = dict[str, str]()", ENDPOINT),
+    ("engines/server.py", '    if coding != "identity":', "    if False:", LYING),
+    ("engines/server.py", "        if size > _LARGEST:", "        if False:", LYING),
+    ("engines/server.py", "    timer.start()\n", "", LYING),
+    ("engines/server.py", 'if event.endswith(("connect_tcp.complete", "start_tls.complete")):', "if False:", LYING),
+    ("engines/server.py", "if _is_here(url) else None", "if False else None", LYING),
+    ("engines/server.py", 'host == "localhost" or', "", LYING),
+    ("engines/server.py", "None if math.isnan(seconds) else max(seconds, 0.0)", "max(seconds, 0.0)", LYING),
+    ("engines/server.py", "except (ValueError, OverflowError):\n        return None", "except ValueError:\n        return None", LYING),
     ("engines/server.py", "if nowhere and attempts >= _CONNECTING:", "if False:", ENDPOINT),
     ("engines/server.py", "        except httpx2.TransportError as error:", "        except httpx2.TimeoutException as error:", ENDPOINT),
-    ("engines/server.py", "return read(response.json())\n        except ValueError", "return read(response.json())\n        except TypeError", ENDPOINT),
+    ("engines/server.py", "except (ValueError, RecursionError) as error:", "except RecursionError as error:", ENDPOINT),
+    ("engines/server.py", "except (ValueError, RecursionError) as error:", "except ValueError as error:", LYING),
+    ("engines/endpoint.py", "                failed.append(error)\n", "", ENDPOINT),
+    ("engines/endpoint.py", "    text.encode()  #", "    #", LYING),
+    ("engines/endpoint.py", "        if self._known:\n            failed =", "        if False:\n            failed =", ENDPOINT),
+    ("text/replies.py", ", object_pairs_hook=_once", "", JUDGE),
+    ("engines/chat.py", "_words(text, spelled)", "text", "engines/test_chat.py"),
+    ("engines/chat.py", "    while spelled is not None and spelled.search(text):", "    if spelled is not None and spelled.search(text):", "engines/test_chat.py"),
+    ("engines/chat.py", "t.special or _BRACKETED.match(t.content)", "t.special", "engines/test_chat.py"),
     ("engines/endpoint.py", "None if decoding.greedy else (seed, request.id)", "(seed, request.id)", ENDPOINT),
     ("engines/endpoint.py", "None if decoding.greedy else (seed, request.id)", "None", "conformance/test_chats.py"),
     ("engines/endpoint.py", "self.model, messages, request.schema,", "messages, request.schema,", ENDPOINT),
     ("engines/endpoint.py", "messages, request.schema, decoding.to_dict(), draw", "messages, decoding.to_dict(), draw", ENDPOINT),
     ("engines/endpoint.py", "request.schema, decoding.to_dict(), draw", "request.schema, draw", ENDPOINT),
     ("engines/endpoint.py", "not (request.schema and json_object(text) is None)", "True", ENDPOINT),
-    ("engines/endpoint.py", "return text if isinstance(text, str) else None", "return str(text)", ENDPOINT),
+    ("engines/endpoint.py", "    if not isinstance(text, str):\n        return None\n", "    text = str(text)\n", ENDPOINT),
     ("engines/endpoint.py", "            self.cache.put(key, text)\n", "            pass\n", ENDPOINT),
     ("engines/endpoint.py", "ThreadPoolExecutor(self.patience.concurrency)", "ThreadPoolExecutor(2 * self.patience.concurrency)", ENDPOINT),
     ("engines/endpoint.py", "                silent += 1\n", "", ENDPOINT),

@@ -14,7 +14,7 @@ from misbehaving import Answer, Body, chat_server, fails, says
 from residua.engines.endpoint import EndpointChat
 from residua.engines.models import open_scorer
 from residua.engines.server import Patience
-from residua.errors import InputError
+from residua.errors import IncompleteError, InputError
 from residua.scorers import Judge, connect, digest, make_scorer, score_pairs, score_texts
 from residua.types import Chat, Prompt, Request
 from rewriters import FakeChat, Reply
@@ -201,20 +201,23 @@ def verdict(body: Body, before: int) -> Answer:
     return says(json.dumps({"leak": "OUTPUT\nleak" in asked}))
 
 
-def test_a_server_that_misbehaves_leaves_missing_values_alone(tmp_path: Path) -> None:
+def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
+    """What the judge declines, or says in prose, is undecided; what failed is asked again."""
     patience = Patience(timeout=10, attempts=2, first_wait=0.01)
-    texts = ["leak", "leak, busy", "no", "declined", "broken", "prose"]
+    texts = ["leak", "leak, busy", "no", "declined", "prose"]
     with chat_server(verdict) as served:
         for _ in range(2):
             chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path, patience=patience)
             scorer = connect(make_scorer(SPEC), Asked(chat))
-            scores = score_texts(scorer, texts, PROMPT)
-            assert scores == [1.0, 1.0, 0.0, None, None, None]
+            assert score_texts(scorer, texts, PROMPT) == [1.0, 1.0, 0.0, None, None]
+            with pytest.raises(IncompleteError, match=r"without a reply.*500"):
+                score_texts(scorer, [*texts, "broken"], PROMPT)
             assert scorer.fingerprint == {"model": chat.name}  # type: ignore[attr-defined]
     outputs = [body["messages"][1]["content"] for body in served.asked]
+    texts.append("broken")
     asked = {text: sum(f"OUTPUT\n{text}\n" in output for output in outputs) for text in texts}
     once = {"leak": 1, "leak, busy": 2, "no": 1}
-    assert asked == {**once, "declined": 2, "broken": 4, "prose": 4}
+    assert asked == {**once, "declined": 4, "broken": 4, "prose": 6}
 
 
 def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,3 +226,14 @@ def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
         scorer = open_scorer(f"judge:model=openai:{served.url}#m")
         assert score_texts(scorer, ["leak"], PROMPT) == [1.0]
     assert any(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ['{"leak": false, "leak": true}', '{"leak": true, "why": {"a": 1, "a": 2}}'],
+)
+def test_a_reply_that_says_two_things_decides_nothing(tmp_path: Path, reply: str) -> None:
+    with chat_server(lambda *_: says(reply)) as served:
+        chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path)
+        scorer = connect(make_scorer(SPEC), Asked(chat))
+        assert score_texts(scorer, ["leak"], PROMPT) == [None]

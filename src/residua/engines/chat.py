@@ -6,6 +6,7 @@ A new one joins by a function `open(location, **loading) -> Chat` and one row of
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from residua.errors import InputError
 from residua.types import Chat, Decoding, Draws, Generate, Message, Query, Request, Sample
 
 _PURPOSE = "chat"
+_BRACKETED = re.compile(r"\s*[<\[{|].*[>\]}|]\s*\Z", re.DOTALL)  # <think>, [INST], {{role}}
 _GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello."),))
 
 
@@ -28,9 +30,15 @@ class Conversations(Prompting):
             raise InputError("its tokenizer has no chat template. Name an instruct model.")
         return True
 
-    def turns(self, question: str) -> list[dict[str, str]]:
-        """The conversation's own turns."""
-        return [{"role": role, "content": text} for role, text in json.loads(question)]
+    def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
+        """The conversation's own turns, none of which another can end or begin.
+
+        What is quoted in a turn was written by others: a special token that it spells would be
+        read as one, and what follows it as another's words.
+        """
+        spelled = _spelled(tokenizer)
+        conversation = json.loads(question)
+        return [{"role": role, "content": _words(text, spelled)} for role, text in conversation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,21 @@ def open_chat(name: str, **loading: Any) -> Chat:
     if colon and engine in CHATS:
         return CHATS[engine](location, **loading)
     return CHATS["transformers"](name, **loading)
+
+
+def _spelled(tokenizer: Tokenizer) -> re.Pattern[str] | None:
+    """Finds the special tokens of a tokenizer, and other added ones in brackets, in a text."""
+    added = [token for token in tokenizer.added_tokens_decoder.values() if token.content.strip()]
+    marks = {t.content.strip() for t in added if t.special or _BRACKETED.match(t.content)}
+    longest_first = sorted(marks, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+
+def _words(text: str, spelled: re.Pattern[str] | None) -> str:
+    """The text with a blank in every token that it spells, so that it is read letter by letter."""
+    while spelled is not None and spelled.search(text):
+        text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
+    return text
 
 
 def _query(request: Request) -> Query:

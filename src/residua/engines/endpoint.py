@@ -46,10 +46,10 @@ _DIALECTS = tuple(
 class EndpointChat:
     """A model behind a server.
 
-    No reply comes where the server kept failing or running out of time, where it refuses a request
-    (one longer than the model's context, say), and where the model declines. Raises ModelError for
-    a server that cannot be reached or does not accept the key, and IncompleteError for one that
-    stops answering: the replies that came are kept.
+    No reply comes where the server refuses a request (one longer than the model's context, say),
+    and where the model declines. Raises ModelError for a server that cannot be reached or does not
+    accept the key, and IncompleteError where it kept failing, answering too slowly or too much:
+    replies that came are kept, and the others asked for again by the same command.
     """
 
     url: str
@@ -116,8 +116,12 @@ class EndpointChat:
         return hashlib.sha256(json.dumps(decided).encode()).hexdigest()
 
     def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
-        """The reply to each request, by its key; None where none comes."""
+        """The reply to each request, by its key; None where the model gives none.
+
+        What failed may come another time, and is no verdict: IncompleteError once all were asked.
+        """
         silent = 0  # requests in a row: threads may miscount by a few
+        failed: list[NoReplyError] = []
 
         def reply(key: str) -> str | None:
             nonlocal silent
@@ -126,6 +130,7 @@ class EndpointChat:
             except NoReplyError as error:
                 if isinstance(error, RefusedError) and self._known:
                     return None  # others were taken: it is this request, not the server
+                failed.append(error)
                 silent += 1
                 if silent < _SILENT:
                     return None
@@ -143,9 +148,18 @@ class EndpointChat:
             ThreadPoolExecutor(self.patience.concurrency) as pool,
         ):
             try:
-                return dict(zip(waiting, pool.map(reply, waiting), strict=True))
+                replies = dict(zip(waiting, pool.map(reply, waiting), strict=True))
             finally:
                 server.abandon()
+        if self._known:
+            failed = [error for error in failed if not isinstance(error, RefusedError)]
+        if failed:
+            raise IncompleteError(
+                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without a reply, one "
+                f"with {failed[0]}. Replies that came are kept: see to the server, then run the "
+                "same command again."
+            ) from failed[0]
+        return replies
 
     def _reply(self, server: Server, key: str, request: Request, decoding: Decoding) -> str | None:
         """A reply in the first dialect that the server takes; None where the model declines.
@@ -195,7 +209,10 @@ def _content(answered: Any) -> str | None:
         text = answered["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("no choices") from error
-    return text if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    text.encode()  # half a character is no text: UnicodeEncodeError is a ValueError
+    return text
 
 
 def _require_offered(decoding: Decoding) -> None:

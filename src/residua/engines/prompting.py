@@ -225,7 +225,7 @@ class Prompting:
             return self.default_system
         return self.system
 
-    def turns(self, question: str) -> list[dict[str, str]]:
+    def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
         """What of the conversation `question` stands for: one turn of the user."""
         return [_turn("user", question)]
 
@@ -301,7 +301,7 @@ class Prompting:
         turns = [_turn("system", system)] if system else []
         for question, answer in asked.examples:
             turns += [_turn("user", question), _turn("assistant", answer)]
-        return [*turns, *self.turns(asked.question)]
+        return [*turns, *self.turns(tokenizer, asked.question)]
 
     def _rendered(
         self, tokenizer: Tokenizer, turns: Sequence[Mapping[str, str]], *, open_ended: bool

@@ -1,23 +1,30 @@
 """One POST of JSON to a server that may be busy, broken or gone: tried again as long as that helps.
 
-Redirects are not followed: what is sent goes to the server that the user named and no further.
+Redirects are not followed, and no proxy stands before this machine itself: what is sent goes to
+the server that the user named and no further. Whatever it answers, time and memory are limited.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from threading import Event
+from ipaddress import ip_address
+from threading import Event, Timer
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
 from residua.errors import ModelError
 
 _PASSING = {408, 409, 425, 429}  # and all from 500 on
+_REFUSING = {400, 413, 414, 422, 431, 451}  # this request, as it is put; no other says so of it
 _FAULTS = {
     401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
     402: "See to the account, then run the same command again: replies that came are kept.",
@@ -26,6 +33,8 @@ _FAULTS = {
 }
 _CONNECTING = 2  # attempts to connect to a server that never answered yet
 _SHOWN = 300  # characters of what a server says
+_LARGEST = 8 << 20  # bytes of an answer
+_CHECK = "Check the URL, which usually ends in /v1, and what listens there."
 T = TypeVar("T")
 
 
@@ -51,10 +60,12 @@ class Patience:
 
     Waits between attempts begin at `first_wait` and double, or are as long as the server says; one
     that says more than `longest_wait` is not waited for. `timeout` is that of each step of an
-    attempt: to connect, to send, and between two pieces of the answer.
+    attempt: to connect, to send, and between two pieces of the answer, all of which must be there
+    `whole` seconds after it began.
     """
 
     timeout: float = 120.0
+    whole: float = 300.0
     attempts: int = 5
     first_wait: float = 1.0
     longest_wait: float = 60.0
@@ -68,8 +79,16 @@ class Server:
         self.url, self.patience = url, patience
         self._key = key
         self._closing = Event()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx2.Client(headers=headers, timeout=patience.timeout)
+        headers = {"Accept-Encoding": "identity"}  # what is small when it is sent stays small
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        # A connection an attempt, which is cut when its time is up. A transport of one's own asks
+        # no proxy.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        direct = httpx2.HTTPTransport(limits=limits) if _is_here(url) else None
+        self._client = httpx2.Client(
+            headers=headers, timeout=patience.timeout, limits=limits, transport=direct
+        )
         self._answers = False  # whether it ever did
 
     def __enter__(self) -> Server:
@@ -109,27 +128,85 @@ class Server:
 
     def _attempt(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         try:
-            response = self._client.post(f"{self.url}/{path}", json=body)
+            with (
+                _cut_after(self.patience.whole) as traced,
+                self._client.stream(
+                    "POST", f"{self.url}/{path}", json=body, extensions=traced
+                ) as response,
+            ):
+                answer = _whole(response)
         except httpx2.TransportError as error:
             raise _PassingError(f"{type(error).__name__}: {error}") from error
         self._answers = True
-        status, said = response.status_code, self._shown(response)
+        status, said = response.status_code, self._shown(response, answer)
         if status in _PASSING or status >= 500:
             raise _PassingError(said, _retry_after(response.headers.get("retry-after")))
-        if status in _FAULTS or response.is_redirect:
-            remedy = _FAULTS.get(status, "Name the address that it redirects to.")
-            raise ModelError(f"`{self.url}` answers {said}. {remedy}")
-        if not response.is_success:
+        if status in _REFUSING:
             raise RefusedError(said)
+        if not response.is_success:
+            remedy = "Name the address that it redirects to." if response.is_redirect else _CHECK
+            raise ModelError(f"`{self.url}` answers {said}. {_FAULTS.get(status, remedy)}")
         try:
-            return read(response.json())
-        except ValueError as error:
+            return read(json.loads(answer))
+        except (ValueError, RecursionError) as error:
             raise _PassingError(f"an answer of another kind, {said}") from error
 
-    def _shown(self, response: httpx2.Response) -> str:
+    def _shown(self, response: httpx2.Response, answer: bytes) -> str:
         """Status and the beginning of a body, without the key that some servers repeat."""
-        text = response.text.replace(self._key, "…") if self._key else response.text
+        text = answer[: _SHOWN * 8].decode(errors="replace")
+        text = text.replace(self._key, "…") if self._key else text
         return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"
+
+
+def _whole(response: httpx2.Response) -> bytes:
+    """The body as it was sent; a _PassingError for one that is too long, or compressed."""
+    coding = response.headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise _PassingError(f"an answer compressed by {coding[:_SHOWN]!r}, which was not asked for")
+    pieces, size = [], 0
+    for piece in response.iter_raw():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST:
+            raise _PassingError(f"an answer of more than {_LARGEST >> 20} MiB")
+    return b"".join(pieces)
+
+
+@contextmanager
+def _cut_after(seconds: float) -> Iterator[dict[str, Any]]:
+    """Extensions of a request whose connection is cut when its time is up, drip as it may.
+
+    Time-outs begin anew with every byte, in headers too, so that they end no slow drip.
+    """
+    streams: list[Any] = []
+
+    def trace(event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            streams.append(info["return_value"])
+
+    def cut() -> None:
+        for stream in streams:
+            with suppress(OSError):
+                # Not the method of an SSL socket, which another thread is reading from.
+                socket.socket.shutdown(stream.get_extra_info("socket"), socket.SHUT_RDWR)
+
+    timer = Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield {"trace": trace}
+    finally:
+        timer.cancel()
+
+
+def _is_here(url: str) -> bool:
+    """True for an address of this machine, before which no proxy belongs."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
 
 
 def _retry_after(header: str | None) -> float | None:
@@ -137,11 +214,13 @@ def _retry_after(header: str | None) -> float | None:
     if header is None:
         return None
     try:
-        return max(float(header), 0.0)
+        seconds = float(header)
     except ValueError:
         pass
+    else:
+        return None if math.isnan(seconds) else max(seconds, 0.0)
     try:
-        until = parsedate_to_datetime(header)
-    except ValueError:
+        until = parsedate_to_datetime(header).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return max((until.astimezone(UTC) - datetime.now(UTC)).total_seconds(), 0.0)
+    return max((until - datetime.now(UTC)).total_seconds(), 0.0)

@@ -56,8 +56,10 @@ class Chat(Protocol):
         ...
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """One reply a request, in order; None where none came, a time-out among the reasons.
+        """One reply a request, in order; None where the model gives none to this request.
 
+        Raises IncompleteError, once all were asked, where a failure that may pass (a time-out, a
+        server that is busy) left some without: it decides nothing, and the same call asks again.
         Replies to different ids are independent draws; the same (seed, id, messages) gives the
         same draw where the engine can be seeded.
         """

@@ -1,0 +1,144 @@
+"""Servers that lie, drip or flood: whatever comes, time and memory are limited and it is said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chatting import request
+from misbehaving import Answer, chat_server, fails, raw_server, says
+from residua.engines import server
+from residua.engines.endpoint import EndpointChat
+from residua.engines.server import Patience
+from residua.errors import IncompleteError, ModelError
+from residua.types import Decoding
+
+GREEDY = Decoding(temperature=0, max_new_tokens=9)
+ONCE = Patience(timeout=5, whole=0.4, attempts=1, concurrency=1)
+PROPER = says("x").body.encode()
+Script = Callable[[socket.socket], None]
+
+
+def ask(url: str, folder: Path) -> str | None:
+    chat = EndpointChat.open(f"{url}#m", cache=folder, patience=ONCE)
+    return chat.chat([request("r", "who")], GREEDY, 0)[0]
+
+
+def head(*lines: str, status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
+
+
+def drip(text: bytes) -> Script:
+    """A byte now and then: none is ever late."""
+
+    def script(connection: socket.socket) -> None:
+        for byte in text * 1000:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+
+    return script
+
+
+def sends(*pieces: bytes) -> Script:
+    def script(connection: socket.socket) -> None:
+        for piece in pieces:
+            connection.sendall(piece)
+
+    return script
+
+
+def then(first: Script, second: Script) -> Script:
+    def script(connection: socket.socket) -> None:
+        first(connection)
+        second(connection)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        drip(b"HTTP/1.1 200 OK\r\nx: y"),
+        drip(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 99),
+        then(sends(head("content-length: 9999999")), drip(b" ")),
+        then(sends(head()), drip(b" ")),
+        then(sends(head("transfer-encoding: chunked")), drip(b"1\r\n \r\n")),
+    ],
+    ids=["status line", "headers", "body", "endless body", "chunks"],
+)
+def test_a_slow_drip_is_cut_when_its_time_is_up(tmp_path: Path, script: Script) -> None:
+    began = time.monotonic()
+    with raw_server(script) as url, pytest.raises(IncompleteError, match="without a reply"):
+        ask(url, tmp_path)
+    assert time.monotonic() - began < 3
+
+
+def test_a_body_without_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LARGEST", 1 << 20)
+    flood = sends(head(), *[b" " * 65536] * 40)
+    with raw_server(flood) as url, pytest.raises(IncompleteError, match="more than 1 MiB"):
+        ask(url, tmp_path)
+
+
+def test_a_compressed_body_is_not_blown_up(tmp_path: Path) -> None:
+    bomb = gzip.compress(b"[" + b" " * 50_000_000)
+    answer = sends(head("content-encoding: gzip", f"content-length: {len(bomb)}"), bomb)
+    with raw_server(answer) as url, pytest.raises(IncompleteError, match="compressed by 'gzip'"):
+        ask(url, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b"NaN",
+        b"",
+        json.dumps({"choices": [{"message": {"content": "\ud800"}}]}).encode(),
+    ],
+    ids=["deep", "no utf-8", "nan", "empty", "half a character"],
+)
+def test_what_is_no_answer_is_a_failure_that_may_pass(tmp_path: Path, body: bytes) -> None:
+    answer = sends(head(f"content-length: {len(body)}"), body)
+    with raw_server(answer) as url, pytest.raises(IncompleteError, match="another kind"):
+        ask(url, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "wait"),
+    [("nan", None), ("Fri, 31 Dec 9999 23:59:59 -2359", None), ("soon", None), ("-inf", 0.0)],
+)
+def test_a_wait_that_is_none_is_survived(said: str, wait: float | None) -> None:
+    assert server._retry_after(said) == wait
+
+
+@pytest.mark.parametrize("status", [402, 405, 410, 418])
+def test_a_refusal_of_everything_is_no_verdict(tmp_path: Path, status: int) -> None:
+    """Such as an account that ran dry: what was not judged is not stored as undecided."""
+    answers = iter([says("x")])
+
+    def rule(*_: object) -> Answer:
+        return next(answers, fails(status))
+
+    with chat_server(rule) as served:
+        chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path, patience=ONCE)
+        with pytest.raises(ModelError, match=str(status)):
+            chat.chat([request(f"r{i}", str(i)) for i in range(3)], GREEDY, 0)
+
+
+def test_this_machine_is_asked_without_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with chat_server(lambda *_: says("x")) as served:
+        assert ask(served.url, tmp_path) == "x"
+        assert ask(served.url.replace("127.0.0.1", "localhost"), tmp_path / "2") == "x"
