@@ -278,4 +278,10 @@ MUTANTS = [
         PROBE,
     ),
     # the command line
+    (
+        "inputs/model.py",
+        "str(self.attempts), **told}",
+        "str(self.attempts)}",
+        "evaluation/draws/test_rewriter_weights.py",
+    ),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ so the draws are independent: several from one reply would not be.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -73,8 +73,9 @@ class ModelInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """How is drawn; the model is known by its name."""
-        return {"decoding": self.decoding.name, "attempts": str(self.attempts)}
+        """How is drawn, and what the model is where it tells; else it is known by its name."""
+        told: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
+        return {"decoding": self.decoding.name, "attempts": str(self.attempts), **told}
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         texts = [[""] * number for _ in prompts]

@@ -51,19 +51,22 @@ def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
     return {str(name): str(value) for name, value in declared.items()}
 
 
-def digests_of(path: Path) -> dict[str, str]:
-    """The SHA-256 of a file, or of each in a folder, by what it is called; empty where none is."""
+def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
+    """The SHA-256 of a file, or of each in a folder, by what it is called; empty where none is.
+
+    Files in folders within the folder count where it is `deep`.
+    """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
-        for file in _files(path)
+        for file in _files(path, "**/*" if deep else "*")
     }
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _files(path: Path, pattern: str) -> Iterator[Path]:
     if path.is_file():
         yield path
     elif path.is_dir():
-        yield from sorted(file for file in path.rglob("*") if file.is_file())
+        yield from sorted(file for file in path.glob(pattern) if file.is_file())
 
 
 def _sha256(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 from residua.engines.servers import require_named
@@ -16,6 +17,7 @@ from residua.inputs import (
     FileInputs,
     Filters,
     InputSource,
+    digests_of,
     fingerprint_of,
     parse_inputs,
     require_similarity,
@@ -128,6 +130,15 @@ class _Later:
     loading: Mapping[str, Any]
     servers: frozenset[str]
     _chat: Chat | None = field(default=None, init=False)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Digests of the files of a model that lies here, weights among them.
+
+        Folders within its own are not read by loading. A hub's or a server's model is known by
+        its name alone.
+        """
+        return digests_of(Path(self.name.removeprefix("transformers:")).expanduser(), deep=False)
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """See `Chat.chat`."""
