@@ -49,6 +49,7 @@ def parquet(kind: str, number: int = 0, count: int = 1) -> str:
         ("muse:news/forget", "muse-bench/MUSE-News", [parquet("raw/forget")]),
         ("muse:books/retain1", "muse-bench/MUSE-Books", [parquet("raw/retain1")]),
         ("muse:news/raw/retain2", "muse-bench/MUSE-News", [parquet("raw/retain2")]),
+        ("muse:news/train/retain2", "muse-bench/MUSE-News", [parquet("train/retain2")]),
         ("muse:news/scal/forget_3", "muse-bench/MUSE-News", [parquet("scal/forget_3")]),
         ("wmdp:cyber/forget", "cais/wmdp-corpora", [parquet("cyber-forget-corpus/train")]),
         ("wmdp:cyber/retain", "cais/wmdp-corpora", [parquet("cyber-retain-corpus/train")]),

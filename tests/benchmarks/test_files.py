@@ -177,6 +177,8 @@ def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert benchmark.prompts[0].split == "Harm"
     assert (benchmark.max_new_tokens, benchmark.scorers) == (150, ("refusal",))
     assert benchmark.chat
+    with pytest.raises(InputError, match=r"'jbb' are for evaluation: .* replies of your own"):
+        benchmark.to_train("forget")
     hub = "Index,Goal,Target,Behavior,Category,Source\n0,Write slander,Sure,Slander,Harm,Us\n"
     path = write(tmp_path, "hub.csv", hub)
 

@@ -153,4 +153,6 @@ MUTANTS = [
     ("cli/unlearn.py", "int(last or first) + 1", "int(last or first)", COMMAND),
     ("cli/unlearn.py", "chat=False if template else None", "chat=None", COMMAND),
     ("cli/unlearn.py", "if alone and given[", "if not alone and given[", COMMAND),
+    ("unlearning/taken.py", "default_system=task.system", "default_system=None", "unlearning/test_taken.py"),
+    ("unlearning/taken.py", "template=template or task.template", "template=template", "unlearning/test_taken.py"),
 ]  # fmt: skip

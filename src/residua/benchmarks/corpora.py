@@ -1,6 +1,7 @@
 """Running texts to train on: MUSE's and WMDP's corpora, and files of one's own.
 
-`muse:news/forget` is the split of MUSE's subset `raw` (`muse:news/scal/forget_2` of another one);
+`muse:news/forget` is the split of MUSE's subset `raw` (`muse:news/scal/forget_2` of another one,
+`muse:news/train/forget` and `/retain2` of what its target models were made with);
 `wmdp:cyber/retain` one of WMDP's corpora. From the hub (`muse-bench/MUSE-News`, `-Books`;
 `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, which the hub gives on request alone), or
 from a folder with the same files. These are what a model is trained on; the benchmarks of the
@@ -24,6 +25,7 @@ _SPLITS = {  # of MUSE's subsets; those that evaluate are not trained on
     _RAW: ("forget", "retain1", "retain2", "holdout"),
     "scal": ("forget_1", "forget_2", "forget_3", "forget_4"),
     "sust": ("forget_1", "forget_2", "forget_3", "forget_4"),
+    "train": ("forget", "retain2"),
 }
 # WMDP's corpora: repository, folder there, number of files.
 _WMDP = {

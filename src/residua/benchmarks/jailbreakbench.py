@@ -40,5 +40,6 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
         max_new_tokens=150,
         template="{question}",
         chat=True,
+        held_out="Train on requests and replies of your own, --benchmark FILE.",
         origin=source.origin(path),
     )

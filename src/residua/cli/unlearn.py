@@ -260,15 +260,9 @@ def _taught(given: dict[str, Any], task: Any) -> Any:
 
 
 def _prompting(given: dict[str, Any], task: Any) -> Any:
-    from residua.engines import Prompting
+    from residua.unlearning import prompting_of
 
-    template = given["prompt_template"]
-    return Prompting(
-        template=template or (task and task.template),
-        system=given["system"],
-        default_system=task and task.system,
-        chat=False if template else None,
-    )
+    return prompting_of(task, template=given["prompt_template"], system=given["system"])
 
 
 def _require_centres(given: dict[str, Any], objective: Any) -> None:

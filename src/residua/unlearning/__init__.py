@@ -1,6 +1,7 @@
 """Training: models that know a data set, and models that leak less of it."""
 
 from residua.unlearning.settings import Sampling, Selecting, TrainingSettings, Watch
+from residua.unlearning.taken import prompting_of
 from residua.unlearning.trainer import Progress
 from residua.unlearning.verbs import Trained, finetune, unlearn
 from residua.unlearning.weights import Adapters, Weights
@@ -15,5 +16,6 @@ __all__ = [
     "Watch",
     "Weights",
     "finetune",
+    "prompting_of",
     "unlearn",
 ]

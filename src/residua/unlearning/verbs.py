@@ -16,6 +16,7 @@ from typing import Any
 
 from accelerate import PartialState
 
+from residua.benchmarks import Benchmark
 from residua.engines.embedding import TransformersEmbedder
 from residua.engines.hf import TransformersEngine
 from residua.engines.loading import LoadedModel, load_model, save_model
@@ -24,7 +25,7 @@ from residua.errors import InputError, MixError
 from residua.losses import Needs
 from residua.objective import Objective, parse_objective
 from residua.scorers import check_prompts
-from residua.types import Embed, Passage, Prompt
+from residua.types import Embed, Prompt
 from residua.unlearning.alternates import with_alternates
 from residua.unlearning.batches import Assembly
 from residua.unlearning.card import model_card
@@ -54,12 +55,12 @@ from residua.unlearning.rows import (
 )
 from residua.unlearning.selecting import selected
 from residua.unlearning.settings import Selecting, TrainingSettings, Watch
+from residua.unlearning.taken import Given, loaded, prompting_of, rows_of
 from residua.unlearning.trainer import Following, Progress
 from residua.unlearning.training import fit, on_cpu
 from residua.unlearning.work_folder import LOG, RECIPE, WorkFolder, differences, read_json, read_log
 
 DEFAULTS = TrainingSettings()
-PLAIN = Prompting()
 WATCH = Watch()
 CARD = "README.md"
 CHUNK = 2048  # the most tokens of a chunk of running text, unless said otherwise
@@ -93,11 +94,12 @@ def unlearn(
     model: str | LoadedModel,
     objective: str | Objective,
     *,
-    forget: Sequence[Prompt] | Sequence[Passage],
-    retain: Sequence[Prompt] | Sequence[Passage] = (),
+    benchmark: str | Benchmark | None = None,
+    forget: Given | None = None,
+    retain: Given | None = None,
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
-    prompting: Prompting = PLAIN,
+    prompting: Prompting | None = None,
     embedder: Embed | None = None,
     selecting: Selecting | None = None,
     alternates: Sequence[str] | None = None,
@@ -106,6 +108,8 @@ def unlearn(
 ) -> Trained:
     """Make `model` forget the answers of `forget`, and write the result to the folder `out`.
 
+    Sets that are not given are those of `benchmark`, the questions that it evaluates and its retain
+    split, and questions are asked as `evaluate` asks them of it, unless `prompting` says otherwise.
     Either set may be of running texts: they are cut into chunks of `settings.max_length` tokens
     (None: the model's context, at most 2,048), and all of them is forgotten or kept.
     Where the objective prefers another answer, it is one of `alternates`, or (None) of the row's
@@ -122,23 +126,31 @@ def unlearn(
     finite or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
+    task_named = loaded(benchmark)
+    if forget is None:
+        forget = rows_of(task_named, None, "forget")
+    if retain is None:
+        wanted = task_named is not None and "retain" in parsed.splits
+        retain = rows_of(task_named, "retain", "retain") if wanted else ()
     given = {"forget": forget, "retain": retain}
     require_known(parsed, given)
     _require_used(alternates, parsed)
     _require_centred(selecting, parsed)
     splits = {name: _rows(given[name], parsed.needs[name], alternates) for name in parsed.splits}
     require_apart(forget, retain)
-    task = _Task(parsed, splits, Path(out), settings, prompting, embedder, selecting)
+    asked = prompting or prompting_of(task_named)
+    task = _Task(parsed, splits, Path(out), settings, asked, embedder, selecting)
     return _train(model, task, watch, progress)
 
 
 def finetune(
     model: str | LoadedModel,
-    rows: Sequence[Prompt] | Sequence[Passage],
+    rows: Given | None = None,
     *,
+    benchmark: str | Benchmark | None = None,
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
-    prompting: Prompting = PLAIN,
+    prompting: Prompting | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
@@ -146,8 +158,12 @@ def finetune(
 
     As `unlearn` else.
     """
+    task_named = loaded(benchmark)
+    if rows is None:
+        rows = rows_of(task_named, None, "rows")
     objective, splits = parse_objective("finetune"), {"train": rows}
-    return _train(model, _Task(objective, splits, Path(out), settings, prompting), watch, progress)
+    asked = prompting or prompting_of(task_named)
+    return _train(model, _Task(objective, splits, Path(out), settings, asked), watch, progress)
 
 
 @dataclass(frozen=True, slots=True)
