@@ -13,7 +13,7 @@ import residua
 
 PACKAGE = Path(residua.__file__).parent
 LAYERS = (
-    {"errors", "types", "registry"},
+    {"errors", "types", "registry", "durable"},
     {"stats", "losses"},
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},

@@ -8,6 +8,7 @@ LINES = "unlearning/test_lines.py"
 LEAKAGE = "unlearning/test_leakage.py"
 OWN = "unlearning/test_own_answers.py"
 PRECISION = "unlearning/test_precision.py"
+CUT = "unlearning/test_power_cut.py"
 RESUME = "unlearning/test_resume.py"
 UNLEARN = "unlearning/test_unlearn.py"
 WEIGHTS = "unlearning/test_weights.py"
@@ -80,6 +81,15 @@ MUTANTS = [
     ("unlearning/training.py", "gradient_accumulation_steps=settings.accumulation", "gradient_accumulation_steps=1", UNLEARN),
     ("unlearning/training.py", "weight_decay=settings.weight_decay", "weight_decay=0.0", UNLEARN),
     ("unlearning/work_folder.py", "if self.checkpoint:", "if False:", RESUME),
+    ("unlearning/work_folder.py", "        sync_tree(checkpoint)\n", "", CUT),
+    ("unlearning/work_folder.py", "        sync_names(self.path)\n", "", CUT),
+    ("unlearning/work_folder.py", "        read_json(folder / _WHOLE)\n", "", CUT),
+    ("unlearning/verbs.py", "            _clear(task.out, kept)\n", "            pass\n", CUT),
+    ("durable.py", "    sync_tree(partial)\n", "", CUT),
+    ("durable.py", "            sync_file(Path(below, name))\n", "            pass\n", CUT),
+    ("durable.py", "        sync_names(Path(below))\n", "", CUT),
+    ("durable.py", "    sync_names(path.parent)\n    for above in path.absolute().parent.parents:", "    for above in path.absolute().parent.parents:", CUT),
+    ("durable.py", "            sync_names(above)\n", "            pass\n", CUT),
     ("unlearning/work_folder.py", "if not differing:", "if True:", RESUME),
     ("unlearning/work_folder.py", "if _is_whole(folder)]", "]", RESUME),
     ("unlearning/work_folder.py", 'return int(folder.name.rpartition("-")[2])', 'return folder.name.rpartition("-")[2]', RESUME),

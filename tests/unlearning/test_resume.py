@@ -103,6 +103,7 @@ def test_ten_is_after_nine(tmp_path: Path) -> None:
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "trainer_state.json").write_text("{}")
+        (folder / "whole.json").write_text("{}")
     assert WorkFolder(tmp_path).checkpoint == tmp_path / "checkpoint-10"
 
 

@@ -21,6 +21,7 @@ from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from residua.durable import place
 from residua.engines.fingerprint import fingerprint, ordinary_tokens
 from residua.errors import InputError, ModelError, ResiduaError
 
@@ -159,11 +160,12 @@ def save_model(
 ) -> None:
     """Write a model folder whole: into a temporary sibling, then renamed to `path`.
 
+    Every byte is on the disk before that, and the name after it: a power cut leaves all or nothing.
     `files` (name to text) are written beside the weights. Raises InputError if `path` exists.
     """
     if path.exists():
         raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_of(path)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)
     with quiet():
@@ -171,7 +173,12 @@ def save_model(
         tokenizer.save_pretrained(partial)
     for name, text in (files or {}).items():
         (partial / name).write_text(text, encoding="utf-8")
-    partial.rename(path)
+    place(partial, path)
+
+
+def partial_of(path: Path) -> Path:
+    """Where the model folder that is to be `path` is written."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def load_weights(model: Any, folder: Path) -> None:

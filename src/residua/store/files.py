@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from residua.durable import sync_file, sync_names
 from residua.errors import IncompleteError, InputError
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
@@ -45,26 +46,11 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     with _told(path):
         try:
             write(partial)
-            with partial.open("rb+") as stream:
-                os.fsync(stream.fileno())
+            sync_file(partial)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
-        _sync_names(path.parent)
-
-
-def _sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems
-            raise
-    finally:
-        os.close(descriptor)
+        sync_names(path.parent)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from residua.engines.loading import load_weights
 from residua.errors import IncompleteError
@@ -182,6 +183,14 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         if self.args.should_save:
             self.model.model.save_pretrained(output_dir)
             self.processing_class.save_pretrained(output_dir)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As Trainer does, and then see that a power cut cannot take it back."""
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # each process writes the state of its chance
+        if self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            self.kept.keep(Path(self._get_output_dir(trial), folder))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Read what `save_model` wrote into the model itself: adapters alone, or every weight."""

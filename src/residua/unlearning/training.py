@@ -127,7 +127,6 @@ def _arguments(
         use_cpu=on_cpu(settings),
         remove_unused_columns=False,
         save_strategy="no",
-        save_total_limit=1,
         logging_steps=1,
         report_to=list(watch.report_to) or "none",
         disable_tqdm=True,

@@ -8,8 +8,9 @@ What is under way stands in a hidden folder beside it, from which the same comma
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from accelerate import PartialState
 from residua.benchmarks import Benchmark
 from residua.engines.embedding import TransformersEmbedder
 from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel, load_model, save_model
+from residua.engines.loading import LoadedModel, load_model, partial_of, save_model
 from residua.engines.prompting import Prompting
 from residua.errors import InputError, MixError
 from residua.losses import Needs
@@ -283,7 +284,10 @@ def _train(
         )
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
-        return _reuse(task.out, recipe)
+        found = _reuse(task.out, recipe)
+        if processes.is_main_process:
+            _clear(task.out, kept)
+        return found
     assembly = task.assembly(model)  # refused before a folder is begun
     with kept.locked() if processes.is_main_process else nullcontext():
         if task.out.exists():  # another command has just ended
@@ -325,6 +329,15 @@ def _save(model: LoadedModel, out: Path, recipe: Mapping[str, Any], kept: WorkFo
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()
+
+
+def _clear(out: Path, kept: WorkFolder) -> None:
+    """Remove what was left beside a finished model by a command that was killed at its end."""
+    left = [folder for folder in (kept.path, partial_of(out)) if folder.exists()]
+    if left:
+        with suppress(MixError), kept.locked():  # else another command is about to
+            for folder in left:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _reuse(out: Path, recipe: Mapping[str, Any]) -> Trained:

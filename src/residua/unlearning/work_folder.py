@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from residua.durable import sync_names, sync_tree
 from residua.errors import MixError
 from residua.store.files import make_folder, write_json, write_text
 from residua.store.lock import locked
 
 RECIPE = "recipe.json"
 LOG = "training.jsonl"
-_STATE = "trainer_state.json"  # the last file that a checkpoint gets
+_STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
+_WHOLE = "whole.json"  # ours, once all of these are on the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,18 @@ class WorkFolder:
         found = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
         return max(found, key=_step, default=None)
 
+    def keep(self, checkpoint: Path) -> None:
+        """Settle a checkpoint that was written to its end, and then forget those before it.
+
+        A power cut leaves the one or the other: it is on the disk before it counts as whole.
+        """
+        sync_tree(checkpoint)
+        write_json(checkpoint / _WHOLE, {"step": _step(checkpoint)})
+        sync_names(self.path)
+        for other in self.path.glob("checkpoint-*"):
+            if other != checkpoint:
+                shutil.rmtree(other, ignore_errors=True)
+
     def write_log(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Begin the log with these lines."""
         write_text(self.path / LOG, "".join(map(_line, lines)))
@@ -105,6 +119,7 @@ def _step(folder: Path) -> int:
 
 def _is_whole(folder: Path) -> bool:
     try:
+        read_json(folder / _WHOLE)
         read_json(folder / _STATE)
     except (OSError, ValueError):
         return False

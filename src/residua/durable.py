@@ -1,0 +1,52 @@
+"""What is said to be done is on the disk: files and names that outlive a power cut.
+
+A rename may reach the disk before the bytes of what is renamed, which are zeros then. So each file
+is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_CANNOT = (errno.EINVAL, errno.ENOTSUP)  # how some network file systems answer for folders
+
+
+def sync_file(file: Path) -> None:
+    """Flush the bytes of a file to disk."""
+    with file.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+def sync_names(folder: Path) -> None:
+    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file below a folder, and the names in it and in the folders below."""
+    for below, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            sync_file(Path(below, name))
+        sync_names(Path(below))
+
+
+def place(partial: Path, path: Path) -> None:
+    """Rename a folder that is finished to `path`, both of which then outlive a power cut."""
+    sync_tree(partial)
+    partial.rename(path)
+    sync_names(path.parent)
+    for above in path.absolute().parent.parents:  # some of which may have been made for it
+        with suppress(OSError):
+            sync_names(above)
