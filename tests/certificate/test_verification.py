@@ -21,6 +21,7 @@ from residua.certificate.certificate import digest
 from residua.errors import InputError
 from residua.evaluation import score_run, scorers_for
 from residua.store import Run, load, write_json
+from residua.store.tables import file_digest
 from residua.types import Decoding
 
 Values = dict[str, Any]
@@ -67,6 +68,14 @@ def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> 
     values = json.loads(file.read_text())
     change(values)
     write_json(file, values | ({"digest": digest(values)} if fits else {}))
+
+
+def forge_questions(path: Path, change: Callable[[list[Values]], Any]) -> None:
+    """Ask something else, and have run.json say that it was asked all along."""
+    file = path / "prompts.parquet"
+    rewrite(file, change)
+    files = {file.name: file_digest(file)}
+    edit(path / "run.json", lambda v: v["files"].update(files), fits=True)
 
 
 def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
@@ -137,7 +146,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     named = failed(checked(path))
     assert "part-00000.parquet" in named["files"]
-    assert "questions[0].missing" in named["estimates"]
+    assert "no scores of 'keyword' for the completions it has now" in named["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +204,7 @@ def test_a_part_too_many(path: Path) -> None:
 
 
 def test_other_keywords_would_score_otherwise(path: Path) -> None:
-    rewrite(path / "prompts.parquet", lambda rows: rows[2].update(keywords=["nothing at all"]))
+    forge_questions(path, lambda rows: rows[2].update(keywords=["nothing at all"]))
     named = failed(checked(path))
     assert {"files", "scores"} <= named.keys()
     assert "prompts.parquet" in named["files"]
@@ -223,12 +232,16 @@ def test_another_run(path: Path, tmp_path: Path) -> None:
     assert "('arm.seed', 0, 1)" in named["run"]
 
 
+def set_temperature(record: Values) -> None:
+    record["arms"]["target"]["decoding"]["temperature"] = 0.5
+
+
 def test_another_decoding(path: Path, tmp_path: Path) -> None:
     """Equal texts, drawn under another decoding: by a second run, or by a stroke in run.json."""
     cold = Decoding(temperature=0.5, max_new_tokens=48)
     other = leaky_run(tmp_path / "other", decoding=cold)
     for run in (other.path, path):
-        edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(temperature=0.5))
+        edit(path / "run.json", set_temperature, fits=True)
         named = failed(checked(path, run))
         assert "('arm.decoding.temperature', 1.0, 0.5)" in named["run"]
         assert "T=0.5" in named.get("verdict", "T=0.5")
@@ -244,7 +257,7 @@ def test_another_decoding(path: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_run_whose_record_cannot_be_used(path: Path, change: Callable[[Values], Any]) -> None:
-    edit(path / "run.json", change)
+    edit(path / "run.json", change, fits=True)
     assert "run.json" in failed(checked(path))["run"]
 
 

@@ -23,7 +23,7 @@ def attacked(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def test_evaluate_attacks_and_says_what_it_found(model: Path, attacked: Path) -> None:
-    entries = json.loads((attacked / "attack" / "found.json").read_text())
+    entries = json.loads((attacked / "attack" / "found.json").read_text())["found"]
     run = Run.open(attacked)
     assert [entry["prompt_id"] for entry in entries] == [query.id for query in run.questions]
     assert {entry["arm"] for entry in entries} <= set(run.arms)

@@ -11,7 +11,7 @@ import pytest
 from commands import done, refused, residua
 from scipy import stats
 
-from residua.store import Run
+from residua.store import Run, write_sealed
 from tiny import tiny_model_folder
 
 RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
@@ -35,7 +35,7 @@ def measured(run: Path) -> Path:
     """A run whose metrics were stored by hand."""
     arms = {arm: {"metrics": METRICS} for arm in ("target", "control")}
     arms["control"] = {"metrics": {"forget_probability": {"value": 0.25, "by_item": {}}}}
-    (run / "utility.json").write_text(json.dumps({"arms": arms}))
+    write_sealed(run / "utility.json", {"arms": arms})
     return run
 
 
@@ -81,12 +81,14 @@ def test_bad_input(measured: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("text", ["{", '{"retain": 1}'])
-def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> None:
+def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
     asked = ("export", run, tmp_path / "TOFU_EVAL.json", "--openunlearning")
     refused(residua(*asked), "has no metrics", "--metrics all")
-    (run / "utility.json").write_text(text)
-    refused(residua(*asked), "utility.json` holds no metrics", "residua measure")
+    write_sealed(run / "utility.json", {"retain": 1})
+    refused(residua(*asked), "has no metrics", "--metrics all")
+    for text, wrong in (("{", "is not JSON"), ('{"arms": {}}', "was changed")):
+        (run / "utility.json").write_text(text)
+        refused(residua(*asked), f"utility.json` {wrong}", "measure again")
 
 
 def test_muse_has_its_own_names_and_its_log_stands_beside_draws(

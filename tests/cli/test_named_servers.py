@@ -12,6 +12,7 @@ from commands import SMALL, done, refused, residua
 
 from misbehaving import Answer, Body, Served, chat_server, says
 from residua.engines import models
+from residua.store import write_sealed
 
 KEY = "the-callers-secret-key"
 
@@ -107,7 +108,7 @@ def test_like_gives_no_leave_to_ask_for_rewritings(
     source = f"model:openai:{served.url}#m"
     record["study"] |= {"scorers": ["keyword"], "inputs": {"source": source}}
     record["study"]["servers"] = [served.url]  # nor does a record that says so
-    (theirs / "run.json").write_text(json.dumps(record))
+    write_sealed(theirs / "run.json", record)
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
     refused(residua(*how), served.url, "nothing was sent", "--inputs")
     assert served.asked == []

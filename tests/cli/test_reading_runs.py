@@ -17,7 +17,7 @@ from residua import evaluation as verbs
 from residua.errors import IncompleteError, InputError
 from residua.evaluation import summary
 from residua.report import write_report
-from residua.store import Run
+from residua.store import Run, write_sealed
 
 LOCK = ".lock"
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {
@@ -122,7 +122,7 @@ def test_nor_from_python(mixed: Path, tmp_path: Path) -> None:
 def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path) -> None:
     record = json.loads((run / "run.json").read_text())
     record["arms"]["control"] = record["arms"]["target"]
-    (run / "run.json").write_text(json.dumps(record))
+    write_sealed(run / "run.json", record)
     refused(residua("report", run), "lacks 1 of 1 parts", status=3)
     with pytest.raises(IncompleteError):
         Run.open(run).estimates()
@@ -141,6 +141,28 @@ def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     done("bound", run, "--scorer", "rouge-l-recall")
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
     assert Run.open(run).estimates() == before
+
+
+def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> None:
+    (file,) = run.glob("arms/target/scores/rouge-l-recall*.parquet")
+    file.write_bytes(file.read_bytes()[:-9])
+    before = tree(run)
+    for asked in ((), ("--scorer", "keyword"), ("--scorer", "rouge-l-recall")):
+        refused(residua("bound", run, "--confidence", 0.9, *asked), f"`{file}`", "residua score")
+    refused(residua("report", run), f"`{file}`", "residua score")
+    assert tree(run) == before
+    done("score", run)
+    done("report", run)
+
+
+def test_damaged_estimates_are_named_and_made_again(run: Path) -> None:
+    estimates, file = Run.open(run).estimates(), run / "estimates.parquet"
+    file.write_bytes(file.read_bytes()[:-9])
+    refused(residua("report", run), f"`{file}`", "Run `residua bound` again")
+    for said in ((), ("--json",)):
+        file.write_bytes(file.read_bytes()[:-9])
+        assert f"`{file}` is not a whole Parquet file" in done("bound", run, *said).err
+        assert Run.open(run).estimates() == estimates
 
 
 def test_estimates_by_other_code_are_told_and_made_again(

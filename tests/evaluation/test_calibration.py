@@ -138,7 +138,7 @@ def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path)
     assert rows(run, CORRECTED)[None]["upper"] > first[None]["upper"]
     (kept,) = (run.path / "calibration").iterdir()
     kept.write_text("{}")
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match="was changed"):
         calibration_of(run, judge)
 
 

@@ -33,9 +33,10 @@ def command(*arguments: object) -> int:
 
 
 def stored(path: Path) -> Any:
-    """All of run.json but when it was made."""
+    """All of run.json but when it was made, and the digest over that too."""
     record = json.loads((path / "run.json").read_text())
     record.pop("created", None)
+    record.pop("digest")
     return record
 
 

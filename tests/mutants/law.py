@@ -1,6 +1,5 @@
 """Mutants of what tells one model's law from another's."""
 
-# ruff: noqa: E501 (one mutant a line)
 SEEN = "engines/test_fingerprint.py"
 SAID = "cli/test_another_law.py"
 

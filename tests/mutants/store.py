@@ -15,6 +15,7 @@ REDONE = "cli/test_certify_mode.py::test_a_damaged_masses_file_is_told_and_redon
 
 REDACTED = "cli/test_redaction.py"
 READING = "cli/test_reading_runs.py"
+FLIPS = "cli/test_flipped_bytes.py"
 LOCKS = "store/test_lock.py"
 ONE = "cli/test_one_at_a_time.py"
 
@@ -24,7 +25,7 @@ MUTANTS = [
     ("store/current.py", "arms[name].scored(scorer, slug) != digests:", "False:", READING),
     ("store/current.py", "        if absent:\n", "        if False:\n", READING),
     ("store/run.py", "        if self._seen != (now := self._files()):\n", "        if False:\n", READING),
-    ("store/run.py", 'is_made_from(self._estimates_file, {"made_by": made_by()})', 'is_made_from(self._estimates_file, {})', READING),
+    ("store/run.py", 'is_made_from(file, {"made_by": made_by()})', 'is_made_from(file, {})', READING),
     ("store/revision.py", '"stats", "evaluation", ', '"stats", ', READING),
     ("store/arm.py", "return [part for part in self.parts if not self._usable(part)]", "return list(self.parts_to_draw())", RUN),
     ("store/current.py", "by_confidence.setdefault(own, [])", "by_confidence.setdefault(usual, [])", READING + "::test_the_remedy_makes_the_same_estimates_again"),
@@ -35,7 +36,7 @@ MUTANTS = [
     ("certificate/model.py", "            unknown += 1", "            pass", "certificate/test_verification.py"),
     ("certificate/verification.py", 'check.status in ("ok", "note")', 'check.status != "differs"', "certificate/test_verification.py"),
     # redaction, full disks, other systems
-    ("store/run.py", 'write_json(file, {**record, "redacted": value})', "pass", REDACTED),
+    ("store/run.py", 'write_sealed(self._record_file, {**record, "redacted": value})', "pass", REDACTED),
     ("report/page.py", "redact = any(run.redacted for run in runs.values())", "redact = False", REDACTED),
     ("report/page.py", "(REDACTED_PAGE if run.redacted else PAGE)", "PAGE", REDACTED),
     ("cli/exporting.py", 'if form == "samples" and redact is None and opened.redacted:', "if False:", REDACTED),
@@ -57,17 +58,17 @@ MUTANTS = [
     ("certificate/derivation.py", "        if file.exists():\n", "        if False:\n", "cli/test_certify.py"),
     ("unlearning/verbs.py", "    with kept.locked() if processes.is_main_process else nullcontext():", "    with nullcontext():", "unlearning/test_work_folder.py"),
     # what makes an arm another one, and a folder another run's
-    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine", "cut", "seed")', RUN),
-    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine", "cut", "fingerprint")', RUN),
-    ("store/identity.py", '("model", "machine", "cut")', '("model", "cut")', RUN),
-    ("store/identity.py", '("model", "machine", "cut")', '("model", "machine")', PARTS),
+    ("store/identity.py", '("model", "machine", "cut", "probe")', '("model", "machine", "cut", "seed")', RUN),
+    ("store/identity.py", '("model", "machine", "cut", "probe")', '("model", "machine", "cut", "fingerprint")', RUN),
+    ("store/identity.py", '("model", "machine", "cut", "probe")', '("model", "cut")', RUN),
+    ("store/identity.py", '("model", "machine", "cut", "probe")', '("model", "machine")', PARTS),
     ("store/identity.py", 'if k != "origin"}', 'if k not in ("origin", "sha256")}', RUN),
     ("store/run.py", "return file.name not in known and", "return False and", RUN),
     ("store/identity.py", "for key in {**have, **want}:", "for key in want:", RUN),
     # what is done, failed or missing
     ("store/arm.py", 'return not tables.read_meta(self._file(part))["failures"]', "return True", RUN),
-    ("store/arm.py", 'return {"arm": self.identity, "part"', 'return {"part"', RUN),
-    ("store/arm.py", '"part": part.number, "work": part.digest}', "}", RUN),
+    ("store/plan.py", 'return {"arm": arm, "part"', 'return {"part"', RUN),
+    ("store/plan.py", '"part": self.number, "work": self.digest}', "}", RUN),
     ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "undrawn.get(q, 0)", RUN),
     ("store/scores.py", "tally.get(None, 0) + undrawn.get(q, 0)", "tally.get(None, 0)", RUN),
     ("store/arm.py", "if q.id in found and q.id not in failed", "if q.id in found", RUN),
@@ -76,7 +77,7 @@ MUTANTS = [
     ("store/tables.py", "return all(meta.get(key) == value for", "return all(True for", INPUT),
     ("store/tables.py", "        read_table(file)\n        meta", "        meta", RUN),
     # whole files, private folders
-    ("store/tables.py", 'if digest(table) != meta["digest"]:', "if False:", RUN),
+    ("store/tables.py", 'if found != meta[_TABLE]:', "if False:", RUN),
     ("store/tables.py", "json.dumps([name, column.to_pylist()])", "json.dumps(name)", RUN),
     ("store/files.py", "FOLDER_MODE = 0o700", "FOLDER_MODE = 0o755", RUN),
     ("store/files.py", "partial.unlink(missing_ok=True)", "pass", RUN),
@@ -124,7 +125,16 @@ MUTANTS = [
     ("store/masses.py", '"scorer": scorer, "masses"', '"masses"', MASSES),
     ("store/masses.py", '{"arm": self._identity, "scorer"', '{"scorer"', MASSES),
     ("store/masses.py", "        if self.has_ranges(scorer, slug, parts):\n            return\n", "", MASSES),
-    ("store/masses.py", '.glob("part-*.parquet")', '.glob("part-*")', MASSES),
+    ("store/masses.py", "                yield tables.read_part_meta(self.file(part), self._owner(part))", "                yield tables.read_part_meta(self.file(part), {})", MASSES),
+    # every byte that a bound rests on is under a digest
+    ("store/tables.py", "whole = meta[_SEAL] == _seal(meta)", "whole = True", RUN),
+    ("store/tables.py", "if k not in _COSTS}", "if k not in {}}", RUN),
+    ("store/sealed.py", "values.get(DIGEST) != digest_of(values)", "False", FLIPS),
+    ("store/run.py", '.get(name) != tables.file_digest(file):', ".get(name) is None:", FLIPS),
+    ("store/scored.py", "        tables.require_whole(file, tables.SCORED_AGAIN)\n", "", FLIPS),
+    ("store/arm.py", "                tables.require_whole(file, tables.SCORED_AGAIN)\n", "                pass\n", READING),
+    ("evaluation/bounds/bound.py", "    except DamagedError:\n        raise\n", "", READING),
+    ("cli/steps.py", "        _print_notes(run)\n        found", "        found", READING),
     ("store/masses.py", "for query_id, remainder in self.remainders().items():", "for query_id, remainder in [(q, r) for q, r in self.remainders().items() if q in rows]:", MASSES),
     ("store/masses.py", "yield query_id, tuple(ids), mass, next(lows)", "yield query_id, tuple(ids), mass, 0.0", MASSES),
     ("store/arm.py", "return [*masses, self._file(part)]", "return [self._file(part)]", DAMAGED),

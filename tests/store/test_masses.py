@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from residua.store import Plan
 from residua.store.cut import Cut
 from residua.store.masses import Masses
 from residua.store.plan import Part
-from residua.store.tables import DamagedError
+from residua.store.sealed import DamagedError
 from residua.types import Decoding, Event, Exploration, Query, Sample
 
 IDS = [f"q{i}" for i in range(6)]
@@ -49,7 +50,7 @@ def ranges(table: Any) -> list[tuple[float, float]]:
 
 
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:
-    masses = Masses(folder, arm)
+    masses = Masses(folder, arm, lambda: PARTS)
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
         masses.write(part, mine[::-1])  # in any order
@@ -112,7 +113,8 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     before = masses.ranges_digest("slug")
     assert masses.has_ranges("s", "slug", PARTS)
     assert not masses.has_ranges("other", "slug", PARTS)
-    assert not Masses(tmp_path, "another arm").has_ranges("s", "slug", PARTS)
+    with pytest.raises(DamagedError, match="belongs to another run"):
+        Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug", PARTS)
     masses.write(PARTS[1], [found("q4", ("leak", 0.2))])
     assert not masses.has_ranges("s", "slug", PARTS)
     masses.score("s", "slug", PARTS, counted)
@@ -138,6 +140,17 @@ def test_files_set_aside_are_not_read(tmp_path: Path) -> None:
     file = masses.file(PARTS[0])
     file.rename(file.with_name(f"{file.name}.set-aside-1"))
     assert masses.remainders() == {"q4": 0.0}
+
+
+def test_a_stray_part_is_not_mixed_in(tmp_path: Path) -> None:
+    masses = stored(tmp_path)
+    before = masses.remainders()
+    stray = masses.file(PARTS[0]).with_name("part-00099.parquet")
+    shutil.copy(masses.file(PARTS[0]), stray)
+    assert masses.remainders() == before
+    shutil.copy(masses.file(PARTS[1]), masses.file(PARTS[0]))
+    with pytest.raises(DamagedError, match=r"part-00000.*belongs to another run"):
+        masses.remainders()
 
 
 def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:

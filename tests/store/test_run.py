@@ -13,7 +13,7 @@ import pytest
 
 from residua.errors import InputError, MixError
 from residua.store import Arm, DamagedError, Plan, Run, write_text
-from residua.store.tables import digest, prompts_of, prompts_table, read_table
+from residua.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
 from residua.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
 
 PROMPTS = tuple(
@@ -277,6 +277,40 @@ def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(DamagedError, match=r"not a whole Parquet file.*Restore it"):
         Run.open(tmp_path / "r")
+
+
+def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm("target", spec())
+    fill(arm)
+    file = sorted((arm.folder / "completions").iterdir())[0]
+    table, meta = read_table(file), read_meta(file)
+    for name, value in (("missing", {"p0": 3}), ("usage", {"draws": 9}), ("digest", "0" * 64)):
+        raw = {b"residua": json.dumps({**meta, name: value}).encode()}
+        pq.write_table(table.replace_schema_metadata(raw), file)
+        for read in (read_meta, read_table):
+            with pytest.raises(DamagedError, match="changed after it was written"):
+                read(file)
+
+
+def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> None:
+    arms = [begin(tmp_path / name).add_arm("target", spec()) for name in "ab"]
+    for arm in arms:
+        fill(arm)
+    part = arms[1].parts[0]
+    results = [
+        Sample(
+            query=q,
+            decoding=arms[1].decoding,
+            completions=(Completion(text="x", token_ids=(1,), count=4),),
+        )
+        for q in QUERIES
+        if q.id in part.query_ids
+    ]
+    for arm, threads in zip(arms, (1, 2), strict=True):
+        arm.write_part(part, results, Usage(seconds=threads), {"threads": threads})
+    one, other = (next(arm.meta([part])) for arm in arms)
+    assert one["digest"] == other["digest"]
+    assert one["usage"] != other["usage"]
 
 
 def test_run_json_is_readable(tmp_path: Path) -> None:

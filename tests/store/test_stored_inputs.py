@@ -15,6 +15,7 @@ from residua.store import (
     read_accepted,
     read_values,
     write_accepted,
+    write_sealed,
     write_selections,
 )
 from residua.types import Query
@@ -53,7 +54,11 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["{", '{"prompts": [{"id": "p0"}]}', "[]", '{"inputs": {}}'])
 def test_a_damaged_record_is_told(damage: str, tmp_path: Path) -> None:
     write_accepted(tmp_path, RECORD, ACCEPTED)
-    (tmp_path / "selection" / "inputs.json").write_text(damage)
+    file = tmp_path / "selection" / "inputs.json"
+    file.write_text(damage)
+    with pytest.raises(DamagedError, match=r"inputs\.json` (is not JSON|was changed).*Restore it"):
+        read_accepted(tmp_path, RECORD)
+    write_sealed(file, {"prompts": [{"id": "p0"}]})
     with pytest.raises(DamagedError, match=r"no record of inputs\. Restore it"):
         read_accepted(tmp_path, RECORD)
 
@@ -65,6 +70,10 @@ def test_the_values_of_every_query_come_back(tmp_path: Path) -> None:
     found = Selection(prompt_id="p0", kept=(own,), values=values, criterion="mean_prob", draws=8)
     write_selections(tmp_path, [found])
     assert read_values(tmp_path) == values
-    stored = json.loads((tmp_path / "selection" / "ids.json").read_text())
+    file = tmp_path / "selection" / "ids.json"
+    stored = json.loads(file.read_text())["prompts"]
     assert stored["p0"]["kept"] == ["p0"]
     assert (stored["p0"]["criterion"], stored["p0"]["draws"]) == ("mean_prob", 8)
+    file.write_text(file.read_text().replace("-1.25", "-9.25"))
+    with pytest.raises(DamagedError, match=r"ids\.json` was changed"):
+        read_values(tmp_path)

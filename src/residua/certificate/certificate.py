@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from residua.certificate.claim import Claim
 from residua.certificate.decision import Share, Verdict
 from residua.certificate.forecast import Forecast
 from residua.errors import InputError
+from residua.store.sealed import digest_of
 
 FORMAT = "residua certificate 2"
 FILE = "certificate.json"
@@ -92,9 +92,7 @@ class Certificate:
 
 def digest(values: Mapping[str, Any]) -> str:
     """SHA-256 over the canonical JSON of a certificate's values, their digest left out."""
-    rest = {name: value for name, value in values.items() if name != "digest"}
-    text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of(values)
 
 
 def read_values(file: Path) -> dict[str, Any]:

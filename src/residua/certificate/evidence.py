@@ -13,9 +13,6 @@ from residua.scorers import digest, settings
 from residua.store import Arm, sha256
 from residua.types import Scorer
 
-_OF_RUN = ("prompts.parquet", "queries.parquet")
-_OF_ARM = ("completions/part-*.parquet", "masses/part-*.parquet", "looks.json")
-
 
 def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
     """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
@@ -33,15 +30,14 @@ def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
 
 
 def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
-    """SHA-256 of every file that the arm's estimates rest on, by its path within the run."""
+    """SHA-256 of every file that the arm's estimates rest on, by its path within the run.
+
+    And of what else lies there as a part of it: nothing rests on that, and nobody should wonder.
+    """
     root = arm.run.path
-    files = [
-        *(root / name for name in _OF_RUN),
-        *(file for pattern in _OF_ARM for file in sorted(arm.folder.glob(pattern))),
-        arm.scores_file(slug(scorer)),
-        arm.masses.ranges_file(slug(scorer)),
-    ]
-    return {file.relative_to(root).as_posix(): sha256(file) for file in files if file.is_file()}
+    strays = sorted(arm.folder.glob("*/part-*.parquet"))
+    files = dict.fromkeys([*arm.files(slug(scorer)), *strays])
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
 @cache

@@ -177,16 +177,14 @@ def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
 
 def _stored(run: Run, arm: str) -> dict[str, Any]:
     """What `utility.json` has, an arm of that name included."""
-    file = run.path / "utility.json"
-    try:
-        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        arms = stored["arms"]
-    except FileNotFoundError as error:
+    from residua.evaluation import stored_metrics
+
+    stored = stored_metrics(run)
+    arms = stored.get("arms")
+    if arms is None:
         raise InputError(
             f"`{run.path}` has no metrics. Run `residua evaluate` with `--metrics all`."
-        ) from error
-    except (ValueError, KeyError) as error:
-        raise InputError(f"`{file}` holds no metrics. Run `residua measure` again.") from error
+        )
     if arm not in arms:
         raise InputError(f"no metrics of {arm!r} in `{run.path}`. {suggestion(arm, arms)}")
     return stored

@@ -183,6 +183,7 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     if estimates:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
+        _print_notes(run)
         found = {"run": str(run.path), "report": path, "estimates": estimates}
         print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
         return
@@ -208,12 +209,16 @@ def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
             )
 
 
+def _print_notes(run: Any) -> None:
+    for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
+        click.echo(f"note: {note}", err=True)
+
+
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
     """The notes of a run on standard error, its tables and `more` on standard output."""
     from residua.evaluation import summary
 
-    for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
-        click.echo(f"note: {note}", err=True)
+    _print_notes(run)
     for table in [*summary(run), *more]:
         if table.lead:
             click.echo(table.lead)

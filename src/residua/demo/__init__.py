@@ -32,7 +32,7 @@ from residua.evaluation.metrics.utility import retain_recall
 from residua.evaluation.tables.rows import statement
 from residua.report import write_report
 from residua.stats import about
-from residua.store import Run, locked, write_json
+from residua.store import Run, locked, read_sealed, write_json, write_sealed
 from residua.text.figures import above, below, number
 from residua.types import Progress, Prompt, silent
 from residua.unlearning import TrainingSettings, finetune, unlearn
@@ -126,12 +126,12 @@ def _recall(
     """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
     file = run.path / "utility.json"
     with locked(run.path, "demo"):
-        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        known = read_sealed(file, "Remove it.") if file.exists() else {}
         if "retain" not in known:
             engine = open_engine(str(model), Prompting(template=task.template))
             value = retain_recall(engine, retain, task.max_new_tokens, progress)
             known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
-            write_json(file, known)
+            write_sealed(file, known)
     return float(known["retain"]["rouge-l-recall"])
 
 

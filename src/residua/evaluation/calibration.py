@@ -11,8 +11,14 @@ from residua.errors import InputError
 from residua.evaluation.score import slug
 from residua.scorers import Judge, Threshold, score_pairs
 from residua.stats.questions import Bound
-from residua.store import Run, calibration_file, holding, read_calibration
-from residua.store.files import sha256, write_json
+from residua.store import (
+    Run,
+    calibration_file,
+    holding,
+    read_calibration,
+    sha256,
+    write_sealed,
+)
 from residua.text.rows import FORMS, Row, read_rows
 from residua.types import Prompt, Scorer
 
@@ -115,7 +121,7 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
         undecided=sum(s is None for _, s in said),
         file=sha256(path),
     )
-    write_json(calibration_file(run.path, slug(judge)), asdict(found))
+    write_sealed(calibration_file(run.path, slug(judge)), asdict(found))
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:

@@ -20,7 +20,7 @@ from residua.store.readings import Place, Read, Readings
 from residua.store.run import Run
 from residua.store.scored import row_scores, scorers_of_arm
 from residua.store.scores import ArmScores
-from residua.store.tables import DamagedError
+from residua.store.sealed import DamagedError, read_sealed, write_sealed
 
 
 def load(path: str | Path) -> Run:
@@ -51,6 +51,7 @@ __all__ = [
     "locked",
     "read_accepted",
     "read_calibration",
+    "read_sealed",
     "read_values",
     "require_drawn",
     "row_scores",
@@ -58,6 +59,7 @@ __all__ = [
     "sha256",
     "write_accepted",
     "write_json",
+    "write_sealed",
     "write_selections",
     "write_text",
 ]

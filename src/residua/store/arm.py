@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from residua.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from residua.store.masses import Masses
 from residua.store.plan import Part, Plan, Sharing
 from residua.store.scores import ArmScores
+from residua.store.sealed import DamagedError
 from residua.types import Decoding, Exploration, Failure, Query, Sample, Usage
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Arm:
         self.decoding = Decoding.from_dict(spec["decoding"])
         self.plan = Plan(**spec["plan"])
         self.cut = Cut.from_dict(spec["cut"]) if "cut" in spec else Cut.whole()
-        self.masses = Masses(self.folder, self.identity)
+        self.masses = Masses(self.folder, self.identity, lambda: self.parts)
         stops = self.stopping is not None
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self.rounds = self._known_rounds()
@@ -156,6 +157,16 @@ class Arm:
                 if file.exists() and (fault := self._fault(file, part)):
                     yield fault
 
+    def files(self, slug: str) -> list[Path]:
+        """Every file within the run that bounds on this arm's scores of one scorer rest on.
+
+        Beside it: run.json, which says what the arm is and what the questions' files must be.
+        """
+        parts = (file for part in self.parts for file in self._files(part))
+        scores = (self.scores_file(slug), self.masses.ranges_file(slug))
+        named = [*self.run.question_files, *parts, self._looks_file, *scores]
+        return [file for file in named if file.is_file()]
+
     def has(self, part: Part) -> bool:
         """True if the part is stored, be it with failures."""
         return all(file.exists() for file in self._files(part))
@@ -173,7 +184,7 @@ class Arm:
             (r for r in results if isinstance(r, Sample)), key=lambda s: order[s.query.id]
         )
         meta = {
-            **self._whose(part),
+            **part.owned_by(self.identity),
             "failures": tables.failures_of(results),
             "missing": {s.query.id: s.missing for s in samples if s.missing},
             "usage": asdict(usage),
@@ -206,9 +217,8 @@ class Arm:
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[dict[str, Any]]:
         """What is recorded with each finished part, of all or of these."""
-        for part in self.parts if parts is None else parts:
-            if self._file(part).exists():
-                yield tables.read_part_meta(self._file(part))
+        known = self.parts if parts is None else parts
+        return self._own_meta(part for part in known if self._file(part).exists())
 
     @property
     def failures(self) -> dict[str, str]:
@@ -251,7 +261,7 @@ class Arm:
         """What the model was that gave the stored scores; None where no whole file has any."""
         try:
             meta = tables.read_meta(self.scores_file(slug))
-        except tables.DamagedError:
+        except DamagedError:
             return None
         found: dict[str, Any] | None = meta.get("model")
         return found
@@ -262,7 +272,13 @@ class Arm:
         return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))
 
     def scored(self, scorer: str, slug: str) -> list[str] | None:
-        """Digests of the scores of all that lies there now; None where these are not stored."""
+        """Digests of the scores of all that lies there now; None where these are not stored.
+
+        DamagedError where their files are there and not as they were written.
+        """
+        for file in (self.scores_file(slug), self.masses.ranges_file(slug)):
+            if file.exists():
+                tables.require_whole(file, tables.SCORED_AGAIN)
         if not self.has_scores(scorer, slug):
             return None
         if self.exploring is None:
@@ -276,7 +292,7 @@ class Arm:
 
     def scores_digest(self, slug: str) -> str:
         """A digest of the stored scores."""
-        return str(tables.read_meta(self.scores_file(slug))["digest"])
+        return tables.file_digest(self.scores_file(slug))
 
     def leaking(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, log-probability at least, score) of completions above 0.
@@ -320,10 +336,6 @@ class Arm:
         ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
         return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
 
-    def _whose(self, part: Part) -> dict[str, Any]:
-        """What a file of this part says of itself."""
-        return {"arm": self.identity, "part": part.number, "work": part.digest}
-
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
@@ -347,10 +359,11 @@ class Arm:
         """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
         try:
             meta = tables.read_meta(file)
-            if any(meta.get(key) != value for key, value in self._whose(part).items()):
+            owner = part.owned_by(self.identity)
+            if any(meta.get(key) != value for key, value in owner.items()):
                 return f"`{file}` belongs to another run"
             tables.read_table(file)
-        except tables.DamagedError as error:
+        except DamagedError as error:
             return str(error)
         return None
 
@@ -377,7 +390,7 @@ class Arm:
             return 0
         try:
             digests = tables.read_meta(file)["parts"]
-        except tables.DamagedError:
+        except DamagedError:
             return 0
         made_from = {**wanted, "parts": digests}
         is_start = wanted["parts"][: len(digests)] == digests
@@ -392,5 +405,10 @@ class Arm:
 
     def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
         """Of all parts, or of these."""
-        made = [tables.read_part_meta(self._file(p))["digest"] for p in parts or self.parts]
+        made = [meta["digest"] for meta in self._own_meta(self.parts if parts is None else parts)]
         return {"arm": self.identity, "scorer": scorer, "parts": made}
+
+    def _own_meta(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+        """What made each of these parts; DamagedError where one is not whole, or another's."""
+        for part in parts:
+            yield tables.read_part_meta(self._file(part), part.owned_by(self.identity))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from residua.errors import IncompleteError, InputError
 from residua.store.revision import made_by
+from residua.store.sealed import read_sealed
 
 if TYPE_CHECKING:
     from residua.store.run import Run
@@ -97,16 +97,9 @@ def calibration_file(run: Path, slug: str) -> Path:
 def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
     """How often a scorer errs, as it is stored; None where that is not known.
 
-    Raises InputError where the file is none that was written there.
+    Raises DamagedError where the file is not as it was written there.
     """
     file = calibration_file(run, slug)
     if not file.exists():
         return None
-    try:
-        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        known["positives"], known["negatives"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"`{file}` is damaged ({error}). Remove it, and calibrate the judge again."
-        ) from error
-    return known
+    return read_sealed(file, "Remove it, and calibrate the judge again.")

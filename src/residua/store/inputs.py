@@ -6,16 +6,14 @@ input selection found. A source runs once: what it gave is stored whole, and rea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from residua.inputs import Accepted, Removed, Selection
-from residua.store.files import write_json
 from residua.store.identity import questions, require_same
-from residua.store.tables import DamagedError
+from residua.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
 
 SELECTION = "selection"
 """The folder, within that of the run."""
@@ -24,7 +22,7 @@ SELECTION = "selection"
 def write_accepted(run: Path, record: Mapping[str, Any], accepted: Sequence[Accepted]) -> None:
     """Store what the source of the run with this record gave."""
     prompts = [asdict(one) for one in accepted]
-    write_json(_inputs_file(run), {**questions(record), "prompts": prompts})
+    write_sealed(_inputs_file(run), {**questions(record), "prompts": prompts})
 
 
 def read_accepted(run: Path, record: Mapping[str, Any]) -> tuple[Accepted, ...] | None:
@@ -35,14 +33,11 @@ def read_accepted(run: Path, record: Mapping[str, Any]) -> tuple[Accepted, ...] 
     file = _inputs_file(run)
     if not file.exists():
         return None
+    stored = read_sealed(file, ELSEWHERE)
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
         prompts = [_accepted(**prompt) for prompt in stored.pop("prompts")]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(
-            f"`{file}` is no record of inputs. Restore it from a copy, or begin again in another "
-            "folder."
-        ) from error
+        raise DamagedError(f"`{file}` is no record of inputs. {ELSEWHERE}") from error
     require_same(run, stored, questions(record))
     return tuple(prompts)
 
@@ -58,14 +53,14 @@ def write_selections(run: Path, selections: Iterable[Selection]) -> None:
         }
         for one in selections
     }
-    write_json(_ids_file(run), prompts)
+    write_sealed(_ids_file(run), {"prompts": prompts})
 
 
 def read_values(run: Path) -> dict[str, float]:
     """The criterion of every query that input selection looked at, by id; empty without it."""
     if not _ids_file(run).exists():
         return {}
-    prompts = json.loads(_ids_file(run).read_text(encoding="utf-8"))
+    prompts = read_sealed(_ids_file(run), ELSEWHERE)["prompts"]
     return {q: value for one in prompts.values() for q, value in one["values"].items()}
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 
 from residua.store.cut import Cut
-from residua.store.files import write_json
 from residua.store.plan import CHUNK, Part, Plan
-from residua.store.tables import DamagedError
+from residua.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +36,21 @@ def read_looks(file: Path, arm: str) -> Looks:
     """
     if not file.exists():
         return ()
+    record = read_sealed(file, ELSEWHERE)
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
         looks = tuple({q: Look(**seen) for q, seen in look.items()} for look in record["looks"])
         owner = record["arm"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(_remedy(file, "is no record of looks")) from error
+        raise DamagedError(f"`{file}` is no record of looks. {ELSEWHERE}") from error
     if owner != arm:
-        raise DamagedError(_remedy(file, "belongs to another run"))
+        raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
     return looks
 
 
 def write_looks(file: Path, arm: str, looks: Looks) -> None:
     """Record the looks made so far."""
     each = [{q: asdict(seen) for q, seen in look.items()} for look in looks]
-    write_json(file, {"arm": arm, "looks": each})
+    write_sealed(file, {"arm": arm, "looks": each})
 
 
 def rounds_of(
@@ -81,7 +79,3 @@ def rounds_of(
         rounds.append(tuple(parts))
         number += len(parts)
     return tuple(rounds)
-
-
-def _remedy(file: Path, wrong: str) -> str:
-    return f"`{file}` {wrong}. Restore it from a copy, or begin again in another folder."

@@ -31,10 +31,13 @@ class QueryMasses:
 
 
 class Masses:
-    """The mass files of the arm with this folder and identity, a file a part."""
+    """The mass files of the arm with this folder and identity, a file a part.
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self._folder, self._identity = folder, identity
+    `parts` gives the arm's parts as they are known by then; no other file is read.
+    """
+
+    def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
+        self._folder, self._identity, self._parts = folder, identity, parts
 
     def file(self, part: Part) -> Path:
         return self._folder / "masses" / f"part-{part.number:05d}.parquet"
@@ -44,9 +47,7 @@ class Masses:
         order = {query_id: i for i, query_id in enumerate(part.query_ids)}
         ordered = sorted(found, key=lambda one: order[one.query.id])
         meta = {
-            "arm": self._identity,
-            "part": part.number,
-            "work": part.digest,
+            **part.owned_by(self._identity),
             "remainder": {one.query.id: one.remainder for one in ordered},
             "settled": {one.query.id: _settled(one) for one in ordered},
             "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},
@@ -59,7 +60,7 @@ class Masses:
 
     def digest(self, part: Part) -> str:
         """A digest of the stored events."""
-        return str(tables.read_part_meta(self.file(part))["digest"])
+        return str(tables.read_part_meta(self.file(part), self._owner(part))["digest"])
 
     def remainders(self) -> dict[str, float]:
         """The mass of the region that draws were taken from, by the ids of explored queries."""
@@ -107,7 +108,7 @@ class Masses:
 
     def ranges_digest(self, slug: str) -> str:
         """A digest of the stored ranges."""
-        return str(tables.read_meta(self.ranges_file(slug))["digest"])
+        return tables.file_digest(self.ranges_file(slug))
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
         """What was found of each explored query, with the ranges that this scorer gives."""
@@ -133,8 +134,12 @@ class Masses:
                 yield query_id, tuple(ids), mass, next(lows)
 
     def _meta(self) -> Iterator[dict[str, Any]]:
-        for file in sorted((self._folder / "masses").glob("part-*.parquet")):
-            yield tables.read_part_meta(file)
+        for part in self._parts():
+            if self.file(part).exists():
+                yield tables.read_part_meta(self.file(part), self._owner(part))
+
+    def _owner(self, part: Part) -> dict[str, Any]:
+        return part.owned_by(self._identity)
 
     def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
         digests = [self.digest(part) for part in parts]

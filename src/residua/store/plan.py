@@ -54,6 +54,10 @@ class Part:
         work = [self.query_ids, self.sizes, self.first_chunk, self.own]
         return hashlib.sha256(json.dumps(work).encode()).hexdigest()
 
+    def owned_by(self, arm: str) -> dict[str, Any]:
+        """What a file of this part, of the arm with this identity, says of itself."""
+        return {"arm": arm, "part": self.number, "work": self.digest}
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

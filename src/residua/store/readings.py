@@ -20,6 +20,7 @@ import pyarrow as pa
 from residua.store import tables
 from residua.store.arm import Arm
 from residua.store.files import set_aside
+from residua.store.sealed import DamagedError
 from residua.types import Query, Reading
 
 _NUMBERS = pa.list_(pa.float64())
@@ -109,9 +110,9 @@ class Readings:
             return []
         try:
             meta, table = tables.read_meta(file), tables.read_table(file)
-        except tables.DamagedError as error:
+        except DamagedError as error:
             if not self._mend:
-                raise tables.DamagedError(
+                raise DamagedError(
                     f"{error}. Restore it from a copy, or run the command that read it again."
                 ) from error
             note = f"{error}; set aside as {set_aside(file).name}, to be redone"

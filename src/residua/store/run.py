@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from residua.store import tables
 from residua.store.arm import Arm
 from residua.store.current import CALIBRATION, require_current, require_drawn
 from residua.store.cut import Cut
-from residua.store.files import make_folder, write_json
+from residua.store.files import make_folder
 from residua.store.identity import (
     identity,
     questions,
@@ -26,10 +25,19 @@ from residua.store.identity import (
 from residua.store.inputs import SELECTION
 from residua.store.lock import LOCK, locked, utc_now
 from residua.store.revision import made_by
+from residua.store.sealed import (
+    ELSEWHERE,
+    DamagedError,
+    read_json,
+    read_sealed,
+    unsealed,
+    write_sealed,
+)
 from residua.types import Prompt, Query
 
-FORMAT = 3
-_FIRST_FILES = ("prompts.parquet", "queries.parquet", LOCK)
+FORMAT = 4
+_PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
+_FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 
 
 class Run:
@@ -40,12 +48,8 @@ class Run:
         self.record = record
         self.notes: list[str] = list(record.get("notes", ()))
         self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
-        self.prompts: tuple[Prompt, ...] = tables.prompts_of(
-            tables.read_table(path / "prompts.parquet")
-        )
-        self.queries: tuple[Query, ...] = tables.queries_of(
-            tables.read_table(path / "queries.parquet")
-        )
+        self.prompts: tuple[Prompt, ...] = tables.prompts_of(self._asked(_PROMPTS))
+        self.queries: tuple[Query, ...] = tables.queries_of(self._asked(_QUERIES))
 
     @classmethod
     def create(
@@ -64,10 +68,12 @@ class Run:
         if run := cls.found(path, record):
             return run
         make_folder(path)
-        tables.write_table(path / "prompts.parquet", tables.prompts_table(prompts), {})
-        tables.write_table(path / "queries.parquet", tables.queries_table(queries), {})
+        files = {
+            _PROMPTS: tables.write_table(path / _PROMPTS, tables.prompts_table(prompts), {}),
+            _QUERIES: tables.write_table(path / _QUERIES, tables.queries_table(queries), {}),
+        }
         made = {"format": FORMAT, "version": residua.__version__, "created": utc_now()}
-        return cls(path, {**made, **record, "arms": {}})
+        return cls(path, {**made, **record, "files": files, "arms": {}})
 
     @classmethod
     def found(cls, path: Path, record: Mapping[str, Any]) -> Run | None:
@@ -83,29 +89,24 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """Open a run that exists."""
+        """Open a run that exists, its record and questions as they were written.
+
+        DamagedError, naming the file, where one of them is not.
+        """
         file = path / "run.json"
         if not file.is_file():
             raise InputError(
                 f"`{path}` is no run directory: it has no run.json. "
                 "Make one with `residua evaluate` or `residua sample`."
             )
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise InputError(f"`{file}` is not JSON ({error}). Restore it.") from error
+        record = read_json(file, ELSEWHERE)
         found = record.get("format") if isinstance(record, dict) else None
         if found != FORMAT:
             raise InputError(
                 f"`{file}` has format {found!r}, this version reads {FORMAT}. "
                 "Use the version of residua that made the run."
             )
-        try:
-            return cls(path, record)
-        except tables.DamagedError as error:
-            raise tables.DamagedError(
-                f"{error}. Restore it from a copy, or begin again in another folder."
-            ) from error
+        return cls(path, unsealed(file, record, ELSEWHERE))
 
     @property
     def questions(self) -> tuple[Query, ...]:
@@ -129,9 +130,15 @@ class Run:
 
     def estimates_made_from(self) -> dict[str, Any]:
         """What the stored estimates were made from; empty unless a whole table by this code is."""
-        if not tables.is_made_from(self._estimates_file, {"made_by": made_by()}):
+        file = self._estimates_file
+        if not file.exists():
             return {}
-        return tables.read_meta(self._estimates_file)
+        try:
+            tables.require_whole(file, "All estimates are made anew, of the scorers named")
+        except DamagedError as error:
+            self.notes.append(str(error))
+            return {}
+        return tables.read_meta(file) if tables.is_made_from(file, {"made_by": made_by()}) else {}
 
     def estimates_of(self, scorers: Container[str]) -> list[dict[str, Any]]:
         """The stored estimates of these scorers, whatever the others were made from."""
@@ -153,10 +160,28 @@ class Run:
                 "`residua score` where its completions have no scores."
             )
         if self._seen != (now := self._files()):
+            tables.require_whole(file, "Run `residua bound` again, or restore it from a copy.")
             require_current(self, tables.read_meta(file))
             self._seen = now
         rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
         return rows
+
+    @property
+    def question_files(self) -> tuple[Path, Path]:
+        """Where the prompts and queries are; run.json has the digests of both."""
+        return self.path / _PROMPTS, self.path / _QUERIES
+
+    def _asked(self, name: str) -> pa.Table:
+        """The table of prompts or queries that the run began with."""
+        file = self.path / name
+        tables.require_whole(file, ELSEWHERE)
+        if self.record.get("files", {}).get(name) != tables.file_digest(file):
+            raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
+        return tables.read_table(file)
+
+    @property
+    def _record_file(self) -> Path:
+        return self.path / "run.json"
 
     @property
     def _estimates_file(self) -> Path:
@@ -179,9 +204,8 @@ class Run:
         if self.redacted == value:
             return
         with locked(self.path, "report"):
-            file = self.path / "run.json"
-            record = json.loads(file.read_text(encoding="utf-8"))  # as it is by now
-            write_json(file, {**record, "redacted": value})
+            record = read_sealed(self._record_file, ELSEWHERE)  # as it is by now
+            write_sealed(self._record_file, {**record, "redacted": value})
         self.record["redacted"] = value
 
     def settle(self, name: str, value: Mapping[str, Any]) -> None:
@@ -193,13 +217,13 @@ class Run:
             require_same(self.path, self.record[name], value, f"{name}: ")
             return
         self.record[name] = dict(value)
-        write_json(self.path / "run.json", self.record)
+        write_sealed(self._record_file, self.record)
 
     def remember(self, name: str, value: Mapping[str, Any]) -> None:
         """Record what may differ from one command to the next, as the last one has it."""
         if self.record.get(name) != value:
             self.record[name] = dict(value)
-            write_json(self.path / "run.json", self.record)
+            write_sealed(self._record_file, self.record)
 
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
@@ -214,13 +238,13 @@ class Run:
             require_same_law(self.path, known, spec)
             return Arm(self, name, known)
         self.record["arms"][name] = dict(spec)
-        write_json(self.path / "run.json", self.record)
+        write_sealed(self._record_file, self.record)
         return Arm(self, name, dict(spec))
 
     def record_cut(self, arm: str, cut: Cut) -> None:
         """Record how the parts of an arm are cut from now on."""
         self.record["arms"][arm]["cut"] = cut.to_dict()
-        write_json(self.path / "run.json", self.record)
+        write_sealed(self._record_file, self.record)
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

@@ -13,13 +13,14 @@ def row_scores(arm: Arm, slug: str) -> list[float | None]:
 
 
 def scorers_of_arm(arm: Arm) -> list[str]:
-    """The scorers whose scores are stored, whole, of just the completions that are there."""
+    """The scorers whose scores are stored of just the completions that are there.
+
+    DamagedError where a file of scores is not as it was written: whose they are is unknown.
+    """
     found = []
     for file in sorted((arm.folder / "scores").glob("*.parquet")):
-        try:
-            name = str(tables.read_meta(file)["scorer"])
-        except (tables.DamagedError, KeyError):
-            continue
-        if arm.has_scores(name, file.stem):
-            found.append(name)
+        tables.require_whole(file, tables.SCORED_AGAIN)
+        name = tables.read_meta(file).get("scorer")
+        if name is not None and arm.has_scores(name, file.stem):
+            found.append(str(name))
     return found

@@ -13,11 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from residua.errors import InputError
 from residua.store.files import write_whole
+from residua.store.sealed import DIGEST, DamagedError, as_read, digest_of
 from residua.types import Completion, Event, Exploration, Failure, Prompt, Query, Sample
 
 _META = b"residua"
+_ROWS, _TABLE, _SEAL = "rows", "table", "seal"  # keys of the metadata
+_DIGESTS = frozenset({_ROWS, _TABLE, _SEAL, DIGEST})
+_COSTS = frozenset({"usage", "machine"})
+# What damaged bytes may raise in pyarrow, or in what looks at what it made of them.
+_UNREADABLE = (
+    pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
+    MemoryError, RecursionError,
+)  # fmt: skip
 _TEXTS = pa.list_(pa.string())
 
 COMPLETIONS = pa.schema(
@@ -97,46 +105,76 @@ DRAWN_AGAIN = (
 )
 """What helps where a file of a part is damaged."""
 
+SCORED_AGAIN = "Restore the file from a copy, or remove it and run `residua score` again."
+"""What helps where a file of scores is damaged."""
 
-class DamagedError(InputError):
-    """A file of the run is cut short, altered, or of another run."""
 
-
-def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> None:
-    """Write a table whole, with `meta` and a digest of its contents."""
-    stored = {**meta, "digest": digest(table)}
+def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> str:
+    """Write a table whole, with `meta` and digests of all of it; what `file_digest` gives."""
+    said = as_read({k: v for k, v in meta.items() if k not in _DIGESTS})
+    said |= {_ROWS: table.num_rows, _TABLE: digest(table)}
+    about = digest_of({k: v for k, v in said.items() if k not in _COSTS})
+    stored = {**said, DIGEST: about}
+    stored[_SEAL] = _seal(stored)
     table = table.replace_schema_metadata({_META: json.dumps(stored).encode()})
     write_whole(path, lambda partial: pq.write_table(table, partial, compression="zstd"))
+    return about
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """What made the file. Raises DamagedError if it is no whole Parquet file of ours."""
+    """What made the file, as it was written, and its `digest`: see `file_digest`.
+
+    Raises DamagedError if it is no whole Parquet file of ours, or says anything else by now.
+    """
     try:
         raw = pq.read_schema(path).metadata or {}
-    except (pa.ArrowException, OSError) as error:
+        if _META not in raw:
+            raise DamagedError(f"`{path}` was not written by residua")
+        meta: dict[str, Any] = json.loads(raw[_META])
+        whole = meta[_SEAL] == _seal(meta)
+    except _UNREADABLE as error:
         raise DamagedError(f"`{path}` is not a whole Parquet file ({_line(error)})") from error
-    if _META not in raw:
-        raise DamagedError(f"`{path}` was not written by residua")
-    meta: dict[str, Any] = json.loads(raw[_META])
+    if not whole:
+        raise DamagedError(f"`{path}` was changed after it was written")
     return meta
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table; raises DamagedError unless its contents are those that were written."""
+    """The table; raises DamagedError unless it and its metadata are those that were written."""
     meta = read_meta(path)
     try:
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        found = digest(table)
+    except _UNREADABLE as error:
         raise DamagedError(f"`{path}` cannot be read ({_line(error)})") from error
-    if digest(table) != meta["digest"]:
+    if found != meta[_TABLE]:
         raise DamagedError(f"`{path}` was changed after it was written")
     return table
 
 
-def read_part_meta(file: Path) -> dict[str, Any]:
-    """What made a file of a part of a run; DamagedError, with the remedy, as `read_meta`."""
+def file_digest(path: Path) -> str:
+    """A digest of what the file says: its table, and its metadata but for what it cost to make.
+
+    So the same draws, made again elsewhere, have the same one.
+    """
+    return str(read_meta(path)[DIGEST])
+
+
+def _seal(meta: Mapping[str, Any]) -> str:
+    """A digest of all the metadata."""
+    return digest_of({f"meta {k}": v for k, v in meta.items() if k != _SEAL})
+
+
+def read_part_meta(file: Path, owner: Mapping[str, Any]) -> dict[str, Any]:
+    """What made a file of a part of a run, which says that it is `owner`'s.
+
+    DamagedError, with the remedy, as `read_meta`, and where the file is of another part or run.
+    """
     with _drawn_again():
-        return read_meta(file)
+        meta = read_meta(file)
+        if any(meta.get(key) != value for key, value in owner.items()):
+            raise DamagedError(f"`{file}` belongs to another run")
+        return meta
 
 
 def read_part(file: Path) -> pa.Table:
@@ -153,9 +191,17 @@ def _drawn_again() -> Iterator[None]:
         raise DamagedError(f"{error}. {DRAWN_AGAIN}") from error
 
 
+def require_whole(file: Path, remedy: str) -> None:
+    """Raise DamagedError, with the remedy, unless a table is there as it was written."""
+    try:
+        read_table(file)
+    except DamagedError as error:
+        raise DamagedError(f"{error}. {remedy}") from error
+
+
 def count_rows(path: Path) -> int:
-    """Rows of the table at `path`."""
-    return int(pq.read_metadata(path).num_rows)
+    """Rows of the table at `path`, which is not read; DamagedError as `read_meta`."""
+    return int(read_meta(path)[_ROWS])
 
 
 def is_made_from(file: Path, made_from: Mapping[str, Any]) -> bool:

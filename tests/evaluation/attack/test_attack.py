@@ -108,7 +108,7 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
 
 
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
-    entries = json.loads((whole.path / "attack" / "found.json").read_text())
+    entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
     assert [entry["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
     for entry in entries:
         assert entry["prefix"] == OPENER

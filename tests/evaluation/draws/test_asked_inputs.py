@@ -23,7 +23,7 @@ from residua.evaluation.tables.grid import grid_summary
 from residua.inputs import SELECTION
 from residua.report import write_report
 from residua.scorers import make_scorer
-from residua.store import Arm, Run, read_accepted, read_values
+from residua.store import Arm, Run, read_accepted, read_values, write_sealed
 from residua.text.figures import below
 from residua.types import Decoding, Draws, Prompt, Query, Sample
 
@@ -347,8 +347,9 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     assert more > 0.4
     file = ids.path / "selection" / "ids.json"
     stored = json.loads(file.read_text())
-    stored["p0"]["values"] = {q: -value for q, value in stored["p0"]["values"].items()}
-    file.write_text(json.dumps(stored))
+    own = stored["prompts"]["p0"]
+    own["values"] = {q: -value for q, value in own["values"].items()}
+    write_sealed(file, stored)
     assert correlations(ids.arms["target inputs"], "keyword")["p0"] == pytest.approx(-more)
 
 

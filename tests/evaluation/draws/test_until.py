@@ -26,7 +26,7 @@ from residua.evaluation import (
 )
 from residua.evaluation.bounds.quantities import ALL_K
 from residua.report import write_report
-from residua.store import Arm, Run, files, tables
+from residua.store import Arm, Run, files, tables, write_sealed
 from residua.types import Decoding, Draws, Failure, Prompt, Query, Sample
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
@@ -323,7 +323,7 @@ def test_looks_that_do_not_follow_from_the_scores_are_refused(
     _, file = copy(finished, tmp_path / "r")
     record = json.loads(file.read_text())
     record["looks"][0]["p1"][field] = value
-    file.write_text(json.dumps(record))
+    write_sealed(file, record)
     with pytest.raises(MixError, match=r"'target'.*'p1'.*Name another --out"):
         evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
 

@@ -20,7 +20,7 @@ from residua.evaluation.metrics import reading as metrics_reading
 from residua.evaluation.metrics.wanted import Asked, longest_first
 from residua.metrics import METRICS, forget_quality, truth_ratio
 from residua.report import write_report
-from residua.store import Place, Readings, Run
+from residua.store import Place, Readings, Run, write_sealed
 from residua.types import Decoding, Prompt, Query, Reading
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
@@ -408,7 +408,7 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
 
 def test_what_others_keep_in_the_file_stays(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=())
-    (run.path / "utility.json").write_text('{"retain": {"questions": 3}}')
+    write_sealed(run.path / "utility.json", {"retain": {"questions": 3}})
     run_of(run.path, metrics=["forget_probability"])
     assert utility(run)["retain"] == {"questions": 3}
     run_of(run.path, metrics=["forget_entropy"])
@@ -419,7 +419,7 @@ def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=["forget_quality"], control=control())
     stored = utility(run)
     stored["arms"]["target"]["metrics"]["forget_quality"]["value"] = 3.9e-22
-    (run.path / "utility.json").write_text(json.dumps(stored))
+    write_sealed(run.path / "utility.json", stored)
     *_, table = summary(run)
     assert table.columns == ("metric", "target", "control")
     assert table.rows == (("forget_quality", "3.9e-22", "–"),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from residua.evaluation.draws.drawing import Drawing
 from residua.evaluation.draws.sample import Job, control_of, draw_arm, plan_arm
 from residua.inputs.halving import Standing, Winner
 from residua.inputs.variants import Variant
-from residua.store import DamagedError, Run, write_json
+from residua.store import DamagedError, Run, read_sealed, write_sealed
 from residua.types import Decoding, Query
 
 
@@ -61,7 +60,7 @@ def attack_questions(run: Run, hunt: Hunt, control: Job | None, drawing: Drawing
     if found is None:
         names = {decoding: name for name, decoding in hunt.arms.items()}
         found = tuple(_of_winner(*item, names) for item in winners(run, hunt).items())
-        write_json(_file(run), [one.to_dict() for one in found])
+        write_sealed(_file(run), {"found": [one.to_dict() for one in found]})
     jobs = list(_jobs(found, hunt.job, control))
     for job in jobs:
         job.engine.check(job.found, job.decoding)
@@ -74,15 +73,13 @@ def read_found(run: Run) -> tuple[Found, ...] | None:
     """What the search of a run found; None where it is not finished, or there was none."""
     if not _file(run).exists():
         return None
+    again = "Remove it, and the command that made the run makes it again."
+    entries = read_sealed(_file(run), again)
     try:
         decodings = {d.name: d for d in map(Decoding.from_dict, run.record["attack"]["decodings"])}
-        entries = json.loads(_file(run).read_text(encoding="utf-8"))
-        return tuple(_found(entry, decodings) for entry in entries)
+        return tuple(_found(entry, decodings) for entry in entries["found"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(
-            f"`{_file(run)}` is no record of a search. Remove it, and the command that made the "
-            "run makes it again."
-        ) from error
+        raise DamagedError(f"`{_file(run)}` is no record of a search. {again}") from error
 
 
 def _file(run: Run) -> Path:

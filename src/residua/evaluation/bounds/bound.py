@@ -30,7 +30,7 @@ from residua.evaluation.tables.grid import grid_rows
 from residua.evaluation.tables.protocols import gaps, gaps_over_questions
 from residua.evaluation.tables.rows import ALL, Row, entry
 from residua.scorers import make_scorer
-from residua.store import Arm, ArmScores, Run, holding, read_calibration
+from residua.store import Arm, ArmScores, DamagedError, Run, holding, read_calibration
 from residua.types import Progress, Scorer, silent
 
 
@@ -92,6 +92,8 @@ def _is_current(
         return made == wanted[name]
     try:
         return made == _made_from(run, make_scorer(name), made["confidence"])
+    except DamagedError:
+        raise
     except InputError:  # it has no scores any more, or is not installed
         return False
 

@@ -18,7 +18,7 @@ from residua.evaluation.metrics.wanted import GREEDY_KIND, Prompts, Wanted, choo
 from residua.evaluation.study import Study
 from residua.evaluation.tables.rows import Table
 from residua.metrics import METRICS, TEXTS, Item, Items, Values
-from residua.store import Arm, Place, Readings, Run, holding, write_json
+from residua.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
 from residua.text.figures import DASH, number
 from residua.types import Progress, Prompt, Query, silent
 
@@ -208,14 +208,13 @@ def _write(
             **({} if fluency is None else {"classifier": fluency.to_dict()}),
         },
     }
-    write_json(run.path / FILE, {**stored_metrics(run), **made})
+    write_sealed(run.path / FILE, {**stored_metrics(run), **made})
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """What `utility.json` has; empty where there is none."""
+    """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
     file = run.path / FILE
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return found
+    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
 
 
 def _fingerprint(prompts: Prompts) -> dict[str, Any]:

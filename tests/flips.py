@@ -1,0 +1,192 @@
+"""One byte of a finished run flipped, and every command that reads it asked again.
+
+Each must say what it said before, or name the file; never anything else, and never by a traceback.
+Small runs of every way of drawing, made without a model.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from commands import residua
+
+import exploring
+import leaky
+from residua.certificate import certify
+from residua.evaluation import evaluate
+from residua.evaluation.draws.inputs import Inputs
+from residua.evaluation.score import slug
+from residua.scorers import make_scorer
+from residua.store import LOCK, Run, calibration_file, write_sealed
+
+Bytes = Mapping[str, bytes]
+WRITTEN = ("estimates.parquet", "report.html", "report-redacted.html")
+"""What the readers write themselves, each whole and of what they found."""
+
+_NAMED = (2, 3, 6)  # exit statuses of a command that refuses, or finds a difference
+_DIGESTS = re.compile(r"[0-9a-f]{64}")
+
+
+def plain(out: Path) -> Run:
+    """n draws of three questions, a control beside them, two scorers, metrics and a calibration."""
+    run = leaky.leaky_run(
+        out, scorers=["keyword", "contains"], control=leaky.engine("control"), n=24
+    )
+    labelled = {"positives": [9, 10], "negatives": [1, 10], "undecided": 0, "file": "0" * 64}
+    write_sealed(calibration_file(run.path, slug(make_scorer("keyword"))), labelled)
+    values = {"value": 0.5, "by_prompt": {}}
+    metrics = {"arms": {"target": {"metrics": {"rouge": values}}}, "left_out": {}}
+    (out / "estimates.parquet").unlink()  # they are made of the calibration, in the usual order
+    write_sealed(out / "utility.json", metrics | {"fingerprint": {"parts": {}}})
+    return run
+
+
+def explored(out: Path) -> Run:
+    """Masses of outputs, and draws of what they leave."""
+    engine = exploring.ExploringEngine(draws=30)
+    task = exploring.benchmark()
+    return evaluate(engine, task, out=out, decoding=exploring.DECODING, **exploring.HYBRID)
+
+
+def stopped(out: Path) -> Run:
+    """Questions drawn until a claim about each is decided, in looks."""
+    return evaluate(leaky.engine(), leaky.benchmark(), out=out, until="p<=0.2", n=64)
+
+
+def rewritten(out: Path) -> Run:
+    """Rewritings of every question asked too."""
+    texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
+    return evaluate(
+        _AnyQuery(texts), leaky.benchmark(), out=out, inputs=Inputs(source="rules", queries=3), n=24
+    )
+
+
+class _AnyQuery(leaky.CannedEngine):
+    """Answers a rewriting as it answers the question."""
+
+    def __init__(self, texts: Mapping[str, Mapping[str, float]]) -> None:
+        super().__init__(_ByPrompt(texts))
+
+
+class _ByPrompt(dict):  # type: ignore[type-arg]
+    def __missing__(self, query_id: str) -> Mapping[str, float]:
+        found: Mapping[str, float] = self[query_id.partition("~")[0]]
+        return found
+
+
+RUNS: Mapping[str, Callable[[Path], Run]] = {
+    "plain": plain, "explored": explored, "stopped": stopped, "rewritten": rewritten,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said: its exit status, its words, and the page it wrote."""
+
+    status: int
+    words: str
+    page: str = ""
+
+
+def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Said]]:
+    """Every command that reads a run and says something of it."""
+    page = run / "report.html"
+    certificate = ("--max-leak", 0.5, "--scorer", scorer, "--out", out / "c.json", "--json")
+    asked: Mapping[str, tuple[object, ...]] = {
+        "bound": ("bound", run, "--json"),
+        "report": ("report", run, "--json"),
+        "certify": ("certify", run, *certificate),
+        "verify": ("verify", run / "certificate.json", run, "--json"),
+        "export": ("export", run, out / "x.jsonl", "--jsonl"),
+    }
+
+    def said(arguments: tuple[object, ...]) -> Said:
+        for file in (page, out / "c.json", out / "x.jsonl"):
+            file.unlink(missing_ok=True)
+        try:
+            result = residua(*arguments)
+        except Exception:
+            return Said(1, traceback.format_exc())
+        made = [file.read_text() for file in (page, out / "x.jsonl") if file.exists()]
+        # A file's SHA-256 sees also bytes that nothing reads: figures are compared, not that.
+        words = _DIGESTS.sub("(digest)", result.out + result.err)
+        return Said(result.status, words, "".join(made))
+
+    return {name: partial(said, arguments) for name, arguments in asked.items()}
+
+
+def tree(run: Path) -> dict[str, bytes]:
+    """Every file of a run but its lock, by its path within it."""
+    files = (file for file in sorted(run.rglob("*")) if file.is_file() and file.name != LOCK)
+    return {file.relative_to(run).as_posix(): file.read_bytes() for file in files}
+
+
+def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, int]]:
+    """(file, byte, bit) of so many flips in every file that is not a page."""
+    for name, content in before.items():
+        if not name.endswith(".html"):
+            chance = random.Random(f"{seed} {name}")
+            for _ in range(each):
+                yield name, chance.randrange(len(content)), chance.randrange(8)
+
+
+def finish(name: str, out: Path) -> tuple[Path, str]:
+    """The finished run of this kind, with a certificate, and the scorer it is about."""
+    run = RUNS[name](out / name)
+    scorer = "contains" if name == "explored" else "keyword"
+    certify(run.path, max_leak=0.5, scorer=scorer)
+    return run.path, scorer
+
+
+class Flipped:
+    """A finished run in a folder, what every command says of it, and what they say after a flip."""
+
+    def __init__(self, name: str, out: Path) -> None:
+        self.run, scorer = finish(name, out)
+        self.commands = commands(self.run, out, scorer)
+        for ask in self.commands.values():
+            ask()
+        self.before = tree(self.run)
+        self.said = {name: ask() for name, ask in self.commands.items()}
+        assert all(said.status != 1 for said in self.said.values()), self.said
+
+    def wrong(self, file: str, place: int, bit: int) -> Iterator[str]:
+        """What goes wrong when this bit of this file is flipped."""
+        content = bytearray(self.before[file])
+        content[place] ^= 1 << bit
+        for name, ask in self.commands.items():
+            self._restore()
+            (self.run / file).write_bytes(content)
+            said, flip = ask(), f"{name}, {file} byte {place} bit {bit}"
+            if said != self.said[name]:
+                named = said.status in _NAMED and Path(file).name in said.words
+                named |= (name, said.status) == ("verify", 6)  # it says what differs
+                if not named and not self._named_beside(said, self.said[name], file):
+                    yield f"{flip}: status {said.status}, {said.words[-700:]}"
+            after = tree(self.run)
+            for other in {**self.before, **after}:
+                kept = self.before.get(other) if other != file else bytes(content)
+                if other not in WRITTEN and after.get(other) != kept:
+                    yield f"{flip}: {other} was changed, renamed or removed"
+        self._restore()
+
+    def _named_beside(self, said: Said, before: Said, file: str) -> bool:
+        """True if the same figures stand there, and a word about the file beside them."""
+        words = "\n".join(line for line in said.words.splitlines() if file not in line)
+        same = words.strip() == before.words.strip() and said.page == before.page
+        return said.status == before.status and same
+
+    def _restore(self) -> None:
+        now = tree(self.run)
+        for name in {**now, **self.before}:
+            if now.get(name) != self.before.get(name):
+                if name in self.before:
+                    (self.run / name).write_bytes(self.before[name])
+                else:
+                    (self.run / name).unlink()
