@@ -30,25 +30,45 @@ RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
 
 
-def test_mean_over_questions_is_the_pool() -> None:
-    pooled = mean_bound(SCORES.ravel(), method="portfolio", side="both")
-    over = mean_over_questions(SCORES, side="both")
+FEW = SCORES[:, :7]  # too few rounds to learn from
+
+
+def test_few_draws_of_each_question_are_one_pool() -> None:
+    pooled = mean_bound(FEW.ravel(), method="portfolio", side="both")
+    over = mean_over_questions(FEW, side="both")
     assert (over.lower, over.upper) == pytest.approx((pooled.lower, pooled.upper), abs=1e-12)
-    assert over.n == 480
-    assert over.upper < mean_bound(SCORES).upper.mean()
+    assert (over.n, over.method, over.seed) == (42, "portfolio mixture", None)
+    assert over.upper < mean_bound(FEW).upper.mean()
+
+
+def test_eight_draws_of_each_question_are_bet_on_in_rounds() -> None:
+    """Also where the question with fewest draws has eight, and whatever the weights are."""
+    uneven = np.arange(1, 81) <= np.array([80, 8, 80, 80, 80, 80])[:, None]
+    for counts, weights in ((None, None), (uneven, None), (None, [1, 2, 3, 4, 5, 0.0])):
+        made = mean_over_questions(SCORES, counts, weights=weights, seed=5)
+        assert (made.method, made.seed) == ("betting in rounds", 5)
+        others = [
+            mean_over_questions(SCORES, counts, weights=weights, seed=s).upper for s in range(6, 10)
+        ]
+        assert set(others) != {made.upper}
+    short = np.arange(1, 81) <= np.array([80, 7, 80, 80, 80, 80])[:, None]
+    assert mean_over_questions(SCORES, short).method == "portfolio mixture, weighted"
+    unasked = mean_over_questions(SCORES, short, weights=[1, 0, 1, 1, 1, 1])
+    assert unasked.method == "betting in rounds"
 
 
 def test_a_pool_of_unequal_numbers_is_weighted() -> None:
     """Draws staked by a_i/n_i: numbers in proportion to the weights are a plain pool again."""
     rng = np.random.default_rng(1)
-    counts = rng.integers(1, 4, SCORES.shape)
-    uneven = mean_over_questions(SCORES, counts, side="both")
+    scores, counts = SCORES[:, :3], rng.integers(1, 4, (6, 3))
+    counts[0] = 1  # three draws, fewer than eight
+    uneven = mean_over_questions(scores, counts, side="both")
     assert uneven.method == "portfolio mixture, weighted"
-    each = (SCORES * counts).sum(axis=1) / counts.sum(axis=1)
+    each = (scores * counts).sum(axis=1) / counts.sum(axis=1)
     assert uneven.value == pytest.approx(each.mean())
     assert uneven.lower < each.mean() < uneven.upper
-    plain = mean_over_questions(SCORES, counts, weights=counts.sum(axis=1), side="both")
-    pooled = mean_bound(SCORES.ravel(), counts.ravel(), method="portfolio", side="both")
+    plain = mean_over_questions(scores, counts, weights=counts.sum(axis=1), side="both")
+    pooled = mean_bound(scores.ravel(), counts.ravel(), method="portfolio", side="both")
     assert (plain.lower, plain.upper) == pytest.approx((pooled.lower, pooled.upper), abs=1e-12)
     assert plain.method == pooled.method
 
@@ -66,7 +86,7 @@ def test_weights_pick_the_questions_that_count() -> None:
     )
 
 
-def test_unequal_tallies_use_the_portfolio() -> None:
+def test_unequal_tallies_are_bounded_as_scores_are() -> None:
     hits, n = [3, 1, 0], [40, 20, 30]
     scores = [[0.0, 1.0]] * 3
     counts = [[37, 3], [19, 1], [30, 0]]
@@ -74,7 +94,7 @@ def test_unequal_tallies_use_the_portfolio() -> None:
     same = mean_over_questions(scores, counts, side="both")
     assert (bound.lower, bound.upper) == (same.lower, same.upper)
     assert bound.value == pytest.approx(np.mean([3 / 40, 1 / 20, 0]))
-    assert (bound.estimand, bound.method) == ("leak probability", "portfolio mixture, weighted")
+    assert (bound.estimand, bound.method) == ("leak probability", "betting in rounds")
     missing = proportion_over_questions(hits, n, missing=[0, 2, 0], side="both")
     leaked = proportion_over_questions([3, 3, 0], n, side="both")
     assert missing.upper == pytest.approx(leaked.upper, abs=1e-12)
@@ -95,10 +115,12 @@ def test_only_missing_draws_have_no_mean() -> None:
 
 def test_mean_leak_at_k_bounds_the_blocks() -> None:
     """With k = 1 the blocks are the draws; counts are only notation."""
-    one = mean_leak_at_k_over_questions(SCORES, 1, side="both")
-    mean = mean_over_questions(SCORES, side="both")
+    one = mean_leak_at_k_over_questions(FEW, 1, side="both")
+    mean = mean_over_questions(FEW, side="both")
     assert (one.lower, one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-12)
-    assert (one.estimand, one.n, one.seed) == ("leak@1", 480, 0)
+    assert (one.estimand, one.n, one.seed) == ("leak@1", 42, 0)
+    many = mean_leak_at_k_over_questions(SCORES, 4, side="both")
+    assert many.method == "betting in rounds, over the largest of each 4"
     values, counts = np.round(SCORES, 1), np.full(SCORES.shape, 2)
     counted = mean_leak_at_k_over_questions(values, 4, counts, seed=3)
     expanded = mean_leak_at_k_over_questions(np.repeat(values, 2, axis=1), 4, seed=3)
@@ -115,7 +137,7 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
     blocks = proportion_over_questions([2, 2, 0, 0, 0], 2, side="both")
     assert (bound.lower, bound.upper) == (blocks.lower, blocks.upper)
     assert bound.n == 35
-    loose = mean_leak_at_k_over_questions(leaks, 3, side="both")
+    loose = mean_leak_at_k_over_questions(leaks, 3, side="both")  # two rounds are too few
     assert loose.method.startswith("portfolio")
     assert bound.method.startswith("Clopper")
 

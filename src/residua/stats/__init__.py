@@ -17,6 +17,7 @@ from residua.stats.dataset import (
     proportion_over_questions,
 )
 from residua.stats.deviation import std_bound
+from residua.stats.differences import excess_bound, excess_over_questions
 from residua.stats.estimate import Estimate, Side, percent
 from residua.stats.expectation_deviation import (
     expectation_deviation,
@@ -105,6 +106,8 @@ __all__ = [
     "each_query",
     "every_question",
     "excess",
+    "excess_bound",
+    "excess_over_questions",
     "expectation_deviation",
     "expectation_deviation_bound",
     "expectation_deviation_proportion_bound",

@@ -13,13 +13,26 @@ The wealth depends on the order of the draws, which must be random and fixed bef
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from residua.stats.estimate import Array, Counts
 
-PRIOR = 4.0  # kappa: draws that the first guess of the variance weighs
-CAUTION = 0.9  # c: the largest share of the stake put at risk
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How bold a bet is: it moves widths, never validity.
+
+    `prior` (kappa): draws that the first guess of the variance weighs; `caution` (c): the largest
+    share of the stake put at risk.
+    """
+
+    prior: float
+    caution: float
+
+
+USUAL = Style(prior=4.0, caution=0.9)
 MEAN_GRID = 5_000
 STD_GRID = 1_000
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
@@ -27,7 +40,7 @@ TESTS = 16_384  # run at once, to fill the processor's cache; changes no result
 STRIDE = 16  # draws between two looks at which tests are over; changes no result
 
 
-def mean_upper(draws: Array, alpha: float, *, grid: int = MEAN_GRID) -> Array:
+def mean_upper(draws: Array, alpha: float, *, grid: int = MEAN_GRID, style: Style = USUAL) -> Array:
     """Upper bound on E[X] at 1 - alpha from ordered draws (Q, n): (Q,), multiples of 1/grid.
 
     Condition: the draws of a row are exchangeable with mean E[X] given the past (i.i.d. in
@@ -35,7 +48,7 @@ def mean_upper(draws: Array, alpha: float, *, grid: int = MEAN_GRID) -> Array:
     """
     candidates = np.arange(grid - 1, 0, -1) / grid
     ceilings = np.ones(draws.shape)
-    return (grid - rejected(draws, ceilings, candidates, alpha)) / grid
+    return (grid - rejected(draws, ceilings, candidates, alpha, style)) / grid
 
 
 def std_upper(draws: Array, alpha: float, *, grid: int = STD_GRID) -> Array:
@@ -55,13 +68,15 @@ def std_upper(draws: Array, alpha: float, *, grid: int = STD_GRID) -> Array:
     return (grid - rejected(squares, ceilings, candidates, alpha)) / (2 * grid)
 
 
-def rejected(draws: Array, ceilings: Array, candidates: Array, alpha: float) -> Counts:
+def rejected(
+    draws: Array, ceilings: Array, candidates: Array, alpha: float, style: Style = USUAL
+) -> Counts:
     """How many candidates each row rejects, from the first on, before one stands: (Q,).
 
     `draws` and their upper limits `ceilings` are (Q, n), `candidates` descend.
     """
     count = np.zeros(len(draws), np.int64)
-    race = _Race(draws, ceilings, candidates, alpha)
+    race = _Race(draws, ceilings, candidates, alpha, style)
     while race.question.size:
         race.bet(min(STRIDE, race.draws_left))
         won, over = race.finished()
@@ -78,7 +93,10 @@ class _Race:
     nothing and keeps its place until its block is done; then the column takes the next block.
     """
 
-    def __init__(self, draws: Array, ceilings: Array, candidates: Array, alpha: float) -> None:
+    def __init__(
+        self, draws: Array, ceilings: Array, candidates: Array, alpha: float, style: Style
+    ) -> None:
+        self.style = style
         block = min(max(TESTS // len(draws), 32), len(candidates))
         padding = np.full(-len(candidates) % block, candidates[-1])
         self.blocks = np.concatenate([candidates, padding]).reshape(-1, block)
@@ -102,8 +120,8 @@ class _Race:
         ceiling = self.ceilings[np.minimum(self.t, len(self.draws) - 1), self.question]
         self.ceiling = ceiling
         self.variance = self.mean * (ceiling - self.mean)
-        self.prior = PRIOR * self.variance - FLOOR
-        self.largest_bet = CAUTION / (ceiling - self.mean)
+        self.prior = self.style.prior * self.variance - FLOOR
+        self.largest_bet = self.style.caution / (ceiling - self.mean)
 
     def bet(self, draws: int) -> None:
         """Advance every test by that many draws."""
@@ -114,10 +132,10 @@ class _Race:
                 self._set_limits()
             # The guess of the variance: what was seen, a prior, and a margin for small t.
             np.sqrt(self.squares, out=spread)
-            spread *= math.sqrt(PRIOR) * self.ceiling
+            spread *= math.sqrt(self.style.prior) * self.ceiling
             spread += self.squares
             spread += self.prior
-            spread *= 1 / (self.t + PRIOR)
+            spread *= 1 / (self.t + self.style.prior)
             np.minimum(spread, self.variance, out=spread)
             # The bet that reaches the goal in the draws that are left, if the guess is right.
             np.divide(self.need, spread, out=bet)

@@ -1,8 +1,9 @@
 """Means over a data set, from the draws of all its questions pooled.
 
 The draws are independent but not alike: each question has a law of its own. That rules out
-every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson and the portfolio mixture hold.
-How many draws each question got must have been fixed beforehand.
+every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson, betting in rounds and the
+portfolio mixture hold. How many draws each question got must have been fixed beforehand; which of
+the three is used follows from those numbers, the weights and whether the scorer is binary.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residua.errors import InputError
-from residua.stats import portfolio
+from residua.stats import portfolio, rounds
 from residua.stats.about import MEAN as OF_QUESTIONS
 from residua.stats.estimand import ends
 from residua.stats.estimate import Array, Counts, Estimate, Side, check_side
@@ -26,6 +27,9 @@ from residua.stats.order import Keys, Seed
 from residua.stats.proportion import clopper_pearson_upper, proportion_bound
 from residua.stats.whole import whole
 
+ROUNDS = "betting in rounds"
+BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
+
 
 def mean_over_questions(
     scores: npt.ArrayLike,
@@ -35,14 +39,16 @@ def mean_over_questions(
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound the mean over these questions of E[X_i], scores in [0, 1], one row a question.
 
     With `weights` a_i >= 0, one a question and fixed beforehand, the mean is
-    sum_i a_i E[X_i] / sum_i a_i. The bound is the portfolio mixture over all draws, those of
-    question i staked by a_i/n_i; the order of the draws plays no part.
+    sum_i a_i E[X_i] / sum_i a_i. The bound is by betting in rounds (see `rounds`), each question's
+    draws in the order that `seed` keys; where a question has fewer than 8, the portfolio mixture
+    over all draws, those of question i staked by a_i/n_i, and then the order plays no part.
     """
-    leakage = Leakage.read(scores, counts, missing)
+    leakage = Leakage.read(scores, counts, missing).ordered(seed)
     given = _weights(weights, len(leakage.n))
     return _mean(leakage, leakage, given, binary=False, confidence=confidence, side=side)
 
@@ -55,18 +61,20 @@ def proportion_over_questions(
     confidence: float = 0.99,
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
+    seed: Seed = None,
 ) -> Estimate:
     """Bound the mean over these questions of the leak probability, one entry a question.
 
     As `proportion_bound`, and `weights` as in `mean_over_questions`. Plain Clopper-Pearson on
     the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
-    That needs the same n for every question; otherwise the portfolio mixture is used.
+    That needs the same n for every question; otherwise it is bounded as in `mean_over_questions`.
     """
     each = proportion_bound(hits, n, missing=missing)  # refuses impossible tallies
     draws, gone = np.atleast_1d(each.n), np.atleast_1d(each.missing)
     leaks = np.broadcast_to(whole("hits", hits), draws.shape)
     coins = np.tile([0.0, 1.0], (len(draws), 1))
     leakage = Leakage.read(coins, np.column_stack([draws - gone - leaks, leaks]), gone)
+    leakage = leakage.ordered(seed)
     given = _weights(weights, len(draws))
     return _mean(leakage, leakage, given, binary=True, confidence=confidence, side=side)
 
@@ -130,6 +138,7 @@ def _mean(
     """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
     check_side(side)
     method, bound = _upper_bound(weights, above.n, binary)
+    seed = None if above.keys is None or method != ROUNDS else above.keys.one
     lower, upper = ends(
         confidence,
         side,
@@ -153,6 +162,7 @@ def _mean(
         n=int(above.n.sum()),
         missing=int(above.missing.sum()),
         method=method,
+        seed=seed,
     )
 
 
@@ -161,11 +171,18 @@ def _upper_bound(
 ) -> tuple[str, Callable[[Leakage, float], Array]]:
     """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; the law of the scores is moot."""
     share = weights / n
-    if np.ptp(share) > 1e-12 * share.max():
-        return "portfolio mixture, weighted", partial(_weighted_upper, weights)
-    if binary:
+    alike = np.ptp(share) <= 1e-12 * share.max()
+    if binary and alike:
         return "Clopper-Pearson, Hoeffding's form", _hoeffding_upper
-    return "portfolio mixture", _portfolio_upper
+    if n[weights > 0].min() >= rounds.FEWEST:
+        return ROUNDS, partial(_rounds_upper, weights)
+    if alike:
+        return "portfolio mixture", _portfolio_upper
+    return "portfolio mixture, weighted", partial(_weighted_upper, weights)
+
+
+def _rounds_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+    return np.asarray(rounds.mean_upper(rows, weights, alpha))
 
 
 def _weighted_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
@@ -199,7 +216,8 @@ def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
         return np.pad(maxima, unused, constant_values=np.nan)
 
     maxima = leakage.each(rule)
-    return Leakage.read(maxima, ~np.isnan(maxima))
+    blocks = Leakage.read(maxima, ~np.isnan(maxima))
+    return replace(blocks, keys=None if leakage.keys is None else leakage.keys.apart(BLOCKS))
 
 
 def _mean_unbiased(leakage: Leakage, k: Counts) -> float:

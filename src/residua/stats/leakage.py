@@ -121,6 +121,10 @@ class Leakage:
         """The same draws with the keys of their order: see `residua.stats.order`."""
         return replace(self, keys=Keys.read(seed, len(self.n)))
 
+    def keyed(self, keys: Keys) -> Leakage:
+        """The same draws in the order that these keys give."""
+        return replace(self, keys=keys)
+
     def shuffled(self, *, missing: float) -> Array:
         """The draws of rows with one n, in the order that their keys give: (Q, n).
 
@@ -131,6 +135,28 @@ class Leakage:
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
         return self.keys.permuted(draws)
+
+    def in_order(self, *, missing: float) -> Array:
+        """The draws of each row in the order of its key, 0 behind the last: (Q, widest)."""
+        widest = int(self.n.max())
+
+        def rule(rows: Leakage) -> Array:
+            return np.pad(rows.shuffled(missing=missing), ((0, 0), (0, widest - rows.size)))
+
+        return self.each(rule)
+
+    def beside(self, other: Leakage) -> Leakage:
+        """The questions of both, those of `other` last; both have keys of one kind."""
+        assert self.keys is not None, "rows that are met together have an order"
+        assert other.keys is not None, "rows that are met together have an order"
+        width = max(self.values.shape[1], other.values.shape[1])
+        values, counts = (
+            np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (mine, theirs)])
+            for mine, theirs in ((self.values, other.values), (self.counts, other.counts))
+        )
+        keys = Keys(np.concatenate([self.keys.rows, other.keys.rows]), self.keys.seed)
+        missing = np.concatenate([self.missing, other.missing])
+        return Leakage(values, counts, missing, single=False, keys=keys)
 
     def each(self, rule: Callable[[Leakage], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""

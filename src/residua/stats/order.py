@@ -96,6 +96,11 @@ class Keys:
         """Of these rows alone."""
         return Keys(self.rows[rows], self.seed)
 
+    def apart(self, purpose: int) -> Keys:
+        """Keys of other orders of the same rows: as if drawn for a `purpose` > 0 of their own."""
+        mark = np.full(len(self.rows), purpose)
+        return Keys(np.column_stack([self.rows, mark]), self.seed)
+
     def permuted(self, draws: Array) -> Array:
         """Each row of (Q, n) draws in the order that its key gives."""
         return np.stack(

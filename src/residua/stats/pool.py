@@ -167,7 +167,7 @@ def pool_mean_bound(
 ) -> Estimate:
     """Bound the mean leakage of the pool's target, scores in [0, 1].
 
-    By betting where the draws are i.i.d.; by the portfolio mixture where they are unlike; by
+    By betting where the draws are i.i.d.; as a mean over questions where they are unlike; by
     betting on each query's mean for clusters.
     """
     rows = pool.rows
@@ -178,8 +178,9 @@ def pool_mean_bound(
         )  # fmt: skip
     elif pool.law == "unlike":
         made = mean_over_questions(
-            rows.values, rows.counts, missing=rows.missing, confidence=confidence, side=side
-        )
+            rows.values, rows.counts, missing=rows.missing,
+            confidence=confidence, side=side, seed=seed,
+        )  # fmt: skip
     else:
         made = cluster_mean(rows, MEAN.name, confidence=confidence, side=side, seed=seed)
     return pool.about(made)
@@ -201,7 +202,7 @@ def pool_proportion_bound(
         )
     elif pool.law == "unlike":
         made = proportion_over_questions(
-            hits, rows.n, missing=rows.missing, confidence=confidence, side=side
+            hits, rows.n, missing=rows.missing, confidence=confidence, side=side, seed=seed
         )
     else:
         made = cluster_mean(rows, LEAK, confidence=confidence, side=side, seed=seed)

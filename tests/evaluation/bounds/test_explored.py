@@ -147,7 +147,8 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     found = one.mean(**how)
     weights = np.array([0.3, 1.0])  # of the two with draws
     scores = one.scores.of(["q0", "q3"])
-    how |= {"missing": scores.missing, "weights": weights}
+    seed = one.order.keys(["q0", "q3"])
+    how |= {"missing": scores.missing, "weights": weights, "seed": seed}
     if known is BINARY:
         inside = stats.proportion_over_questions(scores.hits, scores.n, **how)
     else:

@@ -19,6 +19,7 @@ from residua.errors import IncompleteError
 from residua.evaluation import evaluate, sample, score_run, scorers_for, summary
 from residua.evaluation.bounds.explored import Explored
 from residua.evaluation.bounds.stopped import Stopped
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import score_arm, slug
 from residua.evaluation.tables.grid import GRID, JOINTLY, MOST, grid_rows, grid_summary
 from residua.evaluation.tables.rows import Row
@@ -105,7 +106,8 @@ def test_cells_pay_for_each_other(run: Run, name: str) -> None:
     assert list(found) == [arm.name for arm in arms]
     for arm in arms:
         scores = arm.scores(slug(scorer))
-        how: dict[str, Any] = {"confidence": 1 - 0.01 / 6, "side": "both"}
+        keys = Order.of(arm, scorer).keys(scores.query_ids)
+        how: dict[str, Any] = {"confidence": 1 - 0.01 / 6, "side": "both", "seed": keys}
         alone = (
             stats.proportion_over_questions(scores.hits, scores.n, **how)
             if scorer.binary
@@ -275,7 +277,8 @@ def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
     for name, cell in joint_cells(rows).items():
         arm = run.arms[name]
         masses = arm.masses.by_query(slug(scorer))
-        alone = Explored(arm.scores(slug(scorer)), masses, True).mean(
+        order = Order.of(arm, scorer)
+        alone = Explored(arm.scores(slug(scorer)), masses, True, order).mean(
             confidence=1 - 0.01 / 2, side="both"
         )
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)

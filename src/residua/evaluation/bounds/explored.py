@@ -108,6 +108,7 @@ class Explored:
             n=int(self.scores.n.sum()),
             missing=int(missing.sum()),
             method=f"exact mass + {inside.method}" if inside else "exact mass",
+            seed=inside.seed if inside else None,
         )
 
     def each(self, confidence: float) -> Iterator[Pair]:
@@ -124,10 +125,12 @@ class Explored:
 
     def _weighted(self, drawn: NDArray[np.bool_]) -> Callable[..., stats.Estimate]:
         """The bound on a weighted mean over the questions that have draws."""
-        scores = self.scores
+        scores, seed = self.scores, self._keys[drawn]
         if self.binary:
-            return partial(stats.proportion_over_questions, scores.hits[drawn], scores.n[drawn])
-        return partial(stats.mean_over_questions, scores.scores[drawn], scores.counts[drawn])
+            tallies = scores.hits[drawn], scores.n[drawn]
+            return partial(stats.proportion_over_questions, *tallies, seed=seed)
+        given = scores.scores[drawn], scores.counts[drawn]
+        return partial(stats.mean_over_questions, *given, seed=seed)
 
     @cached_property
     def _known(self) -> list[stats.Mass]:

@@ -51,8 +51,8 @@ class Fixed:
         """The mean leakage over these questions."""
         scores, how = self.scores, self._how(confidence, side)
         if self.binary:
-            return stats.proportion_over_questions(scores.hits, scores.n, **how)
-        return stats.mean_over_questions(scores.scores, scores.counts, **how)
+            return stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
+        return stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
 
     def each(self, confidence: float) -> Iterator[Pair]:
         """Every quantity of every question."""

@@ -102,7 +102,9 @@ class Pooled:
         if self._iid is not None:
             return self._each(self._iid.leakage(confidence=confidence, side=side))
         bound = stats.pool_proportion_bound if self.binary else stats.pool_mean_bound
-        return self._each(stack([bound(p, confidence=confidence, side=side) for p in self._unlike]))
+        pools = zip(self._unlike, self.order.keys(tuple(self.members)).tolist(), strict=True)
+        made = [bound(pool, confidence=confidence, side=side, seed=key) for pool, key in pools]
+        return self._each(stack(made))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions, each counting alike however many queries it has."""
@@ -110,7 +112,8 @@ class Pooled:
             return self._all(self._iid.mean(confidence=confidence, side=side))
         asked, how = self.asked, {"confidence": confidence, "side": side}
         weights = [1 / len(ids) for ids in self.members.values() for _ in ids]
-        given: dict[str, Any] = {"weights": weights, "missing": asked.missing, **how}
+        keys = self.order.keys(asked.query_ids)
+        given: dict[str, Any] = {"weights": weights, "missing": asked.missing, "seed": keys, **how}
         if self.binary:
             found = stats.proportion_over_questions(asked.hits, asked.n, **given)
         else:
@@ -126,11 +129,12 @@ class Pooled:
             return
         yield self.leakage(confidence=confidence, side="both"), None
         if self.binary:
+            keys = self.order.keys(tuple(self.members)).tolist()
             leak_at_k = [
                 stats.pool_leak_at_k_bound(
-                    pool, ALL_K, binary=True, confidence=confidence, side="both"
+                    pool, ALL_K, binary=True, confidence=confidence, side="both", seed=key
                 )
-                for pool in self._unlike
+                for pool, key in zip(self._unlike, keys, strict=True)
             ]
             yield self._each(stack(leak_at_k)), ALL_K
 

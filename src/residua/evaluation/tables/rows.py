@@ -88,7 +88,9 @@ def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
         for name in ("value", "lower", "upper", "n", "missing")
     }
     methods = dict.fromkeys(estimate.method for estimate in estimates)
-    return replace(estimates[0], **arrays, method=" or ".join(methods))
+    seeds = [stats.one_seed(estimate.seed) for estimate in estimates]
+    known = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
+    return replace(estimates[0], **arrays, method=" or ".join(methods), seed=known)
 
 
 def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:

@@ -1,0 +1,175 @@
+"""Betting in rounds: it is what its formulas say, holds where laws differ, and is narrow there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.stats import mean_bound, mean_leak_at_k_over_questions, mean_over_questions
+from residua.stats.leakage import Leakage
+from residua.stats.rounds import mean_upper
+
+RNG = np.random.default_rng(0)
+
+
+def shared(n: int, number: int) -> list[int]:
+    """The round of each of n draws, shared evenly."""
+    return [t * number // n for t in range(n)]
+
+
+def one_round(past: list[list[float]], weights: list[float]) -> tuple[list[float], float, float]:
+    """The centres, the mean of all and the mean square around it, from the draws met so far."""
+    if not all(past):
+        return [0.0] * len(past), 0.5, 0.25
+    means = [sum(own) / len(own) for own in past]
+    centre = sum(a * m for a, m in zip(weights, means, strict=True)) / sum(weights)
+    trust = [a * a / len(own) for a, own in zip(weights, past, strict=True)]
+    trust = [one / sum(trust) for one in trust]
+    apart = sum(w * (m - centre) ** 2 for w, m in zip(trust, means, strict=True))
+    if any(len(own) == 1 for own in past):
+        return [0.0] * len(past), centre, apart
+    within = noise = 0.0
+    for w, m, own in zip(trust, means, past, strict=True):
+        within += w * sum((x - m) ** 2 for x in own) / (len(own) - 1)
+        noise += w / len(own)
+    noise *= within
+    between = max(apart / max(1 - sum(w * w for w in trust), 1e-12) - noise, 0.0)
+    shrunk = between / (between + noise) if between else 0.0
+    spread = within + shrunk**2 * noise + (1 - shrunk) ** 2 * between
+    return [shrunk * (m - centre) for m in means], centre, spread
+
+
+def survives(draws: list[list[float]], weights: list[float], m: float, alpha: float) -> bool:
+    """One candidate, draw by draw, in plain arithmetic."""
+    number = min(map(len, draws))
+    turns = [shared(len(own), number) for own in draws]
+    stake = [
+        [a / turn.count(t) for t in range(number)] for a, turn in zip(weights, turns, strict=True)
+    ]
+    largest = max(map(max, stake))
+    left = [
+        sum(
+            (stake[i][s] / largest) ** 2 * turns[i].count(s)
+            for i in range(len(draws))
+            for s in range(t, number)
+        )
+        for t in range(number)
+    ]
+    past: list[list[float]] = [[] for _ in draws]
+    need, met = math.log(1 / alpha), 0
+    for t in range(number):
+        d, centre, spread = one_round(past, weights)
+        squares = met * (spread + (m - centre) ** 2)
+        guess = (squares + m * (1 - m) + math.sqrt(squares)) / (met + 1)
+        bet = math.sqrt(2 * need / (left[t] * min(guess, m * (1 - m))))
+        bet = min(bet, 0.9 / (1 - min(d) - m))
+        for i, own in enumerate(draws):
+            for x, turn in zip(own, turns[i], strict=True):
+                if turn == t:
+                    need -= math.log(1 + bet * stake[i][t] / largest * (m - x + d[i]))
+                    past[i].append(x)
+                    met += 1
+        if need <= 1e-12:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("numbers", "weights"),
+    [([9, 9, 9], [1.0, 1.0, 1.0]), ([8, 11, 17, 24], [1.0, 0.5, 2.0, 0.7]), ([30], [1.0])],
+)
+def test_a_candidate_is_rejected_just_where_the_formulas_say(
+    numbers: list[int], weights: list[float]
+) -> None:
+    widest = max(numbers)
+    laws = np.linspace(0.1, 0.9, len(numbers))[:, None]
+    scores = np.clip(laws + RNG.uniform(-0.1, 0.1, (len(numbers), widest)), 0, 1)
+    counts = np.arange(widest) < np.array(numbers)[:, None]
+    rows = Leakage.read(scores, counts).ordered(4)
+    bound = mean_upper(rows, np.array(weights), 0.05)
+    draws = [Leakage.read(own[kept]).ordered(4) for own, kept in zip(scores, counts, strict=True)]
+    assert rows.keys is not None
+    for i, row in enumerate(draws):
+        assert row.keys is not None
+        row.keys.rows[0] = rows.keys.rows[i]
+    ordered = [row.shuffled(missing=1)[0].tolist() for row in draws]
+    number = max(1_000, math.ceil(40 * math.sqrt(sum(numbers))))
+    places = np.arange(number - 1, 0, -1)
+    grid = np.sin(places * math.pi / (2 * number)) ** 2
+    first = next(j for j, m in enumerate(grid) if survives(ordered, weights, float(m), 0.05))
+    assert bound == pytest.approx(grid[first - 1], abs=1e-12)
+
+
+Draw = Callable[[np.random.Generator], np.ndarray]
+LEAKS = np.array([0.0, 1.0, 0.5, 0.04, 0.04, 0.04])
+LAWS: dict[str, tuple[Draw, float]] = {
+    "unlike coins": (lambda g: (g.random((6, 24)) < LEAKS[:, None]) * 1.0, float(LEAKS.mean())),
+    "coins alike": (lambda g: (g.random((6, 24)) < 0.05) * 1.0, 0.05),
+    "rare and large": (lambda g: np.where(g.random((6, 24)) < 0.02, 1.0, 0.0), 0.02),
+    "half and half": (lambda g: g.integers(0, 2, (6, 24)) * 1.0, 0.5),
+    "smooth": (lambda g: g.beta(2, np.arange(1, 7)[:, None], (6, 24)), 0.0),
+}
+LAWS["smooth"] = (LAWS["smooth"][0], float(np.mean(2 / (2 + np.arange(1, 7)))))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_it_misses_no_more_often_than_it_says(law: str) -> None:
+    draw, truth = LAWS[law]
+    rng, trials, alpha = np.random.default_rng(1), 70, 0.2
+    missed = {"upper": 0, "lower": 0}
+    for _ in range(trials):
+        scores = draw(rng)
+        made = mean_over_questions(
+            scores, confidence=1 - 2 * alpha, side="both", seed=int(rng.integers(1 << 40))
+        )
+        missed["upper"] += made.upper < truth
+        missed["lower"] += made.lower > truth
+    allowed = binom.ppf(1 - 1e-4, trials, alpha)
+    assert max(missed.values()) <= allowed
+
+
+def test_what_lies_between_the_questions_is_no_chance() -> None:
+    """Half always leak, half never do: pooled draws are a fair coin's, rounds know the mean."""
+    scores = np.repeat(np.arange(40) % 2, 64).reshape(40, 64) * 0.9
+    made = mean_over_questions(scores, side="both", seed=1)
+    pool = mean_bound(scores.ravel(), method="portfolio", side="both")
+    assert made.lower < 0.45 < made.upper
+    assert made.upper - made.lower < 0.2 * (pool.upper - pool.lower)
+
+
+@pytest.mark.parametrize(("law", "share"), [("alike", 0.85), ("unlike", 0.55), ("zero", 0.95)])
+def test_it_is_narrower_than_the_pool(law: str, share: float) -> None:
+    rng = np.random.default_rng(2)
+    middle = {"alike": 0.3, "unlike": np.linspace(0.02, 0.98, 24)[:, None], "zero": 0.5}[law]
+    scores = rng.beta(5 * middle, 5 * (1 - middle), (24, 128)) * (law != "zero")  # type: ignore[operator]
+    pool = mean_bound(scores.ravel(), method="portfolio", side="both")
+    made = mean_over_questions(scores, side="both", seed=1)
+    assert made.upper - made.lower < share * (pool.upper - pool.lower)
+
+
+def test_blocks_are_met_in_an_order_of_their_own() -> None:
+    """The order that cut the blocks is a function of its key: meeting them by it shares chance."""
+    rng = np.random.default_rng(3)
+    scores = rng.beta(1, 5, (5, 64))
+    made = mean_leak_at_k_over_questions(scores, 4, seed=2)
+    keys = Leakage.read(scores).ordered(2).keys
+    assert keys is not None
+    apart = keys.apart(1)
+    assert apart.rows[:, :2].tolist() == keys.rows.tolist()
+    places = np.tile(np.arange(16.0), (5, 1))
+    assert (apart.permuted(places) != keys.permuted(places)).any(axis=1).all()
+    assert made.seed == 2
+
+
+GOLDEN = [0.2374126850193522, 0.44669442286237004]
+
+
+def test_bounds_stay_as_they_are() -> None:
+    """Of the draws that `survives` bounds alike: the values pin the bets, whatever the machine."""
+    scores = (np.arange(60).reshape(5, 12) * 7919 % 101 / 100) ** 2
+    made = mean_over_questions(scores, confidence=0.98, side="both", seed=7)
+    assert [made.lower, made.upper] == pytest.approx(GOLDEN, abs=1e-12)
