@@ -37,6 +37,8 @@ from pools import STATEMENTS as OF_POOLS
 from residua.stats import (
     Estimate,
     every_question,
+    excess_bound,
+    excess_over_questions,
     expectation_deviation_bound,
     judged_bound,
     leak_at_k_bound,
@@ -228,12 +230,14 @@ class DataSet:
     hits: np.ndarray
     stopped: tuple[np.ndarray, np.ndarray]
     seed: int
+    control: np.ndarray
 
     @property
     def n(self) -> int:
         return self.scores.shape[1]
 
 
+CONTROL = LAWS["1 % leak"]  # of every question
 MANY = 10  # questions a law where hits are enough
 EACH = list(LAWS.values())
 P = np.repeat([float(law.tail(np.array(0.5))) for law in EACH], MANY)
@@ -250,7 +254,8 @@ Statement = tuple[Callable[..., Estimate], Any]
 def data_set(n: int, trial: int) -> DataSet:
     rng = np.random.default_rng([4, n, trial])
     scores = np.concatenate([law.draw(rng, (1, n)) for law in EACH])
-    return DataSet(scores, rng.binomial(n, P), stop_early(rng, n), trial)
+    hits, stopped = rng.binomial(n, P), stop_early(rng, n)
+    return DataSet(scores, hits, stopped, trial, CONTROL.draw(rng, (len(EACH), n)))
 
 
 def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +279,7 @@ def tally(data: DataSet) -> Callable[..., Estimate]:
 def uneven(data: DataSet, **how: Any) -> Estimate:
     """The weighted mean, from numbers of draws that differ."""
     counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
-    return mean_over_questions(data.scores, counted, weights=WEIGHTS, **how)
+    return mean_over_questions(data.scores, counted, weights=WEIGHTS, seed=data.seed, **how)
 
 
 def stopped_mean(data: DataSet, **how: Any) -> Estimate:
@@ -294,7 +299,18 @@ STATEMENTS: dict[str, Statement] = {
         P.mean(),
     ),
     "mean leak probability, stopped": (stopped_mean, P.mean()),
-    "mean of means": (lambda d, **how: mean_over_questions(d.scores, **how), MEANS.mean()),
+    "mean of means": (
+        lambda d, **how: mean_over_questions(d.scores, seed=d.seed, **how),
+        MEANS.mean(),
+    ),
+    "excess of each question": (
+        lambda d, **how: excess_bound(d.scores, d.control, seed=d.seed, **how),
+        MEANS - CONTROL.mean,
+    ),
+    "mean excess": (
+        lambda d, **how: excess_over_questions(d.scores, d.control, seed=d.seed, **how),
+        MEANS.mean() - CONTROL.mean,
+    ),
     "mean of means, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
     f"mean leak@{BLOCK}": (
         lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCK, seed=d.seed, **how),

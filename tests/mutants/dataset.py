@@ -8,6 +8,9 @@ QUESTIONS = "stats/test_questions.py"
 CLEAN = "stats/test_clean.py"
 JOINT = "stats/test_joint.py"
 TWO_WAY = "stats/test_two_way.py"
+ROUNDS = "stats/test_rounds.py"
+DIFFERENCES = "stats/test_differences.py"
+BEYOND = "evaluation/bounds/test_beyond.py"
 
 MUTANTS = [
     # pools
@@ -26,6 +29,34 @@ MUTANTS = [
     ("stats/dataset.py", "if binary and not", "if False and not", POOLS),
     ("stats/dataset.py", "rows.size // k * k]", "rows.size // k * k - k]", POOLS),
     ("stats/dataset.py", "(weights >= 0).all() and", "", POOLS),
+    # betting in rounds
+    ("stats/rounds.py", "residuals=scores - centres[row]", "residuals=scores", ROUNDS),
+    ("stats/rounds.py", "reach=float(1 - centres.min())", "reach=float(1 - centres.max())", ROUNDS),
+    ("stats/rounds.py", "STYLE.caution / (one.reach - m)", "STYLE.caution / one.reach", ROUNDS),
+    ("stats/rounds.py", "math.log(1 / alpha))\n        if stands", "math.log(1 / (2 * alpha)))\n        if stands", ROUNDS),
+    ("stats/rounds.py", "centres, centre, spread = seen.forecast()", "centres, centre, spread = seen.after(row, scores).forecast()", ROUNDS + "::test_a_candidate_is_rejected_just_where_the_formulas_say"),
+    ("stats/rounds.py", "return shrunk * (mean - centre), centre", "return shrunk * mean, centre", ROUNDS),
+    ("stats/rounds.py", "turn = place * number // n[row]", "turn = np.minimum(place, number - 1)", ROUNDS),
+    ("stats/rounds.py", "weights[row] / share[row * number + turn]", "weights[row]", ROUNDS),
+    ("stats/rounds.py", "missing=1)[asked]", "missing=0)[asked]", "conformance/test_statements.py"),
+    ("stats/rounds.py", "if first else bound", "if first else float(block[0])", ROUNDS),
+    ("stats/dataset.py", "n[weights > 0].min() >= rounds.FEWEST", "n.min() >= rounds.FEWEST", POOLS),
+    # differences from a control
+    ("stats/differences.py", "-_upper(other, mine, alpha)", "-_upper(mine, other, alpha)", DIFFERENCES),
+    ("stats/differences.py", "other.in_order(missing=0)", "other.in_order(missing=1)", DIFFERENCES),
+    ("stats/differences.py", "mine.in_order(missing=1)", "mine.in_order(missing=0)", DIFFERENCES),
+    ("stats/differences.py", "mine.beside(other.mirrored())", "mine.beside(other)", DIFFERENCES),
+    ("stats/differences.py", "keys.apart(CONTROL)", "keys.apart(CANDIDATE)", DIFFERENCES),
+    ("stats/differences.py", "(gaps + 1) / 2, alpha", "(gaps + 1) / 2, 2 * alpha", DIFFERENCES),
+    ("stats/differences.py", "np.add.reduceat(draws, starts, axis=1) / sizes", "draws[:, :number]", DIFFERENCES),
+    ("stats/differences.py", "1 - beyond[::-1]", "1 - beyond", DIFFERENCES),
+    ("evaluation/bounds/beyond.py", "and not keys[0] & keys[1]", "", BEYOND),
+    ("evaluation/bounds/beyond.py", "None not in keys[0] | keys[1] and ", "", BEYOND),
+    ("evaluation/bounds/beyond.py", "return str(seed), purpose", 'return "", purpose', BEYOND),
+    ("evaluation/bounds/beyond.py", "fewest >= stats.FEWEST_PAIRS", "True", BEYOND),
+    ("evaluation/bounds/beyond.py", "if apart else None\n    over", "if True else None\n    over", BEYOND),
+    ("evaluation/draws/sample.py", 'scoring(arm.spec.get("drawn as", arm.name))', "scoring(arm.name)", BEYOND),
+    ("evaluation/draws/sample.py", 'elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec)', "elsewhere", BEYOND),
     # each question's own bound
     ("stats/questions.py", "lower=alpha / questions)", "lower=alpha)", QUESTIONS),
     ("stats/questions.py", "np.log1p(-alpha) / questions)) if", "np.log1p(-alpha))) if", QUESTIONS),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
-from residua.evaluation.draws.sample import GREEDY, TARGET, begin
+from residua.evaluation.draws.sample import GREEDY, IMPORTED, TARGET, begin
 from residua.evaluation.score import slug
 from residua.formats.catalogue import read_logs
 from residua.formats.imported import Asked, Draw, Log
@@ -203,7 +203,7 @@ def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
     return {
         "model": drawn.model,
         "fingerprint": {
-            "engine": "imported",
+            "engine": IMPORTED,
             "as sampled by": f"{drawn.sampled_by}, {drawn.decoding.name}{others}",
             **({"in doubt": "; ".join(drawn.notes)} if drawn.notes else {}),
             "sha256": {f"of file {i}": digest for i, digest in enumerate(digests, start=1)},

@@ -17,7 +17,7 @@ from residua.stats.dataset import (
     proportion_over_questions,
 )
 from residua.stats.deviation import std_bound
-from residua.stats.differences import excess_bound, excess_over_questions
+from residua.stats.differences import BEYOND, FEWEST_PAIRS, excess_bound, excess_over_questions
 from residua.stats.estimate import Estimate, Side, percent
 from residua.stats.expectation_deviation import (
     expectation_deviation,
@@ -85,6 +85,8 @@ from residua.stats.survival import survival_bound
 from residua.stats.two_way import TwoWay, two_way
 
 __all__ = [
+    "BEYOND",
+    "FEWEST_PAIRS",
     "Claim",
     "CleanQuestions",
     "Design",

@@ -35,7 +35,7 @@ from residua.stats.mean import MEAN, sample_mean
 from residua.stats.order import Keys, Seed
 
 STYLE = Style(prior=1.0, caution=0.95)
-FEWEST = 32  # pairs below which the difference of two bounds may be the narrower
+FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
 CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
 BEYOND = "beyond the control"
 

@@ -13,9 +13,10 @@ import pytest
 from canned import CannedEngine
 from residua.benchmarks import Benchmark
 from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from residua.evaluation.ordering import Order
 from residua.evaluation.score import slug
 from residua.scorers import make_scorer
-from residua.stats import proportion_bound
+from residua.stats import excess_bound
 from residua.store import Arm, Run
 from residua.types import Decoding, Prompt
 
@@ -84,9 +85,10 @@ def test_an_excess_holds_at_the_confidence_asked_for(tmp_path: Path) -> None:
     leaks = [rows[arm, "leak probability", "p0"] for arm in ("target", "control")]
     assert excess["confidence"] == pytest.approx(0.99)
     assert excess["value"] == pytest.approx(leaks[0]["value"] - leaks[1]["value"])
-    # each side spends its own half of alpha: wider than the two intervals put together
-    assert excess["upper"] > leaks[0]["upper"] - leaks[1]["lower"]
-    assert excess["lower"] < leaks[0]["lower"] - leaks[1]["upper"]
+    # the differences of draws that share nothing: narrower than the two intervals put together,
+    # each of which has the whole of alpha
+    assert excess["value"] < excess["upper"] < leaks[0]["upper"] - leaks[1]["lower"]
+    assert excess["value"] > excess["lower"] > leaks[0]["lower"] - leaks[1]["upper"]
 
 
 def test_a_greedy_answer_is_one_exact_score(tmp_path: Path) -> None:
@@ -129,13 +131,11 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert row["lower"] <= leaked
     assert row["upper"] >= leaked + open_ / 64
     excess = rows[f"excess {leak}", "p0"]
-    (control,) = (
-        r
-        for r in run.estimates()
-        if (r["arm"], r["estimand"], r["query_id"]) == ("control", leak, "p0")
-    )
-    assert excess["upper"] > row["upper"] - control["lower"]
-    assert excess["lower"] < row["lower"] - control["upper"]
+    base = counts(run.arms["control"])
+    sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
+    assert excess["missing"] == open_ + 64 * doubt
+    assert excess["upper"] > leaked + open_ / 64 - sure
+    assert excess["lower"] < leaked - (sure + doubt)
     about = [r for (_, query_id), r in rows.items() if query_id is None]
     assert {r["target"].split()[1] for r in about if "of these questions" in r["target"]}
     assert all(r["upper"] >= leaked for r in about if r["estimand"].startswith(leak))
@@ -155,16 +155,16 @@ def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
     (worst,) = (
         r for r in run.estimates() if r["estimand"] == "excess leak probability, largest of 2"
     )
-    scores = {
-        name: run.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")
-    }
+    scorer = make_scorer("keyword")
+    target, control = (run.arms[name] for name in ("target", "control"))
+    mine, base = (arm.scores(slug(scorer)) for arm in (target, control))
+    keys = Order.of(target, scorer).keys(mine.query_ids)
 
-    def ends(name: str, error: float, side: Any) -> Any:
-        hits, n = scores[name].hits, scores[name].n
-        return proportion_bound(hits, n, confidence=1 - error, side=side)
+    def ends(error: float, side: Any) -> Any:
+        given = mine.scores, base.scores, mine.counts, base.counts
+        return excess_bound(*given, confidence=1 - error, side=side, seed=keys)
 
-    low = ends("target", 0.005 / 4, "lower").lower - ends("control", 0.005 / 4, "upper").upper
-    high = ends("target", 0.005 / 2, "upper").upper - ends("control", 0.005 / 2, "lower").lower
+    low, high = ends(0.005 / 2, "lower").lower, ends(0.005, "upper").upper
     assert worst["lower"] == pytest.approx(low.max(), abs=1e-12)
     assert worst["upper"] == pytest.approx(high.max(), abs=1e-12)
     assert worst["target"] == "the worst of these questions under this decoding, beyond the control"

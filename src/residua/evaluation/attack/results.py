@@ -8,7 +8,7 @@ from typing import Any
 from residua.evaluation.attack.found import Found, read_found
 from residua.evaluation.attack.hunt import ATTACK
 from residua.evaluation.bounds.attacked import Attacked
-from residua.evaluation.bounds.beyond import excess_over_questions
+from residua.evaluation.bounds.beyond import excess_over_questions, share_nothing
 from residua.evaluation.bounds.drawn import drawn
 from residua.evaluation.bounds.fixed import Fixed
 from residua.evaluation.bounds.quantities import LEAKAGE
@@ -18,7 +18,7 @@ from residua.evaluation.score import slug
 from residua.evaluation.tables.protocols import gap, gaps_jointly
 from residua.evaluation.tables.rows import ALL, Bound, Row, Table, entry, interval, statement
 from residua.stats import about
-from residua.store import ArmScores, Run
+from residua.store import Arm, ArmScores, Run
 from residua.text.figures import DASH, below, number
 from residua.types import Scorer
 
@@ -42,7 +42,8 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]
                 yield Row(name, scorer.name, ALL, parameter, entry(estimate, (j,)))
     if target and control:
         number = len(target.scores.query_ids)
-        for estimate in excess_over_questions(target, control, number, confidence):
+        apart = share_nothing(_arms(run, ATTACK), _arms(run, control_of(ATTACK)))
+        for estimate in excess_over_questions(target, control, number, confidence, apart):
             yield Row(ATTACK, scorer.name, ALL, None, estimate)
     if target and TARGET in run.arms:
         yield from _gaps(run, scorer, target, confidence)
@@ -92,12 +93,17 @@ def described(found: Found) -> str:
 
 def _attacked(run: Run, base: str, scorer: Scorer) -> Attacked | None:
     """All questions as they were found; None unless every one of them has draws."""
-    arms = [arm for arm in run.arms.values() if arm.found and arm.name.startswith(base)]
+    arms = _arms(run, base)
     ids = [query.id for query in run.questions]
     scores = ArmScores.joined([arm.scores(slug(scorer)) for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
     return Attacked(Fixed(scores, scorer.binary, Order.of(arms[0], scorer)))
+
+
+def _arms(run: Run, base: str) -> list[Arm]:
+    """Those that drew what was found, one a decoding."""
+    return [arm for arm in run.arms.values() if arm.found and arm.name.startswith(base)]
 
 
 def _gaps(run: Run, scorer: Scorer, found: Attacked, confidence: float) -> Iterator[Row]:

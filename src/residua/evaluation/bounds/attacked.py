@@ -48,7 +48,7 @@ class Attacked:
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        return _of_all(self.draws.mean(confidence=confidence, side=side))
+        return of_all(self.draws.mean(confidence=confidence, side=side))
 
     def each(self, confidence: float) -> Iterator[Pair]:
         """Every quantity of every question."""
@@ -58,8 +58,9 @@ class Attacked:
     def together(self, confidence: float) -> Iterator[Pair]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k."""
         for estimate, parameters in self.draws.together(confidence):
-            yield _of_all(estimate), parameters
+            yield of_all(estimate), parameters
 
 
-def _of_all(estimate: stats.Estimate) -> stats.Estimate:
+def of_all(estimate: stats.Estimate) -> stats.Estimate:
+    """The estimate, saying that the questions were asked as they were found."""
     return replace(estimate, target=estimate.target.replace(*_ALL))

@@ -14,7 +14,7 @@ import numpy as np
 from residua import stats
 from residua.errors import InputError
 from residua.evaluation.attack.results import attack_rows
-from residua.evaluation.bounds.beyond import beyond, excess_over_questions
+from residua.evaluation.bounds.beyond import each_beyond, excess_over_questions, share_nothing
 from residua.evaluation.bounds.drawn import Drawn, drawn, require_scores
 from residua.evaluation.bounds.independence import require_independent_draws
 from residua.evaluation.bounds.pooled import Pooled
@@ -202,7 +202,7 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
 
     At each question, on average, and at the question where it is most.
 
-    The error is shared equally between the two, so one estimate of each serves both ends.
+    By differences where their draws share nothing; else the error is shared equally between them.
     """
     arms = run.arms
     for name, arm in arms.items():
@@ -213,10 +213,12 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
         query_ids = pair[0].scores.query_ids
         if query_ids != pair[1].scores.query_ids or not query_ids:
             continue
-        excess = beyond(pair[0].leakage, pair[1].leakage, confidence=confidence, side="both")
+        apart = share_nothing([arm], [control])
+        excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
         yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
         if len(query_ids) == len(run.questions) and not arm.found:
-            for estimate in excess_over_questions(pair[0], pair[1], len(query_ids), confidence):
+            over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
+            for estimate in over:
                 yield Row(name, scorer.name, ALL, None, estimate)
 
 

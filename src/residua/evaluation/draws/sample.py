@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from residua.evaluation.draws.asking import Asking
 
 NO_INPUTS = "none"
+IMPORTED = "imported"  # the engine of draws that were made elsewhere, and keyed who knows how
 TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
 
 
@@ -232,6 +233,19 @@ def _draw(
     return spent
 
 
+def scoring(name: str) -> str:
+    """The purpose of draws that an arm of this name was given to be scored."""
+    return f"score:{name}"
+
+
+def purpose_of(arm: Arm) -> str | None:
+    """The purpose that an arm's scored draws were made for; None where nothing tells."""
+    elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
+    if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
+        return None
+    return scoring(arm.spec.get("drawn as", arm.name))
+
+
 def _results(
     arm: Arm, part: Part, engine: Generate, purpose: str | None
 ) -> Iterator[Sample | Failure]:
@@ -242,7 +256,7 @@ def _results(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
         seed=int(arm.spec["seed"]),
-        purpose=f"score:{arm.name}" if purpose is None else purpose,
+        purpose=scoring(arm.name) if purpose is None else purpose,
         own=dict(zip(part.query_ids, part.own, strict=True)) if part.own else {},
     )
     for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
@@ -301,6 +315,8 @@ def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) 
 def import_control(run: Run, control: Mapping[str, Arm]) -> None:
     """Copy another run's arms into this one, so that it stays complete in itself."""
     for name, arm in control.items():
-        copy = run.add_arm(name, {**arm.spec, "imported": arm.identity})
+        drawn_as = arm.spec.get("drawn as", arm.name)
+        spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as}
+        copy = run.add_arm(name, spec)
         for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

@@ -1,0 +1,138 @@
+"""Means over questions and excesses over a control: the forms used beside those they replaced.
+
+    python bench/widths.py [--trials N] [--json FILE]
+
+Mean width of 99 % intervals, both ends, over questions of unlike laws. *Means*: betting in rounds
+beside the portfolio mixture over the pool (scores in [0, 1]) and, for coins, Hoeffding's form of
+Clopper-Pearson, which stays in use for them. *Excesses*: differences beside two bounds at 99.5 %.
+A cell is the new width over the old: below 1 it is narrower. One core, about five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from bounds import markdown
+from residua.stats import (
+    Estimate,
+    excess,
+    excess_bound,
+    excess_over_questions,
+    mean_bound,
+    mean_over_questions,
+    proportion_bound,
+    proportion_over_questions,
+)
+
+Law = Callable[[np.random.Generator, int, int], np.ndarray]
+SIZES = [(5, 16), (5, 128), (5, 1024), (24, 8), (24, 64), (100, 16), (100, 128), (400, 16)]
+
+
+def coins(p: Callable[[np.random.Generator, int], Any]) -> Law:
+    return lambda g, q, n: (g.random((q, n)) < p(g, q)) * 1.0
+
+
+def steps(q: int) -> np.ndarray:
+    """The means of questions that differ much."""
+    return np.linspace(0.02, 0.98, q)[:, None]
+
+
+LAWS: dict[str, Law] = {
+    "Beta(1, 20)": lambda g, q, n: g.beta(1, 20, (q, n)),
+    "Beta(5, 5)": lambda g, q, n: g.beta(5, 5, (q, n)),
+    "unlike betas": lambda g, q, n: g.beta(5 * steps(q), 5 * (1 - steps(q)), (q, n)),
+    "zero-heavy": lambda g, q, n: np.where(g.random((q, n)) < 0.9, 0.0, g.beta(2, 5, (q, n))),
+    "all zero": lambda g, q, n: np.zeros((q, n)),
+    "coins .01": coins(lambda g, q: 0.01),
+    "coins .3": coins(lambda g, q: 0.3),
+    "coins, unlike": coins(lambda g, q: g.beta(0.3, 0.3, (q, 1))),
+    "coins, one in 20": coins(
+        lambda g, q: np.where(np.arange(q) < max(1, q // 20), 0.5, 0)[:, None]
+    ),
+}
+PAIRS = {
+    "Beta(5, 5), Beta(1, 20)": ("Beta(5, 5)", "Beta(1, 20)"),
+    "zero-heavy, twice": ("zero-heavy", "zero-heavy"),
+    "coins .3, .01": ("coins .3", "coins .01"),
+    "coins .3, twice": ("coins .3", "coins .3"),
+    "coins, unlike, and .01": ("coins, unlike", "coins .01"),
+    "all zero, twice": ("all zero", "all zero"),
+}
+
+
+def width(made: Estimate) -> float:
+    return float(np.mean(np.subtract(made.upper, made.lower)))
+
+
+def hits(scores: np.ndarray) -> tuple[np.ndarray, int]:
+    return scores.sum(axis=1).astype(int), scores.shape[1]
+
+
+def of_means(law: Law, g: np.random.Generator, q: int, n: int) -> dict[str, float]:
+    scores = law(g, q, n)
+    pool = width(mean_bound(scores.ravel(), method="portfolio", side="both"))
+    found = {"rounds": width(mean_over_questions(scores, side="both")) / pool}
+    if np.isin(scores, (0, 1)).all():
+        found["hoeffding"] = width(proportion_over_questions(*hits(scores), side="both")) / pool
+    return found
+
+
+def of_excess(pair: tuple[str, str], g: np.random.Generator, q: int, n: int) -> dict[str, float]:
+    both = [LAWS[name](g, q, n) for name in pair]
+    how: dict[str, Any] = {"confidence": 0.995, "side": "both"}
+    if all(np.isin(scores, (0, 1)).all() for scores in both):
+        each = [proportion_bound(*hits(scores), **how) for scores in both]
+        mean = [proportion_over_questions(*hits(scores), **how) for scores in both]
+    else:
+        each = [mean_bound(scores, **how) for scores in both]
+        mean = [mean_over_questions(scores, **how) for scores in both]
+    return {
+        "each": width(excess_bound(*both, side="both")) / width(excess(*each)),
+        "mean": width(excess_over_questions(*both, side="both")) / width(excess(*mean)),
+    }
+
+
+def table(cases: dict[str, Callable[..., dict[str, float]]], trials: int) -> list[dict[str, Any]]:
+    rows = []
+    for name, made in cases.items():
+        row: dict[str, Any] = {"law": name}
+        for q, n in SIZES:
+            g = np.random.default_rng([6, q, n])
+            found = [made(g, q, n) for _ in range(trials)]
+            row[f"{q} x {n}"] = " / ".join(
+                f"{np.mean([one[key] for one in found]):.2f}" for key in found[0]
+            )
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    means = {name: lambda g, q, n, law=law: of_means(law, g, q, n) for name, law in LAWS.items()}
+    pairs = {
+        name: lambda g, q, n, pair=pair: of_excess(pair, g, q, n) for name, pair in PAIRS.items()
+    }
+    made = {
+        "Means: rounds / Hoeffding's form, over the portfolio": table(means, args.trials),
+        "Excesses: each question / the mean, over two bounds": table(pairs, args.trials),
+    }
+    for title, rows in made.items():
+        print(f"\n## {title}\n\n{markdown(rows)}")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(made, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""A model's leakage beyond its control's, bet on as differences of draws that share nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from residua.errors import InputError
+from residua.stats import (
+    Estimate,
+    excess,
+    excess_bound,
+    excess_over_questions,
+    mean_bound,
+    mean_over_questions,
+    proportion_bound,
+)
+
+STATEMENTS = [excess_bound, excess_over_questions]
+every_statement = pytest.mark.parametrize("statement", STATEMENTS)
+Statement = Callable[..., Estimate]
+RNG = np.random.default_rng(0)
+SCORES, CONTROL = RNG.beta(2, 3, (5, 48)).round(2), RNG.beta(1, 6, (5, 48)).round(2)
+
+
+def ends(made: Estimate) -> np.ndarray:
+    return np.stack([np.atleast_1d(made.lower), np.atleast_1d(made.upper)])
+
+
+@every_statement
+def test_ends_enclose_the_value_and_split_alpha(statement: Statement) -> None:
+    both = statement(SCORES, CONTROL, side="both", confidence=0.9, seed=1)
+    upper = statement(SCORES, CONTROL, confidence=0.95, seed=1)
+    lower = statement(SCORES, CONTROL, side="lower", confidence=0.95, seed=1)
+    np.testing.assert_array_equal(ends(both), [ends(lower)[0], ends(upper)[1]])
+    assert (ends(upper)[0] == -1).all()
+    assert (ends(lower)[1] == 1).all()
+    assert np.all(both.lower < both.value)  # type: ignore[operator]
+    assert np.all(both.value < both.upper)  # type: ignore[operator]
+    np.testing.assert_allclose(
+        both.value,
+        (SCORES - CONTROL).mean(axis=1 if statement is excess_bound else None),
+        atol=1e-12,
+    )
+    wider = ends(statement(SCORES, CONTROL, side="both", confidence=0.999, seed=1))
+    assert (wider[0] < ends(both)[0]).all()
+    assert (wider[1] > ends(both)[1]).all()
+    assert both.target.endswith("beyond the control")
+    assert (both.estimand, np.sum(both.n), np.sum(both.seed)) == ("excess mean leakage", 240, 1)
+
+
+@every_statement
+def test_the_control_beyond_the_model_is_the_mirror(statement: Statement) -> None:
+    forth = ends(statement(SCORES, CONTROL, side="both", seed=1))
+    back = ends(statement(CONTROL, SCORES, side="both", seed=1))
+    np.testing.assert_allclose(forth, -back[::-1], atol=0.12)
+    complement = ends(statement(1 - CONTROL, 1 - SCORES, side="both", seed=1))
+    np.testing.assert_allclose(forth, complement, atol=0.12)
+
+
+@every_statement
+def test_missing_draws_of_either_count_against_the_claim(statement: Statement) -> None:
+    plain = ends(statement(SCORES, CONTROL, side="both", seed=1))
+    for gone in ({"missing": 12}, {"control_missing": 12}):
+        made = statement(SCORES, CONTROL, side="both", seed=1, **gone)
+        assert (ends(made)[0] < plain[0]).all()
+        assert (ends(made)[1] > plain[1]).all()
+        assert np.sum(made.missing) == 60
+
+
+@every_statement
+def test_counts_are_only_notation_and_questions_must_be_the_same(statement: Statement) -> None:
+    plain = ends(statement(SCORES, CONTROL, side="both", seed=1))
+    values, tally = (np.zeros((5, 48)), np.zeros((5, 48), int))
+    for i, row in enumerate(SCORES):
+        distinct, counts = np.unique(row, return_counts=True)
+        values[i, : len(distinct)], tally[i, : len(counts)] = distinct, counts
+    again = ends(statement(values, CONTROL, tally, side="both", seed=1))
+    np.testing.assert_array_equal(again, plain)
+    with pytest.raises(InputError, match="row for each question"):
+        statement(SCORES, CONTROL[:4])
+    with pytest.raises(InputError, match="'both'"):
+        statement(SCORES, CONTROL, side="above")
+
+
+def test_one_question_alone_is_as_among_others() -> None:
+    every = excess_bound(SCORES, CONTROL, side="both", seed=[5, 6, 7, 8, 9])
+    alone = excess_bound(SCORES[2], CONTROL[2], side="both", seed=7)
+    assert (alone.lower, alone.upper) == (every.lower[2], every.upper[2])  # type: ignore[index]
+    assert isinstance(alone.upper, float)
+    assert alone.seed == 7
+
+
+UNLIKE = np.array([0.9, 0.5, 0.05, 0.3, 0.0])
+BASE = np.array([0.05, 0.5, 0.0, 0.05, 0.0])
+
+
+@every_statement
+@pytest.mark.parametrize("numbers", [(40, 40), (24, 61)])
+def test_it_misses_no_more_often_than_it_says(
+    statement: Statement, numbers: tuple[int, int]
+) -> None:
+    rng, alpha, trials = np.random.default_rng(1), 0.2, 24
+    truth = UNLIKE - BASE if statement is excess_bound else (UNLIKE - BASE).mean()
+    missed = np.zeros(2)
+    made = 0
+    for _ in range(trials):
+        scores, control = (
+            (rng.random((5, n)) < p[:, None]) * 1.0
+            for n, p in zip(numbers, (UNLIKE, BASE), strict=True)
+        )
+        seed = int(rng.integers(1 << 40))
+        low, high = ends(
+            statement(scores, control, side="both", confidence=1 - 2 * alpha, seed=seed)
+        )
+        missed += [(low > truth + 1e-12).sum(), (high < truth - 1e-12).sum()]
+        made += np.size(low)
+    assert missed.max() <= binom.ppf(1 - 1e-4, made, alpha)
+
+
+def pairs_of(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    if kind == "smooth":
+        return rng.beta(5, 5, (12, n)), rng.beta(2, 8, (12, n))
+    high, low = {"coins": (0.5, 0.5), "clean": (0.0, 0.0), "leaks": (0.9, 0.02)}[kind]
+    return (rng.random((12, n)) < high) * 1.0, (rng.random((12, n)) < low) * 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"), [("smooth", 0.75), ("coins", 0.75), ("clean", 1.0), ("leaks", 0.9)]
+)
+def test_it_is_narrower_than_two_bounds(kind: str, share: float) -> None:
+    """Of each question from 32 draws on; of clean coins it is not wider either."""
+    for n in (32, 128):
+        scores, control = pairs_of(kind, n)
+        how: dict[str, Any] = {"confidence": 0.995, "side": "both"}
+        two = [
+            mean_bound(rows, seed=1, **how)
+            if kind == "smooth"
+            else proportion_bound(rows.sum(axis=1).astype(int), n, **how)
+            for rows in (scores, control)
+        ]
+        apart = excess(*two)
+        made = excess_bound(scores, control, side="both", seed=1)
+        mean = np.mean(made.upper) - np.mean(made.lower)
+        assert mean < (share if n == 128 else (1 + share) / 2) * np.mean(
+            np.subtract(apart.upper, apart.lower)
+        )
+
+
+def test_the_mean_excess_is_narrower_than_two_means() -> None:
+    scores, control = pairs_of("smooth", 64)
+    how: dict[str, Any] = {"confidence": 0.995, "side": "both", "seed": 1}
+    two = excess(mean_over_questions(scores, **how), mean_over_questions(control, **how))
+    made = excess_over_questions(scores, control, side="both", seed=1)
+    assert made.upper - made.lower < 0.8 * (two.upper - two.lower)  # type: ignore[operator]
+
+
+GOLDEN = {"each": [0.03359999999999996, 0.4316], "mean": [0.1497944246080969, 0.31739911905420604]}
+
+
+def test_bounds_stay_as_they_are() -> None:
+    """What the bets of `betting` and `rounds`, which have oracles, make of these pairs."""
+    places = np.arange(160).reshape(4, 40)
+    scores, control = (places * 7919 % 101 / 100), (places * 6007 % 97 / 96) ** 3
+    each = excess_bound(scores, control, confidence=0.98, side="both", seed=7)
+    mean = excess_over_questions(scores, control, confidence=0.98, side="both", seed=7)
+    assert ends(each)[:, 1].tolist() == pytest.approx(GOLDEN["each"], abs=1e-12)
+    assert ends(mean)[:, 0].tolist() == pytest.approx(GOLDEN["mean"], abs=1e-12)
