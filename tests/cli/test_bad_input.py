@@ -56,6 +56,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--confidence", "1"], ["confidence", "1.0", "Use 0.99"]),
         (["--confidence", "0"], ["confidence", "0.0", "Use 0.99"]),
         (["--confidence", "nan"], ["confidence", "nan", "Use 0.99"]),
+        (["--confidence", "0.999999999995"], ["too near 1", "Use 0.9999999999798 or less"]),
         (["--scorer", "rogue-l-recall"], ["'rogue-l-recall'", "Did you mean 'rouge-l-recall'"]),
         (["--scorer", "keyword>=2"], ["threshold", "2.0"]),
         (["--benchmark", "tofoo:forget10"], ["'tofoo'", "tofu"]),

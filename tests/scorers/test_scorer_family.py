@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 
+import numpy as np
 import pytest
 
 from residua.errors import InputError
@@ -16,6 +17,7 @@ from residua.scorers import (
     check_prompts,
     digest,
     make_scorer,
+    score_pairs,
     score_ranges,
     score_texts,
     settings,
@@ -251,3 +253,36 @@ def test_check_bounds_tries_few_prefixes_the_whole_text_among_them() -> None:
 
     check_bounds(Noting([1.0]), ["abcdefgh", "abcdefgh"], PROMPT)
     assert prefixes == ["", "ab", "abcd", "abcdef", "abcdefgh"]
+
+
+@dataclass
+class Single:
+    """Scores in single precision, as a model gives them."""
+
+    scores: tuple[float, ...]
+    binary: bool = False
+    name: str = "single"
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [np.float32(score) for score in self.scores]
+
+    def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+        return [np.float32(score) for score in self.scores]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        return np.float32(self.scores[0]), np.float32(self.scores[-1])
+
+
+def test_a_float32_score_is_what_it_prints_on_every_way_to_a_threshold() -> None:
+    """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 is no more than .3."""
+    single = Single((0.3, 0.7))
+    pairs = [("a", PROMPT), ("b", PROMPT)]
+    for scores in (score_texts(single, ["a", "b"], PROMPT), score_pairs(single, pairs)):
+        assert scores == [0.3, 0.7]
+        assert {type(score) for score in scores} == {float}
+    assert score_ranges(single, [("a", False)], PROMPT) == [(0.3, 0.7)]
+    cut = Threshold(single, 0.7)
+    assert cut.score(["a", "b"], PROMPT) == cut.score_pairs(pairs) == [0.0, 1.0]
+    assert cut.bounds("a", PROMPT) == (0.0, 1.0)
+    assert score_ranges(cut, [("a", False)], PROMPT) == [(0.0, 1.0)]
+    assert score_texts(Stub([np.float16(0.1)]), ["a"], PROMPT) == [0.1]

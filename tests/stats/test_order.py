@@ -6,16 +6,21 @@ in the key of the shuffle they failed together, and the statements below missed 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from residua.stats import (
+    Mass,
     expectation_deviation_bound,
     leaking_questions,
+    mass_proportion_bound,
     mean_bound,
     mean_leak_at_k_over_questions,
     order_key,
+    proof_of_leak,
     std_bound,
     survival_bound,
 )
@@ -114,3 +119,15 @@ def test_float32_scores_are_the_decimals_that_they_print_as() -> None:
     assert survival_bound(draws, 0.1).value == survival_bound(exact, 0.1).value < 0.4
     assert mean_bound(draws, seed=1).upper == mean_bound(exact, seed=1).upper
     assert (Leakage.read(draws).values == exact).all()
+
+
+def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None:
+    """Scores of .7 do not exceed a float32 .7, though that is stored as .69999999."""
+    at, scores = np.float32(0.7), np.array([0.7, 0.7, 0.1])
+    assert survival_bound(scores, at).value == survival_bound(scores, [at]).value[0] == 0  # type: ignore[index]
+    bound = partial(mean_bound, np.full((2, 40), 0.7), seed=1)
+    assert leaking_questions(bound, 2, np.array([at])).value == [0]
+    low = np.array([0.1], dtype=np.float32)
+    mass = Mass(np.array([0.5]), low, low)
+    assert mass_proportion_bound(mass, x=0.1, side="lower").lower == 0
+    assert proof_of_leak([0.5], low, x=0.1).probability.lower == 0

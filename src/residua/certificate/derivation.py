@@ -20,6 +20,7 @@ from residua.certificate.forecast import forecast
 from residua.certificate.words import sentence
 from residua.errors import InputError
 from residua.evaluation.bounds.tail import Tail, sampled_arm, tail_of
+from residua.evaluation.checks import require_confidence
 from residua.scorers import make_scorer
 from residua.store import Arm, Run, load, locked, write_json
 from residua.store.tables import read_meta
@@ -58,6 +59,7 @@ def certify(
         arm=arm,
         confidence=confidence,
     )
+    require_confidence(confidence, len(opened.prompts))
     file = opened.path / FILE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         certificate = derive(opened, claim)

@@ -78,7 +78,7 @@ def bound(
     opened = opt.held_run(run, "bound")
     if confidence is None:
         confidence = verbs.Study.of(opened, "confidence").confidence
-    verbs.require_confidence(confidence)
+    verbs.require_confidence(confidence, len(opened.prompts))
     verbs.require_sampled(opened)
     chosen = verbs.scorers_for(scorers or verbs.bounded_by(opened), ())  # nothing is scored here
     with progress_bar(not as_json) as progress:

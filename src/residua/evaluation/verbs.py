@@ -153,7 +153,7 @@ def steered(task: Benchmark, study: Study) -> tuple[tuple[Scorer, ...], Study, D
     study = study.resolved(task)
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.servers)
-    require_confidence(study.confidence)
+    require_confidence(study.confidence, len(task.prompts))
     if study.calibration is not None:
         read_items(Path(study.calibration))
         judge_of(chosen)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from residua.errors import InputError
 from residua.types import Models, Prompt, Scorer
 
@@ -112,9 +114,10 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> None:
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
     """One score a text, in order; equal texts are scored once.
 
-    None where the scorer could not decide. A value that is NaN or outside [0, 1] by more than
-    rounding, a value between 0 and 1 from a binary scorer, or a wrong number of values raises
-    InputError that names the scorer and the prompt.
+    None where the scorer could not decide; numbers of less precision are read as they print. A
+    value that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
+    binary scorer, or a wrong number of values raises InputError that names the scorer and the
+    prompt.
     """
     distinct = list(dict.fromkeys(texts))
     scores = scorer.score(distinct, prompt) if distinct else []
@@ -145,6 +148,17 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[flo
     return [of_pair[text, prompt.id] for text, prompt in pairs]
 
 
+def printed(score: float | np.floating[Any]) -> float:
+    """A score as the decimal that it is printed as: a float32 .7 is .7, not .69999999.
+
+    So a threshold of .7 is reached, and one of .3 not exceeded by a float32 .3, wherever a score
+    goes from here. What is a float already stays as it is.
+    """
+    if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
+        return float(str(score))
+    return float(score)
+
+
 def score_ranges(
     scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
 ) -> list[tuple[float, float]]:
@@ -171,14 +185,14 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
         return _ANY
-    low, high = bounds(prefix, prompt)
+    low, high = map(printed, bounds(prefix, prompt))
     if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
         want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
         raise InputError(
             f"bounds must be {want}, the lower first, got {(low, high)!r} from scorer "
             f"{scorer.name!r} at {_where(prompt)}. Correct its `bounds`, or leave it out."
         )
-    return float(low), float(high)
+    return low, high
 
 
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
@@ -238,7 +252,7 @@ def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:
             f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r} at {where}. "
             "Rescale its output; return None where it cannot decide."
         )
-    clipped = min(max(float(score), 0.0), 1.0)
+    clipped = min(max(printed(score), 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):
         raise InputError(
             f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r} at {where}. "

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from residua.errors import InputError
-from residua.scorers.family import check_prompts, connect, fingerprint, prefix_bounds, score_pairs
+from residua.scorers.family import (
+    check_prompts,
+    connect,
+    fingerprint,
+    prefix_bounds,
+    score_pairs,
+    score_texts,
+)
 from residua.types import Models, Prompt, Scorer
 
 
@@ -46,7 +53,7 @@ class Threshold:
         check_prompts(self.scorer, [prompt])
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return self.cut(self.scorer.score(texts, prompt))
+        return self.cut(score_texts(self.scorer, texts, prompt))
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
         """Texts of several prompts at once, where the scorer underneath can."""

@@ -7,7 +7,13 @@ exceeding it by the n-th draw, hence a finite horizon. Candidates v are tested f
 at the full alpha, and the first that is not rejected ends the scan: a fixed-sequence test, so
 the grid costs no validity. A candidate further down is never looked at, hence no bisection.
 
-The wealth depends on the order of the draws, which must be random and fixed before scoring.
+The wealth depends on the order of the draws, which must be random and fixed before scoring. The
+mean of the final wealths over several random orders is an e-value too, but the largest such mean
+along the way is none. Measured with 16 orders on coins, three values and continuous scores, n from
+64 to 1,024, alpha = .01: ends depend a quarter as much on the order, and lie 0 to 13 % farther from
+the truth. (The means over the first 1, 2, ... 16 orders may all be looked at, as the orders are
+exchangeable: then no end lies farther, and from n = 256 on none nearer by 1 %.) At 16 times the
+cost neither pays.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from residua.stats.mean import mean_bound
 from residua.stats.order import Seed
 from residua.stats.proportion import proportion_bound
 from residua.stats.survival import read_points, survival_bound
+from residua.stats.whole import numbers
 
 EXACT = "exact mass"
 ROUNDING = 1e-9  # by which masses may add up to more than 1
@@ -54,8 +55,9 @@ class Mass:
     remainder: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("p", "low", "high"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        object.__setattr__(self, "p", np.asarray(self.p, dtype=np.float64))
+        for name in ("low", "high"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
         if not (self.p.ndim == 1 and self.p.shape == self.low.shape == self.high.shape):
             raise InputError(
                 "`p`, `low` and `high` must be 1-D with one entry an event, got shapes "
@@ -139,7 +141,7 @@ def mass_proportion_bound(
     if hits or n or missing:
         inside = proportion_bound(hits, n, confidence=confidence, side=side, missing=missing)
     name = "leak probability" if x == 0 else f"Pr[X > {x:g}]"
-    return _tail(name, mass, np.asarray(x, float)).estimate(mass, inside, confidence, side)
+    return _tail(name, mass, numbers("x", x)).estimate(mass, inside, confidence, side)
 
 
 def mass_mean_bound(

@@ -18,6 +18,7 @@ from residua.stats.mass import (
     mass_survival_bound,
     plain,
 )
+from residua.stats.whole import numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ def proof_of_leak(
     part, so searching for them, or looking at samples, costs nothing; hence no point estimates
     either. Raises InputError as `Mass`.
     """
-    values = np.asarray(scores, dtype=np.float64)
+    values = numbers("scores", scores)
     mass = Mass(np.asarray(p, dtype=np.float64), values, values)
     return LeakProof(
         texts=mass.p.size,

@@ -26,6 +26,7 @@ from residua.stats.estimate import (
     percent,
 )
 from residua.stats.order import one_seed
+from residua.stats.whole import numbers
 
 EVERY = "every one of these questions, jointly"
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
@@ -115,7 +116,7 @@ def leaking_questions(
 
     `x` is a number, or 1-D and then the axis of the result. `value` counts point values.
     """
-    points = np.asarray(x, dtype=np.float64)
+    points = numbers("x", x)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
     share = _share(confidence, side, questions)

@@ -11,6 +11,7 @@ from residua.stats.estimand import Estimand, Method
 from residua.stats.estimate import Array, Estimate, Side
 from residua.stats.leakage import Leakage
 from residua.stats.order import Seed
+from residua.stats.whole import numbers
 
 
 def survival_bound(
@@ -43,7 +44,7 @@ def survival_bound(
 
 def read_points(x: npt.ArrayLike) -> tuple[str, Array]:
     """The name of Pr[X > x], and x as an array, 0-D or 1-D; InputError unless finite."""
-    points = np.asarray(x, dtype=np.float64)
+    points = numbers("x", x)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
     return f"Pr[X > {points:g}]" if points.ndim == 0 else "Pr[X > x]", points

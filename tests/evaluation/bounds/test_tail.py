@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from residua.errors import IncompleteError, InputError
 from residua.evaluation import evaluate, score_run, scorers_for
 from residua.evaluation.bounds.tail import tail_of
 from residua.evaluation.score import slug
-from residua.scorers import make_scorer
+from residua.scorers import Threshold, make_scorer
 from residua.store import DamagedError, Run, load
+from residua.types import Prompt
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +164,25 @@ def test_copies_for_draws_have_no_tail(run: Run) -> None:
     score_run(run, scorers_for(["keyword"], run.prompts))
     with pytest.raises(InputError, match="'q0' in arm 'target'"):
         tail_of(run, "target", make_scorer("keyword"), 0.0)
+
+
+class Single:
+    """Scores in single precision: .3 and .7, as a model's float32 gives them."""
+
+    name, binary = "single", False
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [np.float32(0.7 if SECRET in text else 0.3) for text in texts]
+
+
+def test_stored_float32_scores_meet_a_threshold_as_they_are_printed(run: Run) -> None:
+    """Above .3, at least .7, and above .6 are the same draws."""
+    at_least = Threshold(Single(), 0.7)
+    score_run(run, [Single(), at_least])
+    leaks = [seen[f"{SECRET} wrote it"] for seen in drawn(run).values()]
+    tails = [tail_of(run, "target", Single(), x) for x in (0.3, 0.6)]
+    for tail in (*tails, tail_of(run, "target", at_least, 0.0)):
+        each = tail.each(confidence=0.9, side="both")
+        assert each.value == pytest.approx(np.array(leaks) / 256)
+    none = tail_of(run, "target", Single(), 0.7).each(confidence=0.9, side="both")
+    assert not np.asarray(none.value).any()
