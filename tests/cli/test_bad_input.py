@@ -16,7 +16,7 @@ import torch
 from commands import SMALL, done, refused, residua
 from safetensors.torch import load_file, save_file
 
-from residua.engines import hf
+from residua.engines import hf, servers
 from residua.engines.loading import LoadedModel, load_model
 from residua.evaluation import score as scoring
 from residua.store import Run
@@ -274,7 +274,8 @@ def test_scores_outside_the_range_name_the_prompt(
                 texts
             )
 
-    monkeypatch.setattr(scoring, "make_scorer", lambda spec: TooHigh())
+    for module in (scoring, servers):
+        monkeypatch.setattr(module, "make_scorer", lambda spec: TooHigh())
     named = ("1.5", "'too-high'", "'mine/0002'", "Rescale")
     refused(residua("score", run, "--scorer", "too-high"), *named)
     assert not list(run.glob("arms/*/scores/too-high*"))
