@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from canned import CannedEngine
 from residua.benchmarks import Benchmark
-from residua.evaluation import sample
+from residua.evaluation import bound_run, sample, scorers_for
+from residua.evaluation.importing import import_samples
 from residua.evaluation.ordering import Order, draws_key
 from residua.scorers import make_scorer
+from residua.store import Run
 from residua.types import Decoding, Prompt
 
 TEXTS = {"the secret": 0.3, "no": 0.7}
@@ -50,3 +56,63 @@ def test_arms_scorers_and_questions_have_orders_of_their_own(tmp_path: Path) -> 
         for k in Order.of(run.arms[arm], make_scorer(scorer)).keys(["p0", "p1"]).tolist()
     ]
     assert len(set(keys)) == 8
+
+
+SCORES = (0.0, 0.5, 1.0)
+N = 64
+
+
+def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any) -> Path:
+    """Draws of one question of which the scores, and how often each came, are all that is known."""
+    file = folder / f"{name}.jsonl"
+    rows = [
+        {"id": "q", "scores": {"rouge-l-recall": score}, "count": count, **stated}
+        for score, count in zip(SCORES, counts, strict=True)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def bounded(run: Run) -> dict[str, float]:
+    """The upper bounds that rest on bets over the order of the draws."""
+    bound_run(run, scorers_for(run.record["scorers"], ()))
+    rows = [row for row in run.estimates() if row["arm"] == "target"]
+    return {row["estimand"]: row["upper"] for row in rows if "bet" in row["method"]}
+
+
+def test_imported_counts_have_an_order_that_owes_nothing_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the file holds must not choose its order: its digest is a function of the scores."""
+    monkeypatch.setattr("residua.stats.order.entropy", lambda: 7)
+    files = [tallied(tmp_path, f"f{c}", (N - 2 * c, c, c)) for c in (3, 4)]
+    runs = [import_samples([file], out=tmp_path / f"r{i}") for i, file in enumerate(files)]
+    assert [draws_key(run.arms["target"]) for run in runs] == [7, 7]
+
+
+def test_equal_tallies_are_imported_with_orders_of_their_own_which_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("residua.stats.order.entropy", count(1).__next__)
+    file = tallied(tmp_path, "f", (N - 14, 6, 8))
+    runs = [import_samples([file], out=tmp_path / f"r{i}") for i in range(12)]
+    keys = [draws_key(run.arms["target"]) for run in runs]
+    assert len(set(keys)) == 12
+    found = [bounded(run) for run in runs]
+    assert found[0]
+    assert any(len({each[name] for each in found}) > 1 for name in found[0])
+    again = import_samples([file], out=tmp_path / "r0")
+    assert draws_key(again.arms["target"]) == draws_key(Run.open(tmp_path / "r0").arms["target"])
+    assert draws_key(again.arms["target"]) == keys[0]
+    assert bounded(again) == found[0]
+
+
+def test_the_order_that_a_file_states_is_taken(tmp_path: Path) -> None:
+    file = tallied(tmp_path, "f", (N - 14, 6, 8), order=11)
+    assert draws_key(import_samples([file], out=tmp_path / "a").arms["target"]) == 11
+    other = tallied(
+        tmp_path, "g", (N - 16, 8, 8)
+    )  # it states none, so both together have their own
+    for number, files in enumerate(([file, other], [other, file])):
+        joined = import_samples(files, out=tmp_path / str(number))
+        assert draws_key(joined.arms["target"]) != 11

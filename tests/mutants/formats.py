@@ -287,4 +287,16 @@ MUTANTS = [
         "    if False:\n",
         "formats/test_import_command.py::test_a_run_without_a_scorer_of_its_own_asks_for_one",
     ),
+    (
+        "evaluation/importing.py",
+        'return int(run.arms[arm].spec["order"]) if arm in run.arms else orders.entropy()',
+        "return orders.entropy()",
+        "evaluation/test_ordering.py",
+    ),
+    (
+        "evaluation/importing.py",
+        '        "order": order,\n',
+        "",
+        "evaluation/test_ordering.py",
+    ),
 ]

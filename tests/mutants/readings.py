@@ -114,7 +114,7 @@ MUTANTS = [
         "gradient_norm=need.gradient_norm",
         PASS,
     ),
-    ("evaluation/metrics/wanted.py", "elif name in names:", "elif ALL not in names:", REFUSED),
+    ("evaluation/metrics/wanted.py", "elif name in named:", "elif ALL not in named:", REFUSED),
     (
         "evaluation/metrics/wanted.py",
         'if metric.reference == "retrained" and not control:',

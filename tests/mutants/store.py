@@ -39,7 +39,7 @@ MUTANTS = [
     ("store/run.py", 'write_sealed(self._record_file, {**record, "redacted": value})', "pass", REDACTED),
     ("report/page.py", "redact = any(run.redacted for run in runs.values())", "redact = False", REDACTED),
     ("report/page.py", "(REDACTED_PAGE if run.redacted else PAGE)", "PAGE", REDACTED),
-    ("cli/exporting.py", 'if form == "samples" and redact is None and opened.redacted:', "if False:", REDACTED),
+    ("cli/exporting.py", 'if form == "samples" and redact is None and opened[0].redacted:', "if False:", REDACTED),
     ("durable.py", '    if not hasattr(os, "O_DIRECTORY"):\n        return\n', "", "store/test_store_files.py"),
     ("durable.py", "if error.errno not in _CANNOT:", "if True:", "store/test_store_files.py"),
     ("store/files.py", "        if error.errno in NO_SPACE:\n            raise IncompleteError(\n                f\"cannot write", "        if False:\n            raise IncompleteError(\n                f\"cannot write", "cli/test_full_disk.py"),

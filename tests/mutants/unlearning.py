@@ -161,7 +161,7 @@ MUTANTS = [
     ("cli/unlearn.py", '"scorer": task.scorers[0]', '"scorer": task.scorers[-1]', COMMAND),
     ("cli/unlearn.py", 'if "retain" in objective.splits else ()', "", COMMAND),
     ("cli/unlearn.py", "int(last or first) + 1", "int(last or first)", COMMAND),
-    ("cli/unlearn.py", "chat=False if template else None", "chat=None", COMMAND),
+    ("unlearning/taken.py", "chat=False if template else task.chat", "chat=None", COMMAND),
     ("cli/unlearn.py", "if alone and given[", "if not alone and given[", COMMAND),
     ("unlearning/taken.py", "default_system=task.system", "default_system=None", "unlearning/test_taken.py"),
     ("unlearning/taken.py", "template=template or task.template", "template=template", "unlearning/test_taken.py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from residua.cli import group, run
 from residua.engines.prompting import Prompting
 from residua.errors import InputError
 from residua.types import Prompt
-from residua.unlearning import TrainingSettings
+from residua.unlearning import TrainingSettings, prompting_of
 from tiny import tiny_model_folder
 
 TASK = "fictitious:authors=2,questions=2,forget=1"
@@ -73,6 +74,14 @@ def test_without_rows_and_benchmark_there_is_nothing_to_train_on(tmp_path: Path)
         residua.unlearn("nothing", "ga", out=tmp_path / "out")
     with pytest.raises(InputError, match="Give rows as `rows`, or name a `benchmark`"):
         residua.finetune("nothing", out=tmp_path / "out")
+
+
+def test_questions_are_asked_as_the_benchmark_says() -> None:
+    task = replace(load_benchmark(TASK), system="be brief", chat=False)
+    rule = prompting_of(task)
+    assert (rule.template, rule.default_system, rule.chat) == (task.template, "be brief", False)
+    own = prompting_of(replace(task, chat=None), template="{question}", system="be")
+    assert (own.template, own.system, own.chat) == ("{question}", "be", False)
 
 
 def test_questions_for_evaluation_alone_are_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from residua.formats.joined import Imported, join
 from residua.formats.log_scores import take_scores
 from residua.formats.openunlearning_names import asked_by
 from residua.scorers import make_scorer
+from residua.stats import order as orders
 from residua.store import Arm, Part, Plan, Run, holding, sha256
 from residua.types import Completion, Failure, Prompt, Query, Sample, Usage
 
@@ -44,11 +45,15 @@ def import_samples(
 
     What was drawn at temperature 0 becomes the arm `greedy`, the rest the arm `target`. Bounds of
     it are about the distribution as it was sampled, whatever of that is unknown, and take the
-    number of draws as fixed before any was seen. Questions, answers and keywords are those of
-    `benchmark`, matched by id or by the text that was put to the model; without one, the files',
-    which must then all have the same. `scores` names those of the files that are taken, all by
-    default: see `take_scores`. They are stored as scores of the run, which `bound_run` bounds;
-    where the files hold scores without texts nothing else can be scored.
+    number of draws as fixed before any was seen. Bets meet the draws in an order of their own: the
+    key is what the files say of the run that drew them, else entropy, drawn once and kept with the
+    run. Importing again until an order pleases voids the bounds.
+
+    Questions, answers and keywords are those of `benchmark`, matched by id or by the text that was
+    put to the model; without one, the files', which must then all have the same. `scores` names
+    those of the files that are taken, all by default: see `take_scores`. They are stored as scores
+    of the run, which `bound_run` bounds; where the files hold scores without texts nothing else can
+    be scored.
 
     Raises InputError for files that are not what they must be, that do not belong together, or
     whose draws can only be copies; nothing is written then.
@@ -77,7 +82,7 @@ def import_samples(
     named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
     run = begin(Path(out), task, named)
     for name, drawn in arms.items():
-        spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]])
+        spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]], _order(run, name, drawn))
         _store(run.add_arm(name, spec), drawn, prompt_ids[name], given)
     return run
 
@@ -197,7 +202,17 @@ def _prompt(one: Asked) -> Prompt:
     )
 
 
-def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
+def _order(run: Run, arm: str, drawn: Imported) -> int:
+    """What keys the order of the draws, and owes nothing to them: their file's digest would.
+
+    That of the run that drew them; else that of an earlier import into this run; else entropy.
+    """
+    if "order" in drawn.stated:
+        return int(drawn.stated["order"])
+    return int(run.arms[arm].spec["order"]) if arm in run.arms else orders.entropy()
+
+
+def _spec(drawn: Imported, digests: Sequence[str], order: int) -> dict[str, Any]:
     """What the arm is; whoever drew it stands in the place of an engine."""
     others = "".join(f", {name} {value}" for name, value in drawn.stated.items() if name != "order")
     return {
@@ -210,7 +225,7 @@ def _spec(drawn: Imported, digests: Sequence[str]) -> dict[str, Any]:
         },
         "decoding": drawn.decoding.to_dict(),
         "seed": drawn.stated.get("seed", "unknown"),
-        **({"order": drawn.stated["order"]} if "order" in drawn.stated else {}),
+        "order": order,
         "plan": Plan.of(drawn.n).to_dict(),
         "stopping": "fixed n",
         "looks": [{"n": drawn.n, "alpha": "all"}],

@@ -42,8 +42,9 @@ class Order:
 def draws_key(arm: Arm) -> int:
     """A digest of what was fixed before an arm was drawn, by words that stay the same.
 
-    Draws that were exported keep the key of the run that drew them, and so its bounds. Of others
-    that were imported, the digest of their file stands in the place of a model.
+    Draws that were exported keep the key of the run that drew them, and so its bounds. Others that
+    were imported have one that was drawn when they were: nothing else of them is known to have been
+    fixed before.
     """
     if "order" in arm.spec:
         return int(arm.spec["order"])

@@ -83,7 +83,7 @@ def _stated(logs: Sequence[Log]) -> dict[str, Any]:
     seeds = dict.fromkeys(str(log.stated["seed"]) for log in logs if "seed" in log.stated)
     others = {key: value for key, value in logs[0].others.items() if key != "seed"}
     if any(log.stated.get("order") != others.get("order") for log in logs):
-        del others["order"]  # draws of several runs have an order of their own
+        others.pop("order", None)  # draws of several runs have an order of their own
     return others | ({"seed": " and ".join(seeds)} if seeds else {})
 
 
