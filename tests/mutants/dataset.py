@@ -27,7 +27,7 @@ MUTANTS = [
     ("stats/dataset.py", "size > leakage.n.min()", "size > leakage.n.max() + 1", POOLS),
     ("stats/dataset.py", "rows.shuffled(missing=missing)", "rows.shuffled(missing=0)", POOLS),
     ("stats/dataset.py", "if binary and not", "if False and not", POOLS),
-    ("stats/dataset.py", "rows.size // k * k]", "rows.size // k * k - k]", POOLS),
+    ("stats/leak_at_k.py", "draws.shape[1] // k * k]", "(draws.shape[1] // k - 1) * k]", POOLS),
     ("stats/dataset.py", "(weights >= 0).all() and", "", POOLS),
     # betting in rounds
     ("stats/rounds.py", "residuals=scores - centres[row]", "residuals=scores", ROUNDS),
