@@ -8,10 +8,33 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 _CANNOT = (errno.EINVAL, errno.ENOTSUP)  # how some network file systems answer for folders
+
+
+Check = Callable[[], None]
+_guards: dict[Path, Check] = {}  # what is asked before a rename in a folder, or of it
+
+
+def guard(folder: Path, check: Check) -> None:
+    """Let `check` raise, from now on, before anything in this folder or itself is renamed."""
+    _guards[folder.resolve()] = check
+
+
+def unguard(folder: Path) -> None:
+    """The inverse of `guard`."""
+    _guards.pop(folder.resolve(), None)
+
+
+def require_guarded(path: Path) -> None:
+    """Raise what the guards of this path raise: call it right before each rename to it."""
+    path = path.parent.resolve() / path.name
+    for folder in (path, *path.parents):
+        if check := _guards.get(folder):
+            check()
 
 
 def sync_file(file: Path) -> None:
@@ -45,6 +68,7 @@ def sync_tree(folder: Path) -> None:
 def place(partial: Path, path: Path) -> None:
     """Rename a folder that is finished to `path`, both of which then outlive a power cut."""
     sync_tree(partial)
+    require_guarded(path)
     partial.rename(path)
     sync_names(path.parent)
     for above in path.absolute().parent.parents:  # some of which may have been made for it

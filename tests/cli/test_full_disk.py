@@ -16,8 +16,17 @@ from residua.store import Run
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
 
 
+@pytest.fixture(autouse=True)
+def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+
+
+def partial_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}.{os.getpid()}-0.partial")
+
+
 def fill(file: Path) -> Path:
-    file.with_name(f".{file.name}.{os.getpid()}.partial").symlink_to("/dev/full")
+    partial_of(file).symlink_to("/dev/full")
     return file
 
 
@@ -34,7 +43,7 @@ def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -
         places[name].unlink()
     if what == "scores":
         places[what] = fill(next(iter((finished / "arms/target/scores").iterdir())))
-        places[what].with_name(f".{places[what].name}.{os.getpid()}.partial").unlink()
+        partial_of(places[what]).unlink()
         for file in (run / "arms" / "target" / "scores").iterdir():
             file.unlink()
         places[what] = run / "arms" / "target" / "scores" / places[what].name

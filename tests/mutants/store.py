@@ -47,7 +47,7 @@ MUTANTS = [
     ("engines/loading.py", "one.abs().max())\n", "one.abs().max()) and False\n", "engines/test_refused_models.py"),
     # one command at a time
     ("store/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB", LOCKS),
-    ("store/lock.py", "if before is not None and before.host != holder.host:", "if False:", LOCKS),
+    ("store/lock.py", "if before is not None and not before.has_ended(holder):", "if False:", LOCKS),
     ("store/lock.py", "    if key in _held:\n", "    if False:\n", LOCKS),
     ("store/lock.py", "key = file, threading.get_ident()", "key = file, 0", LOCKS),
     ("store/lock.py", "            if _is(descriptor, file):", "            if True:", LOCKS),

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from residua.durable import place
 from residua.errors import MixError
-from residua.store import LOCK, locked
+from residua.store import LOCK, locked, write_text
+from residua.store.files import set_aside, write_whole
 
 HOLDS = """
 import sys
@@ -130,13 +132,113 @@ def test_whoever_holds_it_may_take_it_again_and_gives_it_back_once(tmp_path: Pat
     assert kept.is_dir()  # it was there before
 
 
+def elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+    host: str = "elsewhere",
+    kernel: str = "",
+    machine: str = "",
+    started: str = "",
+) -> None:
+    """This test's process moves to another place: a host of this name, kernel and machine."""
+    told = {"boot_id": kernel, "machine-id": machine}
+    monkeypatch.setattr("socket.gethostname", lambda: host)
+    monkeypatch.setattr("residua.store.lock._line_of", lambda file: told[file.name])
+    monkeypatch.setattr("residua.store.lock._started", lambda: started)
+
+
+LATER = "9999-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("place", "taken"),
+    [
+        ({"host": "one", "kernel": "k1"}, True),  # the same
+        ({"host": "two", "kernel": "k1"}, True),  # another container of that kernel
+        ({"host": "one", "kernel": "k2"}, False),  # a container of that name, of another host
+        ({"host": "one", "kernel": "k2", "machine": "m1"}, False),  # not started since
+        ({"host": "one", "kernel": "k2", "machine": "m1", "started": LATER}, True),
+        ({"host": "one", "kernel": "k2", "machine": "m2", "started": LATER}, False),
+        ({"host": "two", "kernel": "k2", "machine": "m1", "started": LATER}, False),
+        ({"host": "one"}, True),  # a system that tells no more than its name
+        ({"host": "two"}, False),
+    ],
+)
+def test_the_lock_of_a_process_that_was_killed_is_taken_where_its_kernel_knows(
+    place: dict[str, str], taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(monkeypatch, "one", "k1", "m1")
+    with locked(tmp_path, "evaluate"):
+        shutil.copy(tmp_path / LOCK, tmp_path / "copy")
+    shutil.copy(tmp_path / "copy", tmp_path / LOCK)
+    elsewhere(monkeypatch, **place)
+    errors: list[BaseException] = []
+    _try(tmp_path, errors)
+    assert (errors == []) == taken
+
+
+def test_a_lock_that_was_lost_stops_its_holder_before_the_next_rename(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "model"
+    for lost, says in (
+        (lambda: (run / LOCK).unlink(), "was removed or replaced"),
+        (lambda: (run / LOCK).write_text('{"pid": 1}'), "another command has taken it"),
+        (lambda: other(run / LOCK), r"`residua score` \(pid 1 on twin"),
+    ):
+        with locked(run, "evaluate", makes=model):
+            write_text(run / "deep" / "file", "kept")
+            write_text(tmp_path / "file", "elsewhere")
+            lost()
+            with pytest.raises(MixError, match=f"no longer locked by this command.*{says}"):
+                write_text(run / "deep" / "file", "mixed")
+            with pytest.raises(MixError, match="no longer locked"):
+                set_aside(run / "deep" / "file")
+            (tmp_path / "partial").mkdir(exist_ok=True)
+            with pytest.raises(MixError, match="no longer locked"):
+                place(tmp_path / "partial", model)
+            write_text(tmp_path / "file", "elsewhere")  # nobody locks that
+        assert [file.name for file in (run / "deep").iterdir()] == ["file"]
+        assert (run / "deep" / "file").read_text() == "kept"
+        assert (run / LOCK).exists() == (says != "was removed or replaced")  # it is another's
+        (run / LOCK).unlink(missing_ok=True)
+    place(tmp_path / "partial", model)  # whoever holds nothing is asked nothing
+
+
+def other(file: Path) -> None:
+    """Another process writes its name, as where two hosts share a folder and no locks."""
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps({**values, "pid": 1, "host": "twin", "command": "score"}))
+
+
+def test_what_killed_commands_had_begun_to_write_is_removed_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    for name in (".run.json.17.partial", "arms/.part-00000.parquet.1-0a1b2c3d.partial"):
+        (tmp_path / name).write_text("{")
+    for name in (".mine.partial", "arms/part-00000.parquet"):
+        (tmp_path / name).write_text("x")
+    with locked(tmp_path, "evaluate"):
+        left = {str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*") if f.is_file()}
+    assert left == {LOCK, ".mine.partial", "arms/part-00000.parquet"}
+
+
+def test_two_processes_of_one_number_write_into_files_of_their_own(tmp_path: Path) -> None:
+    names = []
+
+    def write(partial: Path) -> None:
+        names.append(partial.name)
+        if len(names) == 1:
+            write_whole(tmp_path / "file", write)
+        partial.write_text("whole")
+
+    write_whole(tmp_path / "file", write)
+    assert len(set(names)) == 2
+
+
 def test_another_hosts_lock_is_never_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file is there and this kernel knows of no lock, as on a network file system."""
     with locked(tmp_path, "evaluate"):
         shutil.copy(tmp_path / LOCK, tmp_path / "copy")
-    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    elsewhere(monkeypatch, kernel="k2")
     shutil.copy(tmp_path / "copy", tmp_path / LOCK)
     named = rf"was in use by `residua evaluate` \(pid {os.getpid()} on .*remove `.*{LOCK}`"
     for _ in range(2):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from residua.durable import place
 from residua.errors import MixError
 from residua.types import Prompt
 from residua.unlearning import TrainingSettings, finetune
@@ -38,3 +39,13 @@ def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
     assert not WorkFolder.beside(out).path.exists()
     finetune(base, ROWS, out=out, settings=settings)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "model"]
+
+
+def test_a_model_is_not_put_down_by_a_training_that_lost_its_lock(tmp_path: Path) -> None:
+    kept = WorkFolder.beside(tmp_path / "model")
+    (tmp_path / "partial").mkdir()
+    with kept.locked():
+        kept.path.with_name(f"{kept.path.name}.lock").unlink()
+        with pytest.raises(MixError, match=r"\.model\.training` is no longer locked"):
+            place(tmp_path / "partial", tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -6,17 +6,20 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from residua.durable import sync_file, sync_names
+from residua.durable import require_guarded, sync_file, sync_names
 from residua.errors import IncompleteError, InputError
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 FOLDER_MODE = 0o700  # forget-set answers are secrets
+_PARTIAL = re.compile(r"\..+\.\d+(-[0-9a-f]+)?\.partial")
 
 
 def make_folder(path: Path) -> None:
@@ -40,13 +43,18 @@ def make_folder(path: Path) -> None:
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file, flush it to disk, then rename it to `path`."""
+    """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
+
+    MixError where the lock on its folder was lost meanwhile. The temporary name is nobody else's:
+    processes in two containers may have one number.
+    """
     make_folder(path.parent)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
     with _told(path):
         try:
             write(partial)
             sync_file(partial)
+            require_guarded(path)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
@@ -93,8 +101,16 @@ def set_aside(path: Path) -> Path:
     number = 1
     while (target := path.with_name(f"{path.name}.set-aside-{number}")).exists():
         number += 1
+    require_guarded(path)
     path.rename(target)
     return target
+
+
+def clear_partials(folder: Path) -> None:
+    """Remove what commands that were killed had begun to write in a folder, or below it."""
+    for file in folder.rglob(".*.partial"):
+        if _PARTIAL.fullmatch(file.name) and file.is_file():
+            file.unlink(missing_ok=True)
 
 
 def _put(path: Path, text: str) -> None:

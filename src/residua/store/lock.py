@@ -11,40 +11,88 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import wraps
+from datetime import UTC, datetime, timedelta
+from functools import partial, wraps
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, ParamSpec, TypeVar
 
+from residua.durable import guard, unguard
 from residua.errors import InputError, MixError
-from residua.store.files import make_folder
+from residua.store.files import clear_partials, make_folder
 
 LOCK = ".lock"
 """The file of a run's lock: who holds it, while somebody does."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_KERNEL = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE, _UPTIME = Path("/etc/machine-id"), Path("/proc/uptime")
 _FAR = 1 << 30  # the byte that Windows locks: beyond the text, which others must read
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
-_held: dict[tuple[Path, int], int] = {}  # what this process holds: descriptors by file and thread
+Key = tuple[Path, int]
+"""The file of a lock, and the thread that asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock: a process of a host, the command it runs, and since when (UTC)."""
+    """Who holds a lock: a process of a host, the command it runs, and since when (UTC).
+
+    `kernel` is that of the host since it was started, `machine` the installed system; both are
+    empty where nothing tells. Containers of one host have the kernel in common, and each other's
+    process numbers; containers of two hosts may even have one name. `token` is this holder's own.
+    """
 
     pid: int
     host: str
     command: str
     since: str
+    kernel: str = ""
+    machine: str = ""
+    token: str = ""
 
     @classmethod
     def this(cls, command: str) -> Holder:
         """This process."""
-        return cls(os.getpid(), socket.gethostname(), command, utc_now())
+        kernel, machine = (_line_of(file) for file in (_KERNEL, _MACHINE))
+        name = socket.gethostname()
+        return cls(os.getpid(), name, command, utc_now(), kernel, machine, token_hex(8))
+
+    def has_ended(self, holder: Holder) -> bool:
+        """True if the kernel of `holder`, whom it gave the lock, knows that this process is gone.
+
+        It does of its own processes, in whatever container, and of those before it was started.
+        """
+        if self.kernel == holder.kernel != "":
+            return True
+        if self.host != holder.host:
+            return False
+        if not (self.kernel and holder.kernel):
+            return True
+        return self.machine == holder.machine != "" and self.since < _started()
 
     def __str__(self) -> str:
         return f"`residua {self.command}` (pid {self.pid} on {self.host}, since {self.since})"
+
+
+def _line_of(file: Path) -> str:
+    """What a file of one line says; nothing where it cannot be read."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _started() -> str:
+    """When the kernel was started, as `utc_now` writes it; the beginning of time if unknown."""
+    seconds = _line_of(_UPTIME).partition(" ")[0]
+    if not seconds:
+        return ""
+    before = datetime.now(UTC) - timedelta(seconds=float(seconds))
+    return before.isoformat(timespec="seconds")
+
+
+_held: dict[Key, tuple[int, Holder]] = {}  # what this process holds: descriptors, and who it was
 
 
 def utc_now() -> str:
@@ -53,13 +101,19 @@ def utc_now() -> str:
 
 
 @contextmanager
-def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[None]:
+def locked(
+    folder: Path, command: str, file: Path | None = None, *, makes: Path | None = None
+) -> Iterator[None]:
     """Keep every other process and thread that asks from writing into `folder` meanwhile.
 
     The lock lies in the folder, which is made where it is not there, or in `file`. Whoever holds
     it may take it again. However its process ends, the lock ends with it. Raises MixError, naming
     the holder, where another one has it; where the file system has no locks; and where a process
     of another host was never seen to end.
+
+    Before each rename within the folder, or to `makes`, it is looked at again: MixError where the
+    lock was removed, or taken by one whom this kernel's locks do not reach. What killed commands
+    had begun to write in the folder is removed.
     """
     fresh = not folder.exists()
     make_folder(folder if file is None else file.parent)
@@ -68,14 +122,40 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
     if key in _held:
         yield
         return
-    _held[key] = _taken(folder, file, Holder.this(command))
+    holder = Holder.this(command)
+    _held[key] = _taken(folder, file, holder), holder
+    guarded = [folder] if makes is None else [folder, makes]
+    for path in guarded:
+        guard(path, partial(_require_held, key, folder))
     try:
+        if file.parent == folder.resolve():
+            clear_partials(folder)
         yield
     finally:
+        for path in guarded:
+            unguard(path)
         _release(key)
         if fresh:
             with suppress(OSError):
                 folder.rmdir()  # a command that was refused leaves none
+
+
+def _require_held(key: Key, folder: Path) -> None:
+    """Refuse to go on where the lock is not this holder's any more."""
+    if key not in _held:  # a forked child, whose parent holds it
+        return
+    descriptor, holder = _held[key]
+    if not _is(descriptor, key[0]):
+        why = f"`{key[0]}` was removed or replaced"
+    elif (other := _read(descriptor)) != holder:
+        why = f"{other or 'another command'} has taken it"
+    else:
+        return
+    raise MixError(
+        f"`{folder}` is no longer locked by this command: {why}. It has stopped, so that two do "
+        "not mix their results; what was finished is kept. Wait until the other one has ended, "
+        "then run this command again."
+    )
 
 
 def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -151,12 +231,12 @@ def _lock(descriptor: int, folder: Path) -> None:
 def _require_ended(descriptor: int, folder: Path, file: Path, holder: Holder) -> None:
     """Refuse where a process of another host may still be at work.
 
-    The name is removed when the lock is given back. A name of this host that is still there is
+    The name is removed when the lock is given back. A name of this kernel that is still there is
     that of a process that was killed: the kernel gave its lock away. Of another host's processes
     this kernel may know nothing.
     """
     before = _read(descriptor)
-    if before is not None and before.host != holder.host:
+    if before is not None and not before.has_ended(holder):
         raise MixError(
             f"`{folder}` was in use by {before}, and from {holder.host} it cannot be seen whether "
             f"that has ended. If it has, remove `{file}` and run this command again."
@@ -179,10 +259,16 @@ def _is(descriptor: int, file: Path) -> bool:
         return False
 
 
-def _release(key: tuple[Path, int]) -> None:
-    """Remove the file while its lock is held, or on Windows right after; then nobody has it."""
-    descriptor = _held.pop(key, None)
-    if descriptor is None:  # in a forked child
+def _release(key: Key) -> None:
+    """Remove the file while its lock is held, or on Windows right after; then nobody has it.
+
+    One that has become another's stays.
+    """
+    if key not in _held:  # in a forked child
+        return
+    descriptor, holder = _held.pop(key)
+    if not _is(descriptor, key[0]) or _read(descriptor) != holder:
+        os.close(descriptor)
         return
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
@@ -196,7 +282,7 @@ def _release(key: tuple[Path, int]) -> None:
 
 def _let_go() -> None:
     """A forked child holds nothing: its parent's lock ends with the parent."""
-    for descriptor in _held.values():
+    for descriptor, _ in _held.values():
         with suppress(OSError):
             os.close(descriptor)
     _held.clear()

@@ -37,7 +37,9 @@ class WorkFolder:
 
         The lock lies beside the folder, which may be begun anew.
         """
-        return locked(self.path, "unlearn", self.path.with_name(f"{self.path.name}.lock"))
+        out = self.path.with_name(self.path.name.removeprefix(".").removesuffix(".training"))
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        return locked(self.path, "unlearn", lock, makes=out)
 
     def open(self, recipe: Mapping[str, Any]) -> None:
         """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
