@@ -159,8 +159,8 @@ MUTANTS = [
     ),
     (
         "evaluation/bounds/bound.py",
-        "and not arm.found:\n            for",
-        "and True:\n            for",
+        "and not arm.found:\n            over",
+        "and True:\n            over",
         GRID,
     ),
     ("evaluation/bounds/tail.py", "    if arms[name].found:\n", "    if False:\n", CLAIMS),

@@ -109,7 +109,7 @@ MUTANTS = [
     ),
     ("store/arm.py", "return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))", "return file.exists()", "cli/test_reading_runs.py"),
     # draws
-    ("evaluation/draws/sample.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', ARMS),
+    ("evaluation/draws/drawing.py", 'return f"score:{name}"', 'return "score"', ARMS),
     ("evaluation/draws/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),
     ("evaluation/draws/sample.py", "first_chunk=part.first_chunk", "first_chunk=0", ARMS),
     ("evaluation/draws/sample.py", "_planned(Plan.of(1))", "_planned(Plan.of(drawing.n))", ARMS),
@@ -305,7 +305,7 @@ MUTANTS = [
         "[result for",
         TOO,
     ),
-    ("evaluation/draws/explore.py", 'purpose=f"score:{arm.name}"', 'purpose="score"', OWN),
+    ("evaluation/draws/explore.py", "purpose=scoring(arm.name)", 'purpose="score"', OWN),
     ("evaluation/draws/explore.py", 'seed=int(arm.spec["seed"])', "seed=0", OWN),
     (
         "evaluation/draws/sample.py",

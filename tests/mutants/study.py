@@ -31,7 +31,7 @@ MUTANTS = [
     (STUDY_FILE, '("n", "with") if self.explores', '("n", "with") if False', CERTIFY),
     (STUDY_FILE, "not in (None, SAMPLED)", "is not None", CERTIFY),
     (STUDY_FILE, "{_OBJECT: type(value).__name__}", "None", UNNAMED),
-    (STUDY_FILE, "if unknown := sorted(set(values) - known):", "if unknown := ():", STUDY),
+    (STUDY_FILE, "if unknown := sorted(set(values).d", "if unknown := sorted(set().d", STUDY),
     (STUDY_FILE, '{"source": _found_anywhere(value.source)}', "{}", INPUTS),
     (STUDY_FILE, '    "attack": lambda value', '    "nothing": lambda value', RECORD),
     ("evaluation/settings.py", 'device: str = "auto"', 'device: str = "cpu"', REPEATED),

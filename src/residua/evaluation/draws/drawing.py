@@ -80,3 +80,8 @@ class Drawing:
                 Effort(mode=mode, forwards=budget)  # refuses a budget of 0
                 return cls(n, exploring=Exploring(mode, budget, scorers[0]))
         return cls(n)
+
+
+def scoring(name: str) -> str:
+    """The purpose of draws that an arm of this name is given to be scored."""
+    return f"score:{name}"

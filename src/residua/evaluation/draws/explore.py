@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from residua.errors import InputError
+from residua.evaluation.draws.drawing import scoring
 from residua.evaluation.draws.meter import Meter
 from residua.evaluation.score import prompts_by_query
 from residua.scorers import check_bounds, score_ranges
@@ -128,7 +129,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         mode=plan["mode"],
         forwards=plan["forwards"],
         seed=int(arm.spec["seed"]),
-        purpose=f"score:{arm.name}",
+        purpose=scoring(arm.name),
     )
     settle = ranges(scorer, prompts)
     total = sum(len(part.query_ids) for part in arm.parts)

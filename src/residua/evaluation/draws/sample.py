@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from residua.benchmarks import Benchmark
 from residua.errors import InputError, MixError, ModelError
-from residua.evaluation.draws.drawing import Drawing
+from residua.evaluation.draws.drawing import Drawing, scoring
 from residua.evaluation.draws.explore import explore_arm, with_answers
 from residua.evaluation.draws.meter import Meter
 from residua.evaluation.draws.sharing import INPUTS
@@ -231,11 +231,6 @@ def _draw(
         arm.write_part(part, results, cost, machine(engine))
         spent.add(cost)
     return spent
-
-
-def scoring(name: str) -> str:
-    """The purpose of draws that an arm of this name was given to be scored."""
-    return f"score:{name}"
 
 
 def purpose_of(arm: Arm) -> str | None:
