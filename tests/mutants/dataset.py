@@ -48,7 +48,7 @@ MUTANTS = [
     ("stats/differences.py", "mine.beside(other.mirrored())", "mine.beside(other)", DIFFERENCES),
     ("stats/differences.py", "keys.apart(CONTROL)", "keys.apart(CANDIDATE)", DIFFERENCES),
     ("stats/differences.py", "(gaps + 1) / 2, alpha", "(gaps + 1) / 2, 2 * alpha", DIFFERENCES),
-    ("stats/differences.py", "np.add.reduceat(draws, starts, axis=1) / sizes", "draws[:, :number]", DIFFERENCES),
+    ("stats/differences.py", "np.add.reduceat(draws, starts, axis=1) / sizes", "np.add.reduceat(draws, starts, axis=1)", DIFFERENCES),
     ("stats/differences.py", "1 - beyond[::-1]", "1 - beyond", DIFFERENCES),
     ("evaluation/bounds/beyond.py", "and not keys[0] & keys[1]", "", BEYOND),
     ("evaluation/bounds/beyond.py", "None not in keys[0] | keys[1] and ", "", BEYOND),
@@ -57,6 +57,7 @@ MUTANTS = [
     ("evaluation/bounds/beyond.py", "if apart else None\n    over", "if True else None\n    over", BEYOND),
     ("evaluation/draws/sample.py", 'scoring(arm.spec.get("drawn as", arm.name))', "scoring(arm.name)", BEYOND),
     ("evaluation/draws/sample.py", 'elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec)', "elsewhere", BEYOND),
+    ("evaluation/bounds/beyond.py", "half = (1 + confidence) / 2", "half = confidence", BEYOND + "::test_few_draws_and_stopped_ones_are_bounded_by_themselves"),
     # each question's own bound
     ("stats/questions.py", "lower=alpha / questions)", "lower=alpha)", QUESTIONS),
     ("stats/questions.py", "np.log1p(-alpha) / questions)) if", "np.log1p(-alpha))) if", QUESTIONS),

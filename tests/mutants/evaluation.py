@@ -63,7 +63,6 @@ MUTANTS = [
     ("evaluation/bounds/bound.py", "    except InputError:  # it has no", "    except KeyError:  # it has no", COMMANDS),
     ("evaluation/score.py", "[*named, *scored_by(run)]", "[*named]", COMMANDS),
     # bounds
-    ("evaluation/bounds/beyond.py", "half = (1 + confidence) / 2", "half = confidence", ARMS),
     (
         "evaluation/bounds/bound.py",
         "    if arm.decoding.greedy:\n        scores",

@@ -95,6 +95,14 @@ def test_one_question_alone_is_as_among_others() -> None:
     assert alone.seed == 7
 
 
+def test_the_longer_row_is_met_in_shares() -> None:
+    """61 draws beside 24: each pair has the mean of two or three, and all of them count."""
+    few = excess_bound(np.ones(24), np.zeros(24), side="both", seed=1)
+    many = excess_bound(np.ones(61), np.zeros(24), side="both", seed=1)
+    assert (many.lower, many.upper) == (few.lower, few.upper)
+    assert many.value == 1
+
+
 UNLIKE = np.array([0.9, 0.5, 0.05, 0.3, 0.0])
 BASE = np.array([0.05, 0.5, 0.0, 0.05, 0.0])
 

@@ -151,6 +151,19 @@ def test_it_is_narrower_than_the_pool(law: str, share: float) -> None:
     assert made.upper - made.lower < share * (pool.upper - pool.lower)
 
 
+def test_how_many_candidates_are_tried_at_once_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wherever the first that stands lies in its block: also where it opens one."""
+    rows = Leakage.read(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
+    alphas = np.geomspace(0.4, 0.002, 90).tolist()
+    at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
+    monkeypatch.setattr("residua.stats.rounds.TESTS", 1)
+    assert [mean_upper(rows, np.ones(3), alpha) for alpha in alphas] == at_once
+    places = {round(2 * 1_000 * math.asin(math.sqrt(b)) / math.pi) for b in at_once}
+    assert any((1_000 - place) % 32 == 0 for place in places)  # the last rejected ends a block
+
+
 def test_blocks_are_met_in_an_order_of_their_own() -> None:
     """The order that cut the blocks is a function of its key: meeting them by it shares chance."""
     rng = np.random.default_rng(3)

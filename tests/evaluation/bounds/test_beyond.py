@@ -13,8 +13,9 @@ from residua.benchmarks import Benchmark
 from residua.evaluation import evaluate
 from residua.evaluation.bounds.beyond import share_nothing
 from residua.evaluation.bounds.drawn import drawn
+from residua.evaluation.score import slug
 from residua.scorers import make_scorer
-from residua.stats import excess_bound, excess_over_questions
+from residua.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from residua.store import Run
 from residua.types import Prompt
 
@@ -111,6 +112,12 @@ def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
 def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) -> None:
     few = evaluate(engine("m"), benchmark(), out=tmp_path / "f", n=31, control=clean(), **HOW)
     assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
+    pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
+    halves = [proportion_bound(s.hits, s.n, confidence=0.995, side="both") for s in pair]
+    two = excess(*halves)
+    for i, query_id in enumerate(IDS):
+        row = excesses(few)[query_id]
+        assert (row["lower"], row["upper"]) == (two.lower[i], two.upper[i])  # type: ignore[index]
     until = evaluate(
         engine("m"), benchmark(), out=tmp_path / "u", n=64, until="p<=0.2", control=clean(), **HOW
     )
