@@ -244,8 +244,8 @@ def draw_study(
     Fluency.open(wanted, task, settings.loading)  # refuses a classifier before anything is read
     if inputs is not None:
         require_inputs_fit(inputs, drawing, arms, source)
-        for model in inputs.models:
-            require_named(model, study.servers)
+        for rewriter in inputs.models:
+            require_named(rewriter, study.servers)
     if drawing.search is not None:
         require_attack_fits(drawing.search.attack, task, arms, source)
     opened = cache(partial(settings.jobs, model, arms, task, progress))

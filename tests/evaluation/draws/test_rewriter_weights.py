@@ -29,6 +29,7 @@ def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
     inputs = Inputs(source=f"model:{engine_named}{folder}", queries=2)
     first = evaluate(engine(), benchmark(), out=out, inputs=inputs, **FEW)
+    assert first.arms["target"].spec["model"] == "CannedEngine"  # and not the rewriter
     (folder / "checkpoint-1").mkdir()
     (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"nothing that loading reads")
     again = evaluate(engine(), benchmark(), out=out, inputs=inputs, **FEW)
