@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import huggingface_hub
@@ -12,6 +13,7 @@ import pytest
 from residua.benchmarks import Benchmark, load_benchmark
 from residua.errors import InputError
 from residua.evaluation import default_scorers
+from residua.text.rows import read_rows
 from residua.types import Prompt
 
 
@@ -113,6 +115,9 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
         ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
         ("a.csv", "question,answer\nWho?\n", "row 1 of .* must have 2 fields"),
         ("a.csv", 'question\nWho?\n"Who\n', "row 2 of .* is no CSV"),
+        ("a.csv", "question,Answer,answer \nWho?,Ann,Bob\n", "two columns named 'answer'"),
+        ("a.jsonl", '{"question": "Who?", "answer": "A", "answer": "B"}', "row 1 .*named 'answer'"),
+        ("a.json", '[{"question": "Who?", "Answer": "A", "answer": "B"}]', "two .*named 'answer'"),
         ("a.csv", "question,id\nWho?,x\nMe?,x\n", "'x' more than once"),
         ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
         ("a.csv", "question,role\nWho?,retain\n", "nothing to evaluate"),
@@ -244,3 +249,18 @@ def test_the_fingerprint_sees_every_field() -> None:
         for p in prompts
     }  # fmt: skip
     assert len(digests) == 3
+
+
+def test_a_cell_of_any_size_is_read_and_blank_columns_are_none(tmp_path: Path) -> None:
+    file, long = tmp_path / "a.csv", "word " * 100_000
+    file.write_text(f"question,answer,,\nWho?,{long},,\n")
+    (row,) = read_rows(file)
+    assert row.values["answer"] == long
+    assert csv.field_size_limit() == 131_072  # of others in this process
+
+
+def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path: Path) -> None:
+    columns = [pa.array(["Who?"]), pa.array(["Ann"]), pa.array(["Bob"])]
+    pq.write_table(pa.table(columns, ["question", "answer", "Answer"]), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet' has two columns named 'answer'"):
+        read_rows(tmp_path / "a.parquet")

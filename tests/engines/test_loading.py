@@ -197,6 +197,7 @@ def test_saved_model_comes_back(tmp_path: Path) -> None:
     with torch.no_grad():
         assert torch.equal(loaded.model(ids).logits, model(ids).logits)
     assert (tmp_path / "deep" / "m" / "note.txt").read_text() == "kept"
+    assert {f.stat().st_mode & 0o777 for f in (tmp_path / "deep" / "m").iterdir()} == {0o600}
 
 
 def test_save_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

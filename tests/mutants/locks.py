@@ -1,6 +1,9 @@
 """Mutants of the lock on a folder, and of what asks it again."""
 
 LOCKS = "store/test_lock.py"
+FILES = "store/test_store_files.py"
+RUN = "store/test_run.py"
+ROWS = "benchmarks/test_files.py"
 
 MUTANTS = [
     (
@@ -31,5 +34,27 @@ MUTANTS = [
     ),
     ("store/lock.py", "[folder] if makes is None else [folder, makes]", "[folder]", LOCKS),
     ("store/lock.py", " or _read(descriptor) != holder:", ":", LOCKS),
+    # who may read, and where an arm may lie
+    (
+        "store/files.py",
+        "os.O_CREAT | os.O_WRONLY, FILE_MODE",
+        "os.O_CREAT | os.O_WRONLY, 0o644",
+        FILES,
+    ),
+    ("store/files.py", "        path.chmod(FOLDER_MODE)\n", "        pass\n", FILES),
+    ("store/run.py", "        make_private(path)\n", "        path.mkdir(exist_ok=True)\n", RUN),
+    (
+        "store/run.py",
+        "            require_arm_name(self._record_file, str(name))\n",
+        "            pass\n",
+        RUN,
+    ),
+    ("store/identity.py", " or not c.isprintable()", "", RUN),
+    ("engines/loading.py", "0o700 if file.is_dir() else 0o600", "0o755", "engines/test_loading.py"),
+    # rows of files
+    ("text/rows.py", "name.strip().lower() for name in names", "name for name in names", ROWS),
+    ("text/rows.py", "        _require_distinct(table.column_names, repr(str(path)))\n", "", ROWS),
+    ("text/rows.py", "    _require_distinct([name for name, _ in pairs], where)\n", "", ROWS),
+    ("text/rows.py", "        csv.field_size_limit(before)", "        pass", ROWS),
     ("unlearning/work_folder.py", "lock, makes=out)", "lock)", "unlearning/test_work_folder.py"),
 ]

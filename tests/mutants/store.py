@@ -79,7 +79,7 @@ MUTANTS = [
     # whole files, private folders
     ("store/tables.py", 'if found != meta[_TABLE]:', "if False:", RUN),
     ("store/tables.py", "json.dumps([name, column.to_pylist()])", "json.dumps(name)", RUN),
-    ("store/files.py", "FOLDER_MODE = 0o700", "FOLDER_MODE = 0o755", RUN),
+    ("store/files.py", "FOLDER_MODE, FILE_MODE = 0o700", "FOLDER_MODE, FILE_MODE = 0o755", RUN),
     ("store/files.py", "partial.unlink(missing_ok=True)", "pass", RUN),
     ("store/files.py", "if not os.access(path, os.W_OK):", "if False:", INPUT),
     # parts

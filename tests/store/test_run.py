@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from residua.errors import InputError, MixError
-from residua.store import Arm, DamagedError, Plan, Run, write_text
+from residua.store import Arm, DamagedError, Plan, Run, write_sealed, write_text
 from residua.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
 from residua.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
 
@@ -311,6 +312,31 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
     one, other = (next(arm.meta([part])) for arm in arms)
     assert one["digest"] == other["digest"]
     assert one["usage"] != other["usage"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../other", "/etc", "..", ".", "", "a/b", "a\\b", "C:", "a\x1b]52", "\u202ea"]
+)
+def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
+    run = begin(tmp_path / "deep" / "r")
+    with pytest.raises(DamagedError, match="no name of a folder"):
+        run.add_arm(name, spec())
+    run.add_arm("target T=0.7 top-p=0.9", spec())
+    record = {**run.record, "arms": {name: spec()}}  # as another's run.json has it, digest and all
+    write_sealed(run.path / "run.json", record)
+    with pytest.raises(DamagedError, match=r"run\.json` names an arm .* no name of a folder"):
+        Run.open(run.path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are others there")
+def test_a_run_is_its_owners_alone_even_in_a_folder_that_was_there(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    folder.mkdir()
+    folder.chmod(0o755)
+    fill(begin(folder).add_arm("target", spec()))
+    modes = {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()}
+    folders = {f.stat().st_mode & 0o777 for f in (folder, *folder.rglob("*")) if f.is_dir()}
+    assert (modes, folders) == ({0o600}, {0o700})
 
 
 def test_run_json_is_readable(tmp_path: Path) -> None:

@@ -9,12 +9,43 @@ from pathlib import Path
 import pytest
 
 from residua.errors import IncompleteError, InputError
-from residua.store.files import write_json, write_text
+from residua.store.files import make_private, write_json, write_text, write_whole
+
+
+@pytest.fixture(autouse=True)
+def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are others there")
+def test_what_is_written_is_its_owners_alone_even_where_the_folder_was_there(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    modes = []
+
+    def look(partial: Path) -> None:
+        modes.append(mode(partial))
+        partial.write_text("secret")
+
+    write_whole(folder / "file", look)
+    (folder / "file").chmod(0o644)
+    write_text(folder / "file", "again")
+    assert (modes, mode(folder / "file")) == ([0o600], 0o600)
+    assert mode(folder) == 0o755  # somebody's own folder, into which one file is written
+    make_private(folder)
+    assert mode(folder) == 0o700
 
 
 def full(file: Path) -> Path:
     """Let what is written for `file` go to a device that is full."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    partial = file.with_name(f".{file.name}.{os.getpid()}-0.partial")
     file.parent.mkdir(parents=True, exist_ok=True)
     partial.symlink_to("/dev/full")
     return file

@@ -173,6 +173,8 @@ def save_model(
         tokenizer.save_pretrained(partial)
     for name, text in (files or {}).items():
         (partial / name).write_text(text, encoding="utf-8")
+    for file in partial.rglob("*"):
+        file.chmod(0o700 if file.is_dir() else 0o600)  # also once the folder is opened to others
     place(partial, path)
 
 

@@ -12,6 +12,7 @@ from residua.errors import InputError
 
 FOLDER_VARIABLE = "RESIDUA_REPLIES"
 _FOLDER_MODE = 0o700  # replies quote what was asked about: forget-set answers are secrets
+_FILE_MODE = 0o600
 
 
 def default_folder() -> Path:
@@ -47,6 +48,7 @@ class ReplyCache:
         try:
             for folder in (self.folder, path.parent):
                 folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            partial.touch(mode=_FILE_MODE)
             partial.write_text(json.dumps(reply), encoding="utf-8")
             partial.replace(path)
         except OSError as error:

@@ -8,7 +8,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,7 +19,7 @@ from residua.errors import IncompleteError, InputError
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-FOLDER_MODE = 0o700  # forget-set answers are secrets
+FOLDER_MODE, FILE_MODE = 0o700, 0o600  # forget-set answers are secrets
 _PARTIAL = re.compile(r"\..+\.\d+(-[0-9a-f]+)?\.partial")
 
 
@@ -28,7 +29,8 @@ def make_folder(path: Path) -> None:
     Raises InputError where that cannot be, or where the folder cannot be written into.
     """
     try:
-        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        for folder in reversed([path, *takewhile(lambda above: not above.exists(), path.parents)]):
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
     except OSError as error:
         if error.errno in NO_SPACE:
             raise IncompleteError(
@@ -42,16 +44,30 @@ def make_folder(path: Path) -> None:
         raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
 
 
+def make_private(path: Path) -> None:
+    """Create a folder readable by its owner alone, or make one that is there so.
+
+    One of somebody else's, who lets others write into it, stays as it is: its files are private.
+    """
+    make_folder(path)
+    with suppress(PermissionError):
+        path.chmod(FOLDER_MODE)
+
+
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
 
-    MixError where the lock on its folder was lost meanwhile. The temporary name is nobody else's:
-    processes in two containers may have one number.
+    The file is readable by its owner alone, wherever it lies. MixError where the lock on its
+    folder was lost meanwhile. The temporary name is nobody else's: processes in two containers
+    may have one number.
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
     with _told(path):
         try:
+            os.close(
+                os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+            )  # before a byte is in it
             write(partial)
             sync_file(partial)
             require_guarded(path)

@@ -14,10 +14,11 @@ from residua.store import tables
 from residua.store.arm import Arm
 from residua.store.current import CALIBRATION, require_current, require_drawn
 from residua.store.cut import Cut
-from residua.store.files import make_folder
+from residua.store.files import make_private
 from residua.store.identity import (
     identity,
     questions,
+    require_arm_name,
     require_same,
     require_same_law,
     require_same_n,
@@ -47,6 +48,8 @@ class Run:
         self.path = path
         self.record = record
         self.notes: list[str] = list(record.get("notes", ()))
+        for name in record["arms"]:
+            require_arm_name(self._record_file, str(name))
         self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
         self.prompts: tuple[Prompt, ...] = tables.prompts_of(self._asked(_PROMPTS))
         self.queries: tuple[Query, ...] = tables.queries_of(self._asked(_QUERIES))
@@ -67,7 +70,7 @@ class Run:
         """
         if run := cls.found(path, record):
             return run
-        make_folder(path)
+        make_private(path)
         files = {
             _PROMPTS: tables.write_table(path / _PROMPTS, tables.prompts_table(prompts), {}),
             _QUERIES: tables.write_table(path / _QUERIES, tables.queries_table(queries), {}),
@@ -231,6 +234,7 @@ class Run:
         `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model`, `machine` and `cut` are
         only recorded, `probe` is compared within roundings.
         """
+        require_arm_name(self._record_file, name)
         known = self.record["arms"].get(name)
         if known is not None:
             require_same_n(self.path, known, spec)

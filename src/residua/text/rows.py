@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -130,7 +132,9 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        rows: list[Mapping[str, Any]] = pq.read_table(path).to_pylist()
+        table = pq.read_table(path)
+        _require_distinct(table.column_names, repr(str(path)))
+        rows: list[Mapping[str, Any]] = table.to_pylist()
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"cannot read {str(path)!r}: {reason}. Check the path.") from error
@@ -139,10 +143,37 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _csv(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+def _require_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse two columns of one name, of which only one would count; blank names are no columns."""
+    known = [name.strip().lower() for name in names]
+    twice = sorted({name for name in known if name and known.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{where} has two columns named {twice[0]!r}, and only one would count. Rename or "
+            "remove the other."
+        )
+
+
+@contextmanager
+def _cells_of_any_size() -> Iterator[None]:
+    """Lift the limit of 128 KiB that the csv module sets for every reader of this process."""
+    before = csv.field_size_limit(2**31 - 1)  # the largest that every system takes
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _csv(text: str, path: Path) -> list[Mapping[str, Any]]:
+    with _cells_of_any_size():
+        return list(_csv_rows(text, path))
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
     number = 0
     try:
+        _require_distinct(reader.fieldnames or (), repr(str(path)))
         for number, record in enumerate(reader, start=1):
             if None in record or None in record.values():
                 raise InputError(
@@ -173,6 +204,12 @@ def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, A
 
 def _json(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=partial(_object, where))
     except json.JSONDecodeError as error:
         raise InputError(f"{where} is no JSON: {error}.") from error
+
+
+def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; InputError where two of its names are one."""
+    _require_distinct([name for name, _ in pairs], where)
+    return dict(pairs)
