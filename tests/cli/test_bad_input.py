@@ -16,9 +16,9 @@ import torch
 from commands import SMALL, done, refused, residua
 from safetensors.torch import load_file, save_file
 
-from residua.engines import hf, servers
+from residua.engines import hf
 from residua.engines.loading import LoadedModel, load_model
-from residua.evaluation import score as scoring
+from residua.scorers import SCORERS
 from residua.store import Run
 from residua.types import Prompt
 from tiny import WORDS
@@ -274,8 +274,7 @@ def test_scores_outside_the_range_name_the_prompt(
                 texts
             )
 
-    for module in (scoring, servers):
-        monkeypatch.setattr(module, "make_scorer", lambda spec: TooHigh())
+    monkeypatch.setitem(SCORERS, "too-high", TooHigh)
     named = ("1.5", "'too-high'", "'mine/0002'", "Rescale")
     refused(residua("score", run, "--scorer", "too-high"), *named)
     assert not list(run.glob("arms/*/scores/too-high*"))

@@ -72,3 +72,27 @@ def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         cut.write_bytes(content[:length])
         with pytest.raises(ModelError, match=rf"`{cut}` cannot be loaded: .+ Check the model's"):
             load_model(str(cut))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"weight_map": 3}',
+        '{"weight_map": {"a": 3}}',
+        '{"weight_map": {"a": "../../elsewhere.safetensors"}}',
+        "[" * 100_000,
+        "\x80",
+    ],
+    ids=range(9),
+)
+def test_a_damaged_index_of_shards_is_named(tmp_path: Path, text: str) -> None:
+    folder = tiny_model_folder(tmp_path / "m")
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelError, match=f"`{index}` is no index of weights"):
+        load_model(str(folder))

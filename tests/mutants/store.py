@@ -147,4 +147,13 @@ MUTANTS = [
         "_EXPLORED_QUERIES = 64",
         CUT,
     ),
+    ("cli/faults.py", "at = at.__cause__", "at = None", "cli/test_machine_faults.py"),
+    ("cli/faults.py", "if isinstance(error, MemoryError):", "if False:", "cli/test_machine_faults.py"),
+    ("cli/faults.py", "_NO_MEMORY.search(said)", "False", "cli/test_machine_faults.py"),
+    ("cli/faults.py", "if found := _NUMBERED.search(said):", "if found := None:", "cli/test_machine_faults.py"),
+    ("cli/faults.py", "if os.strerror(number) in said", "if False", "cli/test_machine_faults.py"),
+    ("cli/__init__.py", '("SIGTERM", "SIGHUP")', '("SIGHUP",)', "cli/test_machine_faults.py"),
+    ("cli/__init__.py", "            signal.signal(number, handler)\n", "            pass\n", "cli/test_machine_faults.py"),
+    ("engines/loading.py", "index.with_name(name) for name", "index.parent / name for name", "engines/test_refused_models.py"),
+    ("unlearning/work_folder.py", "    if not isinstance(found, dict):", "    if False:", "unlearning/test_work_folder.py"),
 ]  # fmt: skip

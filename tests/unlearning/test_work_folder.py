@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from residua.durable import place
-from residua.errors import MixError
+from residua.errors import InputError, MixError
 from residua.types import Prompt
 from residua.unlearning import TrainingSettings, finetune
 from residua.unlearning.work_folder import WorkFolder
@@ -49,3 +49,18 @@ def test_a_model_is_not_put_down_by_a_training_that_lost_its_lock(tmp_path: Path
         with pytest.raises(MixError, match=r"\.model\.training` is no longer locked"):
             place(tmp_path / "partial", tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "training.jsonl"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]\n", "[" * 100_000, "\x80", "{}\n[]", "3"], ids=range(7)
+)
+def test_a_damaged_record_of_a_finished_model_is_named(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    base, out = str(tiny_model_folder(tmp_path / "base")), tmp_path / "model"
+    settings = TrainingSettings(epochs=1, batch_size=1)
+    finetune(base, ROWS, out=out, settings=settings)
+    (out / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=f"`{out / name}` is damaged"):
+        finetune(base, ROWS, out=out, settings=settings)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import errno
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from residua import __version__
-from residua.errors import ResiduaError
+from residua.errors import IncompleteError, ResiduaError
 
 # name: (module, one line for --help); the module has a click command of that name
 COMMANDS = {
@@ -68,13 +69,25 @@ def group() -> None:
 
 def main() -> None:
     """Entry point: errors of ours are one message and an exit status, not a traceback."""
-    sys.exit(run(lambda: group(standalone_mode=False)))
+    with _ending_is_stopping():
+        status = run(lambda: group(standalone_mode=False))
+    sys.exit(status)
 
 
-def _says_no_space(error: BaseException) -> bool:
-    """True if an error comes of a full disk, whichever library it passed through."""
-    number = getattr(error, "errno", None)
-    return number == errno.ENOSPC or "No space left on device" in str(error)
+@contextmanager
+def _ending_is_stopping() -> Iterator[None]:
+    """Let a signal to end be what Ctrl-C is, so that temporary files go and it is said.
+
+    One that is ignored, as under nohup, stays so.
+    """
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    heeded = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(command: Callable[[], Any]) -> int:
@@ -93,12 +106,11 @@ def run(command: Callable[[], Any]) -> int:
         click.echo("residua: stopped. Run the same command again to go on from here.", err=True)
         return 3
     except Exception as error:
-        if not _says_no_space(error):
+        from residua.cli.faults import foreseen
+
+        message = foreseen(error)
+        if message is None:
             raise
-        click.echo(
-            f"residua: no space is left on a disk ({str(error).strip() or error!r}). Free some, "
-            "then run the same command again: what was finished is kept.",
-            err=True,
-        )
-        return 3
+        click.echo(f"residua: {message}", err=True)
+        return IncompleteError.exit_status
     return status or 0

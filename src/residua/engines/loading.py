@@ -286,12 +286,23 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
     if (folder / _WEIGHTS).is_file():
         return (folder / _WEIGHTS,)
     if (folder / _INDEX).is_file():
-        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        return tuple(folder / name for name in sorted(set(shards)))
+        return _shards(folder / _INDEX)
     raise ModelError(
         f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
         "Only safetensors weights are loaded: convert others with `save_pretrained`."
     )
+
+
+def _shards(index: Path) -> tuple[Path, ...]:
+    """The files beside an index that it names; ModelError for one that is none."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        return tuple(index.with_name(name) for name in sorted(names))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"`{index}` is no index of weights ({type(error).__name__}: {_line(error)}). Restore "
+            "the model's files."
+        ) from error
 
 
 def _require_readable(file: Path) -> None:
@@ -326,8 +337,8 @@ def _refusing(location: str) -> Iterator[None]:
     """What transformers raises for a bad checkpoint has many types; all mean the same here."""
     try:
         yield
-    except ResiduaError:
-        raise
+    except (ResiduaError, MemoryError, torch.OutOfMemoryError):
+        raise  # a lack of memory says nothing about the checkpoint
     except Exception as error:  # a file cut short may fail in any line that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):

@@ -18,7 +18,7 @@ from residua.durable import require_guarded, sync_file, sync_names
 from residua.errors import IncompleteError, InputError
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
-READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+REFUSED = (errno.EACCES, errno.EPERM)
 FOLDER_MODE, FILE_MODE = 0o700, 0o600  # forget-set answers are secrets
 _PARTIAL = re.compile(r"\..+\.\d+(-[0-9a-f]+)?\.partial")
 
@@ -88,12 +88,15 @@ def _told(path: Path) -> Iterator[None]:
                 f"cannot write `{path}`: no space is left on its disk. Free some, then run the "
                 "same command again: what was finished is kept."
             ) from error
-        if error.errno in READ_ONLY:
+        if error.errno in REFUSED:
             raise InputError(
                 f"cannot write `{path}`: {error.strerror}. Name another place, or change its "
                 "rights."
             ) from error
-        raise
+        raise IncompleteError(
+            f"cannot write `{path}`: {error.strerror}. See to its disk, then run the same command "
+            "again: what was finished is kept."
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.durable import sync_names, sync_tree
-from residua.errors import MixError
+from residua.errors import InputError, MixError
 from residua.store.files import make_folder, write_json, write_text
 from residua.store.lock import locked
 
@@ -102,13 +102,34 @@ def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
     return [key for key in keys if key != "name" and found.get(key) != plain.get(key)]
 
 
-def read_json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
+def read_json(file: Path) -> dict[str, Any]:
+    """The object that a JSON file holds; InputError, naming the file, where it holds none."""
+    return _object(file, file.read_bytes())
 
 
 def read_log(file: Path) -> list[dict[str, Any]]:
-    """The lines of a training log."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    """The lines of a training log, the last of which tells the seconds it took."""
+    lines = [_object(file, line) for line in file.read_bytes().splitlines()]
+    if not lines or "seconds" not in lines[-1]:
+        raise _damaged(file, "it does not tell how long training took")
+    return lines
+
+
+def _object(file: Path, text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, str(error)) from error
+    if not isinstance(found, dict):
+        raise _damaged(file, f"it holds {type(found).__name__}, and no object")
+    return found
+
+
+def _damaged(file: Path, why: str) -> InputError:
+    return InputError(
+        f"`{file}` is damaged ({why}). Restore it, or remove its folder and run the same command "
+        "again."
+    )
 
 
 def _line(values: Mapping[str, Any]) -> str:

@@ -1,0 +1,68 @@
+"""Faults of the machine that may be foreseen, told as messages: what happened, what to do.
+
+They reach the command line from any library: as an OSError, as an error of that library's own that
+only quotes the system's words, or as a lack of memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+
+KEPT = "run the same command again: what was finished is kept."
+_REMEDIES = {
+    errno.ENOSPC: "no space is left on a disk ({what}). Free some, then {kept}",
+    errno.EDQUOT: "a quota of disk space is used up ({what}). Free some, then {kept}",
+    errno.EROFS: "a file system is read-only ({what}). Make it writable again, then {kept}",
+    errno.EACCES: "the system refuses access ({what}). Change the rights, then {kept}",
+    errno.EPERM: "the system refuses access ({what}). Change the rights, then {kept}",
+    errno.EIO: "a disk or its connection fails ({what}). See to it, then {kept}",
+    errno.ENOMEM: "memory ran out ({what}). {memory}, then {kept}",
+    errno.EMFILE: "too many files are open ({what}). Raise `ulimit -n`, then {kept}",
+    errno.ENFILE: "too many files are open on this machine ({what}). Wait, then {kept}",
+    errno.EFBIG: "a file grew too large for its disk ({what}). Use another, then {kept}",
+    errno.ESTALE: "a network file system lost a file ({what}). Mount it again, then {kept}",
+    errno.ETIMEDOUT: "a file system or server does not answer ({what}). Wait, then {kept}",
+    errno.ENOTCONN: "a file system is disconnected ({what}). Mount it again, then {kept}",
+    errno.EBUSY: "a file is in use ({what}). Wait, then {kept}",
+}
+_MEMORY = "Leave it more, or take a smaller batch, --dtype bfloat16 or a larger device"
+_NUMBERED = re.compile(r"(?:os error|errno) (\d+)\b", re.IGNORECASE)
+_NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
+_SHOWN = 300  # characters of what a library says
+
+
+def foreseen(error: BaseException) -> str | None:
+    """The message for a fault of the machine; None for any other error, which may be our own."""
+    for cause in _causes(error):
+        number = _number(cause)
+        if number in _REMEDIES:
+            what = " ".join(str(cause).split())[:_SHOWN] or repr(cause)
+            return _REMEDIES[number].format(what=what, kept=KEPT, memory=_MEMORY)
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it was raised from."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        yield at
+        seen.append(at)
+        at = at.__cause__
+
+
+def _number(error: BaseException) -> int | None:
+    """The number of the system's error that an error is, or quotes."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    said = str(error)
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(said):
+        return errno.ENOMEM
+    if found := _NUMBERED.search(said):
+        return int(found[1])
+    return next((number for number in _REMEDIES if os.strerror(number) in said), None)

@@ -1,0 +1,147 @@
+"""Faults of the machine that may be foreseen: a message, status 3, and nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from commands import done, refused, residua
+from safetensors import SafetensorError
+
+from residua import cli
+from residua.engines.loading import load_model
+from residua.store import Run
+
+FAULTS: dict[str, tuple[BaseException, str]] = {
+    "full": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m"), "no space is left"),
+    "quota": (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "quota"),
+    "read-only": (OSError(errno.EROFS, os.strerror(errno.EROFS), "m"), "read-only"),
+    "rights": (PermissionError(errno.EACCES, os.strerror(errno.EACCES), "m"), "refuses access"),
+    "disk": (OSError(errno.EIO, os.strerror(errno.EIO), "m"), "a disk or its connection fails"),
+    "files": (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "ulimit -n"),
+    "stale": (OSError(errno.ESTALE, os.strerror(errno.ESTALE)), "network file system"),
+    "safetensors": (SafetensorError("I/O error: Input/output error (os error 5)"), "a disk or"),
+    "quoted": (RuntimeError("[enforce fail]: write failed: Read-only file system"), "read-only"),
+    "arrow": (pa.ArrowMemoryError("malloc of size 9 failed"), "memory ran out"),
+    "memory": (MemoryError(), "memory ran out"),
+    "gpu": (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"), "memory ran"),
+    "cpu": (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory ran"),
+}
+
+
+def chained(cause: BaseException) -> Exception:
+    try:
+        raise ValueError("cannot write the header") from cause
+    except ValueError as error:
+        return error
+
+
+def raises(error: BaseException) -> Callable[[], None]:
+    def command() -> None:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "wrapped"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_the_machine_is_a_message(
+    name: str, wrapped: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, says = FAULTS[name]
+    assert cli.run(raises(chained(error) if wrapped else error)) == 3
+    said = capsys.readouterr().err
+    assert says in said
+    assert "run the same command again: what was finished is kept" in said
+
+
+@pytest.mark.parametrize("error", [KeyError("m"), RuntimeError("shape"), OSError(None, "odd")])
+def test_an_error_of_our_own_stays_one(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        cli.run(raises(error))
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC], ids=errno.errorcode.get)
+def test_an_evaluation_meets_it_at_any_file(
+    number: int, run: Path, finished: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in [*run.rglob("scores/*"), run / "estimates.parquet"]:
+        file.unlink()
+    fsync, left = os.fsync, [0]
+
+    def failing_fsync(descriptor: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing_fsync)
+    command = ("evaluate", model, "--like", run, "--out", run)
+    for event in (1, 2, 3):  # the lock, scores, their names: each time it goes on from there
+        left[0] = event
+        refused(residua(*command), "run the same command again", status=3)
+        assert not [*run.rglob("*.partial")]
+    done(*command)
+    assert Run.open(run).estimates() == Run.open(finished).estimates()
+
+
+@pytest.mark.parametrize("error", ["safetensors", "memory"])
+def test_a_training_meets_it_as_it_saves(
+    error: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "m"
+    how = ("--benchmark", questions, "--epochs", 1, "--batch-size", 2, "--device", "cpu")
+    command = ("finetune", model, *how, "--out", out)
+    kind = type(load_model(str(model)).model)
+    with monkeypatch.context() as failing:
+        failing.setattr(kind, "save_pretrained", lambda *_, **__: raises(FAULTS[error][0])())
+        refused(residua(*command), FAULTS[error][1], "run the same command again", status=3)
+    assert not out.exists()
+    done(*command)
+    assert (out / "model.safetensors").exists()
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """What a test sets them to is undone."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_is_a_message(
+    number: signal.Signals,
+    handlers: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def command(**_: object) -> None:
+        os.kill(os.getpid(), number)
+        pytest.fail("it went on")
+
+    signal.signal(number, signal.SIG_DFL)
+    monkeypatch.setattr(cli, "group", command)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 3
+    assert "stopped. Run the same command again" in capsys.readouterr().err
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(
+    handlers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(cli, "group", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
