@@ -179,7 +179,7 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{not json", "is not JSON"),
+        ("{not json", "is no JSON"),
         ("[1, 2]", "must be an object of metrics"),
         ("{}", "must be an object of metrics"),
         ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .* has no `agg_value`"),

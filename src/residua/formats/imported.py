@@ -16,6 +16,8 @@ from residua.types import Decoding, FinishReason
 from residua.types.decoding import UNSTATED
 
 _NUMBERS = (*UNSTATED, "max_tokens", "adaptive_temperature")
+MOST = 1_000_000
+"""Draws of one question that are taken: each is held, and a count beyond this is a slip."""
 DECODING = (*_NUMBERS, "adaptive_mode", "stop")
 
 

@@ -5,7 +5,6 @@ Newer `.eval` files are compressed with Zstandard, which the standard library ca
 
 from __future__ import annotations
 
-import json
 import struct
 import zipfile
 import zlib
@@ -16,13 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from residua.errors import InputError
-from residua.formats.imported import Asked, Draw, Log, same_settings
+from residua.formats.imported import MOST, Asked, Draw, Log, same_settings
 from residua.formats.inspect_scores import scorers, scores, unread
-from residua.text.rows import read_text
+from residua.text.rows import parse_json, read_text
 from residua.types import FinishReason
 
 _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
+_LARGEST, _LARGEST_MEMBER = 8 << 30, 256 << 20  # bytes, unpacked
+_UNREAD = {"events", "store", "timelines", "model_usage", "metadata"}
 _CUT = {"max_tokens", "model_length"}
 _OURS = {"max_tokens": "max_new_tokens", "stop_seqs": "stop"}
 # Settings of requests that move no probability.
@@ -42,6 +43,8 @@ def read(path: Path) -> Log:
         log, samples = _archive(path) if path.suffix == ".eval" else _plain(path)
         about = log["eval"]
         epochs = int(about["config"].get("epochs") or 1)
+        if not 1 <= epochs <= MOST:
+            raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
         return Log(
             path=path,
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
@@ -52,7 +55,7 @@ def read(path: Path) -> Log:
             scorers=scorers(about, samples),
             notes=(*_notes(path, samples), *unread(path, samples)),
         )
-    except (KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -62,34 +65,62 @@ def read(path: Path) -> Log:
 
 
 def _plain(path: Path) -> tuple[Json, list[Json]]:
-    log = json.loads(read_text(path))
-    return log, log["samples"] or []
+    log = parse_json(read_text(path), f"`{path}` is no whole log of inspect_ai: it")
+    return log, [_slim(sample) for sample in log["samples"] or []]
 
 
 def _archive(path: Path) -> tuple[Json, list[Json]]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            log = json.loads(_member(path, archive, "header.json"))
+            log = _member(path, archive, "header.json")
             mine = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
-            return log, [json.loads(_member(path, archive, name)) for name in mine]
+            if (whole := sum(archive.getinfo(n).file_size for n in mine)) > _LARGEST:
+                raise InputError(
+                    f"`{path}` holds {whole:,} bytes of samples, more than the {_LARGEST:,} that "
+                    "are read. Split the evaluation, or log fewer events."
+                )
+            # One at a time, and without most of its events: these may be a hundred times the rest.
+            return log, [_slim(_member(path, archive, name)) for name in mine]
     except OSError as error:
         raise InputError(f"cannot read `{path}`: {error}. Check the path.") from error
-    except (zipfile.BadZipFile, struct.error) as error:
+    except (zipfile.BadZipFile, struct.error, zlib.error, RuntimeError) as error:
+        # RuntimeError: encrypted, or compressed in a way that zipfile does not know
         raise InputError(f"`{path}` is no whole `.eval` file: {error}. Copy it again.") from error
 
 
-def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+def _slim(sample: Json) -> Json:
+    """A sample with the first call of its model in place of all its events."""
+    events = sample.get("events") or []
+    calls = [event for event in events if event["event"] == "model"][:1]
+    kept = {name: value for name, value in sample.items() if name not in _UNREAD}
+    return kept | {"events": [{"event": "model", "config": c.get("config")} for c in calls]}
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Json:
+    """The JSON object in a member; InputError, naming it, for one that is damaged or too large."""
     info = archive.getinfo(name)
+    if info.file_size > _LARGEST_MEMBER:
+        raise InputError(
+            f"`{path}` has {info.file_size:,} bytes in `{name}`, more than the "
+            f"{_LARGEST_MEMBER:,} that are read of one sample. Log less of it."
+        )
+    found: Json = parse_json(_bytes(path, archive, info), f"`{name}` in `{path}`")
+    return found
+
+
+def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A member as it was before it was packed; never more than the archive says."""
     if info.compress_type != _ZSTANDARD:
         return archive.read(info)
     with path.open("rb") as file:
         file.seek(info.header_offset)
         file.seek(sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))), 1)
         packed = file.read(info.compress_size)
-    content: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read()
+    stream = pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
+    content: bytes = stream.read(info.file_size + 1)
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-        raise InputError(f"`{path}` is damaged at `{name}`. Copy it again.")
+        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy it again.")
     return content
 
 
@@ -154,7 +185,12 @@ def _text(sample: Json, content: Any) -> str:
     """The text of a message, without what a model reasoned; long ones are kept beside."""
     if isinstance(content, list):
         return "".join(_text(sample, part["text"]) for part in content if part["type"] == "text")
-    text = str(content)
+    if not isinstance(content, str):
+        raise InputError(
+            f"sample {sample['id']!r}, epoch {sample['epoch']}, has {content!r} in place of a "
+            "text. Evaluate it again, with no tools."
+        )
+    text = content
     beside = (sample.get("attachments") or {}).get(text.removeprefix("attachment://"))
     return str(beside) if text.startswith("attachment://") and beside is not None else text
 

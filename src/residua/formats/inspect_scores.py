@@ -2,16 +2,18 @@
 
 Letters are read as inspect_ai's `value_to_float` reads them: C 1, P 1/2, I and N 0; yes and true
 1, no and false 0; a number, also one in words, is itself. Departure: what else is said counts
-there as 0, here as undecided, and so does NaN.
+there as 0, here as undecided, and so do NaN and infinity.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+_LARGEST = sys.float_info.max
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _LIKE = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 # Scorers of inspect_ai itself that give C and I alone; those of `_GRADED` unless partial credit is
@@ -52,7 +54,7 @@ def unread(path: Path, samples: list[dict[str, Any]]) -> Iterator[str]:
 def number(value: object) -> float | None:
     """A score as a number; None where it says none."""
     if isinstance(value, bool | int | float):
-        return None if math.isnan(value) else float(value)
+        return float(value) if -_LARGEST <= value <= _LARGEST else None
     if not isinstance(value, str):
         return None
     known = _WORDS.get(value, _LIKE.get(value.strip().lower()))

@@ -8,20 +8,21 @@ The file beside it, `results_<date>.json`, names the model.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from residua.errors import InputError
 from residua.formats.imported import Asked, Draw, Log, same_settings
-from residua.text.rows import Row, read_rows, read_text
+from residua.text.rows import Row, parse_json, read_rows, read_text
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 # Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
 _BINARY = {"acc", "acc_bytes", "acc_norm", "exact_match"}
+_MOST = sys.float_info.max
 _OURS = {"max_gen_toks": "max_new_tokens", "max_tokens": "max_new_tokens", "until": "stop"}
 
 
@@ -92,12 +93,17 @@ def _given(row: Row) -> _Given:
         name = metric if kept == "none" else f"{metric}@{kept}"
         value = row.values.get(metric)
         each: list[Any] = value if isinstance(value, list) else [value]
-        if len(each) == draws and all(isinstance(one, bool | int | float) for one in each):
+        if len(each) == draws and all(map(_is_number, each)):
             numbers = map(float, each)
             of_draws[name] = [None if math.isnan(one) else one for one in numbers]
         elif value is not None:
             of_all.append(name)
     return _Given(_id(row), of_draws, tuple(of_all))
+
+
+def _is_number(value: object) -> bool:
+    """True for what a float can hold, NaN among it."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _MOST)
 
 
 def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> Asked:
@@ -142,7 +148,7 @@ def _answers(row: Row) -> tuple[str, ...]:
     if target.startswith("["):
         try:
             several = ast.literal_eval(target)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
             return (target,)
         if isinstance(several, list) and several and all(isinstance(one, str) for one in several):
             return tuple(several)
@@ -163,8 +169,5 @@ def _results(path: Path) -> dict[str, Any]:
     """What the evaluation's own file says; nothing where it is not there."""
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"`{path}` is no JSON: {error}. Restore it, or move it away.") from error
+    found = parse_json(read_text(path), f"`{path}`")
     return found if isinstance(found, dict) else {}

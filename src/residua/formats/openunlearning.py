@@ -6,7 +6,6 @@ data, `value_by_index`: losses, greedy answers, scores. A summary has the aggreg
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +17,7 @@ from residua.errors import InputError
 from residua.formats.openunlearning_names import TOFU, Names
 from residua.metrics import Values
 from residua.registry import suggestion
-from residua.text.rows import read_text
+from residua.text.rows import parse_json, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +137,7 @@ def read_log(path: Path) -> Log:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of metrics, or of tasks, in a file; InputError where there is none."""
-    try:
-        found = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(
-            f"{str(path)!r} is not JSON: {error}. Give a *_EVAL.json of OpenUnlearning."
-        ) from error
+    found = parse_json(read_text(path), repr(str(path)))
     if not isinstance(found, dict) or not found:
         raise InputError(
             f"{str(path)!r} must be an object of metrics, got {str(found)[:40]!r}. "

@@ -12,13 +12,15 @@ draws that failed.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from residua.errors import InputError
-from residua.formats.imported import DECODING, Asked, Draw, Log, same_settings
+from residua.formats.imported import DECODING, MOST, Asked, Draw, Log, same_settings
 from residua.text.rows import Row, read_rows
 
+_MOST = sys.float_info.max
 SETTINGS = (*DECODING, "seed", "order", "model")
 REDACTED = "(redacted)"
 """What stands for a text that is not told."""
@@ -89,7 +91,8 @@ def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:
     if found is None:
         return ()
     if not isinstance(found, dict) or not all(
-        score is None or (isinstance(score, int | float) and not isinstance(score, bool))
+        score is None
+        or (isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= _MOST)
         for score in found.values()
     ):
         raise InputError(
@@ -119,6 +122,10 @@ def _count(row: Row) -> int:
         raise InputError(
             f"'count' must be a whole number of at least 1, got {count!r} in {row.place}. "
             "Correct the row, or leave it out."
+        )
+    if count > MOST:
+        raise InputError(
+            f"'count' must be at most {MOST:,}, got {count} in {row.place}. Correct the row."
         )
     return int(count)
 

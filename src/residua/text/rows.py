@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from residua.errors import InputError
 
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -65,7 +67,7 @@ class Row:
         """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
-            value = _json(value, f"{key!r} in {self.place}")
+            value = parse_json(value, f"{key!r} in {self.place}", distinct=True)
         if isinstance(value, str):
             value = re.split(f"[{re.escape(separators)}]", value) if separators else [value]
         if not isinstance(value, list | None) or not all(isinstance(v, str) for v in value or []):
@@ -187,10 +189,13 @@ def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, Any]]:
     if text.lstrip().startswith("["):
-        values = _json(text, repr(str(path)))
+        values = parse_json(text, repr(str(path)), distinct=True)
     else:
         lines = [line for line in text.split("\n") if line.strip()]
-        values = [_json(line, f"row {n} of {str(path)!r}") for n, line in enumerate(lines, start=1)]
+        values = [
+            parse_json(line, f"row {n} of {str(path)!r}", distinct=True)
+            for n, line in enumerate(lines, start=1)
+        ]
     for number, value in enumerate(values, start=1):
         if bare is not None and isinstance(value, str):
             yield {bare: value}
@@ -202,11 +207,27 @@ def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, A
         yield value
 
 
-def _json(text: str, where: str) -> Any:
+def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
+    """What JSON text holds; InputError, saying where it stands, for what is none or no text.
+
+    With `distinct`, for an object too that has two names which are one where rows are read. Half a surrogate pair is no character: it could be stored in no file and shown on no page.
+    """
     try:
-        return json.loads(text, object_pairs_hook=partial(_object, where))
-    except json.JSONDecodeError as error:
+        found = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
+        if _ESCAPED_HALF.search(text if isinstance(text, str) else text.decode()):
+            json.dumps(found, ensure_ascii=False).encode()
+    except InputError:
+        raise
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1]
+        raise InputError(
+            f"{where} holds {half!a}, half a character. Write the whole one, or leave it out."
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{where} is no JSON of ours: it is nested too deeply.") from error
+    except ValueError as error:
         raise InputError(f"{where} is no JSON: {error}.") from error
+    return found
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
