@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from residua import __version__
+from residua.cli.saying import say
 from residua.errors import IncompleteError, ResiduaError
 
 # name: (module, one line for --help); the module has a click command of that name
@@ -100,10 +101,10 @@ def run(command: Callable[[], Any]) -> int:
         error.show()
         return 2
     except ResiduaError as error:
-        click.echo(f"residua: {error}", err=True)
+        say(f"residua: {error}", err=True)
         return error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        click.echo("residua: stopped. Run the same command again to go on from here.", err=True)
+        say("residua: stopped. Run the same command again to go on from here.", err=True)
         return 3
     except Exception as error:
         from residua.cli.faults import foreseen
@@ -111,6 +112,6 @@ def run(command: Callable[[], Any]) -> int:
         message = foreseen(error)
         if message is None:
             raise
-        click.echo(f"residua: {message}", err=True)
+        say(f"residua: {message}", err=True)
         return IncompleteError.exit_status
     return status or 0

@@ -9,6 +9,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
+from residua.cli.saying import say
 
 if TYPE_CHECKING:
     from residua.certificate import Certificate, Check, Verification
@@ -72,7 +73,7 @@ def certify(
         print_json({"file": str(file), "sha256": digest, **made.to_dict()})
     else:
         _print_certificate(made)
-        click.echo(f"certificate: {file}")
+        say(f"certificate: {file}")
         _print_digest(digest)
     return EXIT_STATUS[made.verdict]
 
@@ -138,9 +139,9 @@ def _print_certificate(made: Certificate) -> None:
             ("question", "lower bound", "upper bound"),
             [(q["id"], downward(q["lower"], limit), upward(q["upper"], limit)) for q in worst],
         )
-    click.echo(made.sentence)
+    say(made.sentence)
     if made.forecast is not None:
-        click.echo(made.forecast.text)
+        say(made.forecast.text)
 
 
 def _print_verification(found: Verification) -> None:
@@ -148,7 +149,7 @@ def _print_verification(found: Verification) -> None:
     print_table("verification", ("check", "result", "what"), rows)
     for check in found.checks:
         _print_differences(check)
-    click.echo(_outcome(found))
+    say(_outcome(found))
     _print_digest(found.sha256)
 
 
@@ -164,15 +165,13 @@ def _outcome(found: Verification) -> str:
 def _print_differences(check: Check) -> None:
     for difference in check.differences[:_SHOWN]:
         where = f"{check.name}: {difference.where}" if difference.where else check.name
-        click.echo(
-            f"{where}: the certificate says {difference.certificate!r}, found {difference.found!r}"
-        )
+        say(f"{where}: the certificate says {difference.certificate!r}, found {difference.found!r}")
     if len(check.differences) > _SHOWN:
-        click.echo(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
+        say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
 
 
 def _print_digest(digest: str) -> None:
-    click.echo(
+    say(
         f"SHA-256 of the certificate: {digest}\n"
         "Publish it apart from the run: whoever can rewrite both the run and its certificate "
         "cannot rewrite that."

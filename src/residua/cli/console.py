@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from residua.cli.saying import say
+from residua.text.plain import visible
 from residua.types import Progress, silent
 
 _TIE = "\ue000"  # between the ends of an interval while lines are broken: rich breaks at any blank
@@ -82,7 +84,7 @@ class _Lines:
             rates.text(done, unit, tokens),
             left and f"{left} left",
         ]
-        click.echo(", ".join(filter(None, said)), err=True)
+        say(", ".join(filter(None, said)), err=True)
 
 
 def _whole(done: float, total: float) -> int:
@@ -142,7 +144,7 @@ def duration(seconds: float) -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    say(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def print_table(
@@ -157,6 +159,8 @@ def print_table(
     piece, each row is a list of its cells. The width is the terminal's, or COLUMNS; 140 where
     there is no terminal.
     """
+    title, columns = visible(title), [*map(visible, columns)]
+    rows = [[*map(visible, row)] for row in rows]
     width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
     widths = _widths(columns, rows, width)
     text = _side_by_side(title, columns, rows, widths) if widths else ""

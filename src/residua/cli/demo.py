@@ -9,6 +9,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
+from residua.cli.saying import say
 from residua.errors import InputError
 
 
@@ -38,9 +39,9 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     for table in made.tables:
         print_table(table.title, table.columns, table.rows)
         if table.note:
-            click.echo(table.note)
+            say(table.note)
     for sentence in made.finding.sentences():
-        click.echo(f"• {sentence}")
-    click.echo(f"report: {made.report}")
+        say(f"• {sentence}")
+    say(f"report: {made.report}")
     last = made.runs["NPO + entropy"].path
-    click.echo(f"try: residua certify {last} --scorer {SCORER} --max-leak 0.005")
+    say(f"try: residua certify {last} --scorer {SCORER} --max-leak 0.005")

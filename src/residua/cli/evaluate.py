@@ -11,6 +11,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import duration, print_json, progress_bar
+from residua.cli.saying import say
 from residua.cli.steps import show
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def sample(**given: Any) -> None:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
     else:
         for name, u in usage.items():
-            click.echo(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
+            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
     verbs.require_complete(run)
 
 
@@ -83,7 +84,7 @@ def _asked(given: dict[str, Any]) -> tuple[Benchmark, Study]:
         os.environ["HF_HUB_OFFLINE"] = "1"
     task, study = opt.asked(given)
     for note in task.notes:  # before hours of drawing, not only after
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     return task, study
 
 
@@ -102,8 +103,8 @@ def _print_cost(given: dict[str, Any], task: Benchmark, study: Study, drawing: D
     if given["as_json"]:
         print_json(asdict(cost))
         return
-    click.echo(cost.text())
+    say(cost.text())
     if study.metrics:
-        click.echo("not counted: what --metrics reads and answers before anything is drawn")
+        say("not counted: what --metrics reads and answers before anything is drawn")
     if study.until:
-        click.echo("this is the most: --until stops a question once its claim is decided")
+        say("this is the most: --until stops a question once its claim is decided")

@@ -12,6 +12,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json
+from residua.cli.saying import say
 from residua.errors import InputError, MixError
 from residua.registry import suggestion
 
@@ -71,7 +72,7 @@ def export(
     opened = [Run.open(run) for run in runs]
     if form == "samples" and redact is None and opened[0].redacted:
         redact = True
-        click.echo(
+        say(
             f"note: `{runs[0]}` is redacted: scores in place of texts. --no-redact writes texts.",
             err=True,
         )
@@ -84,7 +85,7 @@ def export(
         print_json({"runs": [str(run) for run in runs], "written": [str(file) for file in written]})
         return
     for file in written:
-        click.echo(f"written: {file}")
+        say(f"written: {file}")
 
 
 def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> list[Path]:
@@ -121,7 +122,7 @@ def _log(run: Run, arm: str, retrained: Path | None) -> dict[str, Any]:
     log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
     unnamed = [name for name in found if name not in names]
     if unnamed:
-        click.echo(
+        say(
             f"note: left out, as OpenUnlearning's log of {task!r} has no entry for them: "
             f"{', '.join(unnamed)}",
             err=True,

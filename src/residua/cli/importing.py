@@ -8,6 +8,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json
+from residua.cli.saying import say
 
 
 @click.command("import")
@@ -67,13 +68,13 @@ def import_(
         print_json({"run": str(out), "arms": arms, "scorers": list(given)})
         return
     for name, arm in arms.items():
-        click.echo(
+        say(
             f"{name}: {arm['questions']:,} questions, n = {arm['n']:,}, as sampled by "
             f"{arm['as_sampled_by']}"
         )
     for note in dict.fromkeys(note for arm in arms.values() for note in arm["notes"]):
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if given:
-        click.echo(f"with scores of {', '.join(given)}; next: residua bound {out}")
+        say(f"with scores of {', '.join(given)}; next: residua bound {out}")
     else:
-        click.echo(f"next: residua score {out}, residua bound {out}")
+        say(f"next: residua score {out}, residua bound {out}")

@@ -9,6 +9,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
+from residua.cli.saying import say
 from residua.errors import InputError
 
 
@@ -40,7 +41,7 @@ def measure(run: Path, metrics: str | None, as_json: bool) -> None:
         print_json({"run": str(run), **verbs.stored_metrics(opened)})
         return
     for note in opened.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if table := verbs.metrics_table(opened):
         print_table(table.title, table.columns, table.rows)
-        click.echo(table.note)
+        say(table.note)

@@ -11,6 +11,7 @@ import click
 from residua.cli import options as opt
 from residua.cli.certify import VERIFICATION_FAILED
 from residua.cli.console import print_json, print_table
+from residua.cli.saying import say
 
 if TYPE_CHECKING:
     from residua.formats.openunlearning import Log
@@ -69,11 +70,11 @@ def _print(path: str, found: list[Checked]) -> None:
     for checked in found:
         if checked.odd:
             first = ", ".join(checked.odd[:_SHOWN])
-            click.echo(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
+            say(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
     counts = dict.fromkeys(("same", "differs", "damaged", "not made anew"), 0)
     for checked in found:
         counts[checked.verdict] += 1
-    click.echo(", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count))
+    say(", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count))
 
 
 def _figure(value: float | None) -> str:

@@ -11,6 +11,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
+from residua.cli.saying import say
 from residua.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
         return
     for run in opened.values():
         print_tables(run)
-    click.echo(f"report: {path}")
+    say(f"report: {path}")
 
 
 @click.command()
@@ -161,12 +162,12 @@ def plan(
         print_json({"confidence": confidence, **answers})
         return
     if epsilon is not None:
-        click.echo(
+        say(
             f"{answers['epsilon']:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
             f"at every x (DKW, {stats.percent(confidence)}, {side})."
         )
     if clean is not None:
-        click.echo(
+        say(
             f"{answers['clean']:,} draws a question, none of which leaks, certify P(leak) <= "
             f"{clean:g} at {stats.percent(confidence)}."
         )
@@ -189,7 +190,7 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         return
     print_tables(run, more)
     if path:
-        click.echo(f"report: {path}")
+        say(f"report: {path}")
 
 
 def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
@@ -200,9 +201,9 @@ def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
         try:
             run.redact(redact)
         except InputError as error:
-            click.echo(f"note: not kept for later commands: {error}", err=True)
+            say(f"note: not kept for later commands: {error}", err=True)
         if redact and (run.path / PAGE).exists():
-            click.echo(
+            say(
                 f"note: `{run.path / PAGE}` was written before and holds the texts. Remove it "
                 "before anybody gets the folder; its completions hold them too.",
                 err=True,
@@ -211,7 +212,7 @@ def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
 
 def _print_notes(run: Any) -> None:
     for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
@@ -221,6 +222,6 @@ def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
     _print_notes(run)
     for table in [*summary(run), *more]:
         if table.lead:
-            click.echo(table.lead)
+            say(table.lead)
         print_table(table.title, table.columns, table.rows)
-        click.echo(table.note)
+        say(table.note)

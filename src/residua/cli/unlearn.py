@@ -10,6 +10,7 @@ import click
 
 from residua.cli import options as opt
 from residua.cli.console import duration, print_json, progress_bar
+from residua.cli.saying import say
 from residua.errors import InputError
 
 
@@ -369,10 +370,10 @@ def _show(done: Any, as_json: bool) -> None:
         print_json({**found, "objective": [first, last], "reused": done.reused})
         return
     if done.reused:
-        click.echo("this model was there already, made by the same command")
+        say("this model was there already, made by the same command")
     together = f" on {done.processes} processes" if done.processes > 1 else ""
-    click.echo(
+    say(
         f"{done.path}: {len(done.losses):,} steps in {duration(done.seconds)}{together}, objective "
         f"from {first:.4g} to {last:.4g}"
     )
-    click.echo(f"next: residua evaluate {done.path} --benchmark ...")
+    say(f"next: residua evaluate {done.path} --benchmark ...")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -23,6 +24,7 @@ from residua.report.data import read_view
 from residua.report.texts import HIGHEST_SCORED, MOST_FREQUENT
 from residua.report.view import View
 from residua.store import Run, write_text
+from residua.text.plain import visible
 
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
@@ -84,7 +86,10 @@ def render(
             version=residua.__version__,
             css=Markup(css),  # the package's own files, not data
             js=Markup(js),
-            policy=f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}",
+            policy=(
+                f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}; "
+                "base-uri 'none'; form-action 'none'"
+            ),
         )
     )
 
@@ -94,6 +99,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("residua", "report"),
         autoescape=True,
+        finalize=_steered,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -102,6 +108,13 @@ def _environment() -> Environment:
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
     environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
     return environment
+
+
+def _steered(value: Any) -> Any:
+    """A value as the page shows it: no character of a text turns those around it."""
+    if isinstance(value, Markup):
+        return Markup(visible(value))  # markup of ours, around texts that were escaped
+    return visible(value) if isinstance(value, str) else value
 
 
 def _asset(name: str) -> str:
