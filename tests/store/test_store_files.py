@@ -43,6 +43,11 @@ def test_what_is_written_is_its_owners_alone_even_where_the_folder_was_there(
     assert mode(folder) == 0o700
 
 
+@pytest.fixture(autouse=True)
+def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+
+
 def full(file: Path) -> Path:
     """Let what is written for `file` go to a device that is full."""
     partial = file.with_name(f".{file.name}.{os.getpid()}-0.partial")

@@ -210,7 +210,8 @@ def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, A
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     """What JSON text holds; InputError, saying where it stands, for what is none or no text.
 
-    With `distinct`, for an object too that has two names which are one where rows are read. Half a surrogate pair is no character: it could be stored in no file and shown on no page.
+    With `distinct`, also for an object with two names that are one where rows are read. Half a
+    surrogate pair is no character: it could be stored in no file and shown on no page.
     """
     try:
         found = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
