@@ -1,5 +1,6 @@
 """Mutants of `residua.text`."""
 
+PORTER = "text/test_porter.py"
 ROUGE = "text/test_rouge.py"
 BOUNDS = "text/test_rouge_bounds.py"
 SETTLED = "text/test_settled.py"
@@ -51,4 +52,39 @@ MUTANTS = [
         "hit = missed & places.get(word, 0)",
         BOUNDS,
     ),
+    (
+        "text/porter.py",
+        'if word.endswith("alli") and _measure(word[:-4]) > 0:',
+        "if False:",
+        "text/test_porter.py",
+    ),
+    (
+        "text/porter.py",
+        'if word.endswith("ies") and len(word) == 4:',
+        "if False:",
+        "text/test_porter.py",
+    ),
+    ("text/porter.py", "    if len(word) == 2:\n", "    if False:\n", PORTER),
+    (
+        "text/porter.py",
+        'word if word[-1] in "lsz"',
+        'word if word[-1] in "ls"',
+        "text/test_porter.py",
+    ),
+    ("text/porter.py", 'word[-1] not in "wxy"', 'word[-1] not in "wx"', PORTER),
+    ("text/porter.py", 'fits = suffix != "ion" or', "fits = True or", PORTER),
+    (
+        "text/porter.py",
+        "rest if suffix and fits and _measure(rest) > 1",
+        "rest if suffix and fits and _measure(rest) > 0",
+        "text/test_porter.py",
+    ),
+    ("text/porter.py", "measure == 1 and not _short(rest)", "measure == 1", PORTER),
+    (
+        "text/porter.py",
+        "        return _IRREGULAR[word]\n",
+        "        pass\n",
+        "text/test_porter.py",
+    ),
+    ("text/porter.py", 'if letter == "y" else', "if False else", PORTER),
 ]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from residua.text.keywords import STOPWORDS, content_words, keyword_pattern, normalise
 from residua.text.questions import QUOTED, REQUESTS
-from residua.text.rouge import tokenizer
+from residua.text.rouge import stems
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
@@ -68,4 +68,4 @@ def _stems(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _stem(word: str) -> str:
-    return "".join(tokenizer()(word)) if word.isascii() else word
+    return "".join(stems(word)) if word.isascii() else word

@@ -2,28 +2,31 @@
 
 Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
 package `rouge-score` 0.1.2 computes them with `use_stemmer=True`. NumPy finds where words end
-in all texts at once, Arrow numbers the distinct words, and only these reach the package's own
-tokeniser and Porter stemmer. A text is then spelt with one character a word, and rapidfuzz finds
+in all texts at once, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
+that is equal to the package's. A text is then spelt with one character a word, and rapidfuzz finds
 the longest common subsequence with bit-parallel arithmetic.
 """
 
 from __future__ import annotations
 
+import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from residua.errors import InputError
+from residua.text.porter import stem
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
+_WORD = re.compile("[a-z0-9]+")
 _BLANK = ord(" ")
 _LETTERS = (string.ascii_letters + string.digits).encode()
 _PLAIN = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
@@ -90,13 +93,9 @@ def has_rouge_words(text: str) -> bool:
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
-@cache
-def tokenizer() -> Callable[[str], list[str]]:
-    """From a text to its stems, as `rouge-score` reads it."""
-    from rouge_score.tokenizers import DefaultTokenizer  # imports NLTK: a second or more
-
-    tokenize: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer=True).tokenize
-    return tokenize
+def stems(text: str) -> list[str]:
+    """The words of a text as ROUGE reads them: small letters and digits, stemmed from four on."""
+    return [stem(word) if len(word) > 3 else word for word in _WORD.findall(text.lower())]
 
 
 class _Stems(dict[str, int]):
@@ -104,7 +103,6 @@ class _Stems(dict[str, int]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tokenize = tokenizer()
         self._numbers: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
@@ -113,8 +111,8 @@ class _Stems(dict[str, int]):
         return number
 
     def _number(self, word: str) -> int:
-        (stem,) = self._tokenize(word)
-        return self._numbers.setdefault(stem, len(self._numbers))
+        (stemmed,) = stems(word)
+        return self._numbers.setdefault(stemmed, len(self._numbers))
 
 
 _stems = cache(_Stems)

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from itertools import accumulate
 
-from residua.text.rouge import tokenizer
+from residua.text.rouge import stems
 from residua.text.settled import settled_words
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -77,5 +77,5 @@ def _places(reference: str) -> tuple[dict[str, int], int]:
 
 @lru_cache(maxsize=2**16)
 def _stem(word: str) -> str:
-    (stem,) = tokenizer()(word)
+    (stem,) = stems(word)
     return stem

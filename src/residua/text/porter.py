@@ -1,0 +1,156 @@
+"""Porter's stemmer with the changes that NLTK made to it, which ROUGE's scores rest on.
+
+Porter (1980), "An algorithm for suffix stripping", Program 14(3); departures, all of them NLTK's
+(its mode NLTK_EXTENSIONS, the default): irregular words by a list; `ies` and `ied` of words of
+four letters give `ie`, `ied` else `i`; `y` becomes `i` after a consonant that is not the first
+letter; a short word of vowel and consonant takes its `e` back; `alli` is tried again without its
+last two letters; `bli`, `fulli` and `logi` are suffixes of step 2. Words of two letters stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TypeAlias
+
+_Rule: TypeAlias = tuple[str, str]  # a suffix, and what stands in its place
+
+_IRREGULAR = {
+    "sky": "sky", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "news": "news",
+    "innings": "inning", "inning": "inning", "outings": "outing", "outing": "outing",
+    "cannings": "canning", "canning": "canning", "howe": "howe", "proceed": "proceed",
+    "exceed": "exceed", "succeed": "succeed",
+}  # fmt: skip
+_PLURAL: tuple[_Rule, ...] = (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", ""))
+_DERIVED: tuple[_Rule, ...] = (
+    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"),
+    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"),
+    ("ization", "ize"), ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"),
+    ("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"),
+    ("fulli", "ful"),
+)  # fmt: skip
+_FURTHER: tuple[_Rule, ...] = (
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""),
+    ("ness", ""),
+)  # fmt: skip
+_LAST = (
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
+    "ism", "ate", "iti", "ous", "ive", "ize",
+)  # fmt: skip
+
+
+def stem(word: str) -> str:
+    """The stem of a word in small letters."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) <= 2:
+        return word
+    for step in _STEPS:
+        word = step(word)
+    return word
+
+
+def _plural(word: str) -> str:
+    """Step 1a."""
+    if word.endswith("ies") and len(word) == 4:
+        return word[:-1]
+    return _ruled(word, _PLURAL, lambda _: True)
+
+
+def _past(word: str) -> str:
+    """Step 1b: `ed` and `ing`, and what these had taken from the word."""
+    if word.endswith("ied"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for suffix in ("ed", "ing"):
+        rest = word.removesuffix(suffix)
+        if rest != word and not all(_consonants(rest)):
+            return _mended(rest)
+    return word
+
+
+def _mended(word: str) -> str:
+    """What is left of a word without `ed` or `ing`, so that it ends as the word itself did."""
+    if word.endswith(("at", "bl", "iz")):
+        return word + "e"
+    if len(word) >= 2 and word[-1] == word[-2] and _consonants(word)[-1]:
+        return word if word[-1] in "lsz" else word[:-1]
+    return word + "e" if _measure(word) == 1 and _short(word) else word
+
+
+def _ending_y(word: str) -> str:
+    """Step 1c."""
+    known = word.endswith("y") and len(word) > 2 and _consonants(word)[-2]
+    return word[:-1] + "i" if known else word
+
+
+def _derived(word: str) -> str:
+    """Step 2."""
+    if word.endswith("alli") and _measure(word[:-4]) > 0:
+        return _derived(word[:-2])
+    if word.endswith("logi") and not word.endswith(tuple(suffix for suffix, _ in _DERIVED)):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    return _ruled(word, _DERIVED, lambda rest: _measure(rest) > 0)
+
+
+def _further(word: str) -> str:
+    """Step 3."""
+    return _ruled(word, _FURTHER, lambda rest: _measure(rest) > 0)
+
+
+def _last(word: str) -> str:
+    """Step 4."""
+    suffix = next((suffix for suffix in _LAST if word.endswith(suffix)), "")
+    rest = word.removesuffix(suffix)
+    fits = suffix != "ion" or rest.endswith(("s", "t"))
+    return rest if suffix and fits and _measure(rest) > 1 else word
+
+
+def _ending_e(word: str) -> str:
+    """Step 5a."""
+    rest = word.removesuffix("e")
+    measure = _measure(rest)
+    return rest if measure > 1 or (measure == 1 and not _short(rest)) else word
+
+
+def _double_l(word: str) -> str:
+    """Step 5b."""
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
+
+
+_STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _double_l)
+
+
+def _ruled(word: str, rules: tuple[_Rule, ...], fits: Callable[[str], bool]) -> str:
+    """By the first rule whose suffix the word has, if what is left fits: no other is tried."""
+    for suffix, instead in rules:
+        if word.endswith(suffix):
+            rest = word[: -len(suffix)]
+            return rest + instead if fits(rest) else word
+    return word
+
+
+def _consonants(word: str) -> list[bool]:
+    """Of each letter whether it is a consonant; `y` is one at the start and after a vowel."""
+    found: list[bool] = []
+    for letter in word:
+        after_consonant = bool(found) and found[-1]
+        found.append(not after_consonant if letter == "y" else letter not in "aeiou")
+    return found
+
+
+def _measure(word: str) -> int:
+    """How often a consonant follows a vowel."""
+    return sum(second and not first for first, second in pairwise(_consonants(word)))
+
+
+def _short(word: str) -> bool:
+    """True for an end of consonant, vowel, consonant but w, x and y; or vowel and consonant alone.
+
+    A word of the first kind lost an `e`, as `hop` of `hoping` did.
+    """
+    kinds = _consonants(word)
+    if len(word) == 2:
+        return kinds == [False, True]
+    return kinds[-3:] == [True, False, True] and word[-1] not in "wxy"
