@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from residua.evaluation.draws.sample import (
     CONTROL,
     CONTROL_GREEDY,
     GREEDY,
+    Job,
     arm_names,
     begin,
     control_of,
@@ -235,31 +236,16 @@ def draw_study(
     control first and name its run. Only the draws that select `inputs`, where they are asked
     for, come before that; what `metrics` need is read right after it.
     """
-    settings, inputs, seed, control = study.settings, study.inputs, study.seed, study.control
+    settings, seed, control = study.settings, study.seed, study.control
     Plan.of(drawing.n)  # refuses an n below 1
     arms = _arms(study.decoding)
     source = finished_run(control)
     sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     Fluency.open(wanted, task, settings.loading)  # refuses a classifier before anything is read
-    if inputs is not None:
-        require_inputs_fit(inputs, drawing, arms, source)
-        for rewriter in inputs.models:
-            require_named(rewriter, study.servers)
-    if drawing.search is not None:
-        require_attack_fits(drawing.search.attack, task, arms, source)
+    _require_fit(task, study, drawing, arms, source)
     opened = cache(partial(settings.jobs, model, arms, task, progress))
-    asking = None
-    if inputs is not None:
-        asking = Asking(
-            inputs=inputs,
-            n=drawing.n,
-            seed=seed,
-            target=lambda: selecting(opened()[0]),
-            loading=settings.loading,
-            servers=study.servers,
-            progress=progress,
-        )
+    asking = _asking(study, drawing.n, opened, progress)
     run = begin(out, task, study.to_dict(), asking, notes=study.departures(task))
     sharing = None if asking is None else asking.sharing(run.queries)
     finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
@@ -276,24 +262,70 @@ def draw_study(
     if finished and wanted.metrics:
         copy_readings(finished[CONTROL_GREEDY], run.arms[CONTROL_GREEDY])
     read_models(zip(planned, jobs, strict=True), wanted, progress)
-    hunt = None
-    if drawing.search is not None:
-        hunt = Hunt(
-            search=drawing.search,
-            benchmark=task,
-            job=opened()[0],
-            decodings=drawing.search.attack.decodings(list(arms.values())),
-            template=settings.template or task.template,
-            seed=seed,
-            progress=progress,
-        )
-        run.settle("attack", hunt.to_dict(run))
+    hunt = _hunt(run, task, study, drawing, opened, progress)
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, progress)
     if hunt is not None:
         asked_too = next((job for job in jobs if job.arm.startswith(CONTROL)), None)
         attack_questions(run, hunt, asked_too, drawing)
     return run
+
+
+def _require_fit(
+    task: Benchmark,
+    study: Study,
+    drawing: Drawing,
+    arms: Mapping[str, Decoding],
+    source: Path | None,
+) -> None:
+    """Refuse inputs and an attack that do not fit the rest of the study."""
+    if study.inputs is not None:
+        require_inputs_fit(study.inputs, drawing, arms, source)
+        for rewriter in study.inputs.models:
+            require_named(rewriter, study.servers)
+    if drawing.search is not None:
+        require_attack_fits(drawing.search.attack, task, arms, source)
+
+
+def _asking(
+    study: Study, n: int, opened: Callable[[], list[Job]], progress: Progress
+) -> Asking | None:
+    """What makes the queries beside the questions; None where there are none."""
+    if study.inputs is None:
+        return None
+    return Asking(
+        inputs=study.inputs,
+        n=n,
+        seed=study.seed,
+        target=lambda: selecting(opened()[0]),
+        loading=study.settings.loading,
+        servers=study.servers,
+        progress=progress,
+    )
+
+
+def _hunt(
+    run: Run,
+    task: Benchmark,
+    study: Study,
+    drawing: Drawing,
+    opened: Callable[[], list[Job]],
+    progress: Progress,
+) -> Hunt | None:
+    """The search for the worst input, recorded with the run; None where there is none."""
+    if drawing.search is None:
+        return None
+    hunt = Hunt(
+        search=drawing.search,
+        benchmark=task,
+        job=opened()[0],
+        decodings=drawing.search.attack.decodings([*_arms(study.decoding).values()]),
+        template=study.settings.template or task.template,
+        seed=study.seed,
+        progress=progress,
+    )
+    run.settle("attack", hunt.to_dict(run))
+    return hunt
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
