@@ -19,7 +19,7 @@ MUTANTS = [
     ("stats/dataset.py", "+ rows.missing.sum()", "", POOLS),
     ("stats/dataset.py", "np.ptp(share) <= 1e-12 * share.max()", "True", COVERAGE),
     ("stats/dataset.py", "np.ptp(share) <= 1e-12 * share.max()", "False", POOLS),
-    ("stats/dataset.py", "weighted_mean_upper(rows, weights, alpha", "weighted_mean_upper(rows, rows.n * 1.0, alpha", COVERAGE),
+    ("stats/dataset.py", "weighted_mean_upper(rows, weights, alpha", "weighted_mean_upper(rows, rows.n * 1.0, alpha", POOLS),
     ("stats/dataset.py", "below.mirrored()", "below", POOLS),
     ("stats/dataset.py", "share = weights / above.n\n", "share = weights\n", POOLS),
     ("stats/dataset.py", "[draws - gone - leaks, leaks]", "[draws - leaks, leaks]", POOLS),

@@ -73,6 +73,14 @@ def test_a_pool_of_unequal_numbers_is_weighted() -> None:
     assert plain.method == pooled.method
 
 
+def test_a_question_of_weight_counts_in_a_pool_of_few_draws() -> None:
+    leaks = np.repeat([1.0, 0, 0, 0, 0, 0], 7).reshape(6, 7)
+    heavy = mean_over_questions(leaks, weights=[20, 1, 1, 1, 1, 1])
+    assert heavy.method == "portfolio mixture, weighted"
+    assert heavy.value == pytest.approx(0.8)
+    assert mean_over_questions(leaks).upper < heavy.value < heavy.upper
+
+
 def test_weights_pick_the_questions_that_count() -> None:
     chosen = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     few = mean_over_questions(SCORES, weights=chosen, side="both")
