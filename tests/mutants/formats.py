@@ -190,8 +190,8 @@ MUTANTS = [
     ("formats/inspect_scores.py", "(name in _GRADED and not partial)", "name in _GRADED", SCORES),
     (
         "formats/inspect_scores.py",
-        "return None if math.isnan(value) else float(value)",
-        "return 0.0 if math.isnan(value) else float(value)",
+        "float(value) if -_LARGEST <= value <= _LARGEST else None",
+        "float(value) if -_LARGEST <= value <= _LARGEST else 0.0",
         SCORES,
     ),
     ("formats/log_scores.py", "and {*found} <= {0.0, 1.0}\n    if all", "\n    if all", SCORES),

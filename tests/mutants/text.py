@@ -15,7 +15,7 @@ MUTANTS = [
     ("text/rouge.py", "np.arange(1, len(sought) + 1)", "np.arange(len(sought))", ROUGE),
     ("text/rouge.py", "if len(_stems()) >= _FULL:", "if False:", ROUGE),
     ("text/rouge.py", '"utf-32-le", "surrogatepass"', '"utf-32-le"', ROUGE),
-    ("text/rouge.py", "use_stemmer=True).tokenize", "use_stemmer=False).tokenize", ROUGE),
+    ("text/rouge.py", "if len(word) > 3 else word", "if len(word) > 2 else word", ROUGE),
     ("text/rouge.py", "np.maximum(lengths[1:], 1)", "lengths[1:]", ROUGE),
     ("text/rouge.py", "common / lengths[0]", "common / np.maximum(lengths[1:], 1)", ROUGE),
     ("text/rouge.py", "np.where(common > 0, precision + recall, 1)", "(precision + recall)", ROUGE),
