@@ -27,8 +27,8 @@ MUTANTS = [
     ("formats/inspect_log.py", 'sample["epoch"] in mine or ', "", INSPECT),
     (
         "formats/inspect_log.py",
-        'calls.setdefault(name, _named(event.get("config") or {}))',
-        'calls[name] = _named(event.get("config") or {})',
+        'if event["event"] == "model"][:1]',
+        'if event["event"] == "model"][-1:]',
         INSPECT,
     ),
     (
