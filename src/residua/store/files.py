@@ -94,8 +94,8 @@ def _told(path: Path) -> Iterator[None]:
                 "rights."
             ) from error
         raise IncompleteError(
-            f"cannot write `{path}`: {error.strerror}. See to its disk, then run the same command "
-            "again: what was finished is kept."
+            f"cannot write `{path}`: {error.strerror or error}. See to its disk, then run the same "
+            "command again: what was finished is kept."
         ) from error
 
 
