@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.errors import InputError, MixError
+from residua.errors import IncompleteError, InputError, MixError
 from residua.store import Arm, DamagedError, Plan, Run, write_sealed, write_text
 from residua.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
 from residua.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
@@ -265,7 +265,7 @@ def test_files_are_there_whole_or_not_at_all(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", fails)
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(IncompleteError, match=r"a\.txt`: disk full\. "):
             write_text(file, "second")
     assert file.read_text() == "first"
     assert [f.name for f in file.parent.iterdir()] == ["a.txt"]
