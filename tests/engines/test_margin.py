@@ -186,6 +186,13 @@ def test_a_run_that_is_planned_again_gets_the_same_margin() -> None:
     assert made.margin == again.margin != first
 
 
+def test_what_was_never_told_to_measure_does_so_after_the_first_queries() -> None:
+    made, told, untold = (asked_engine(True, 0.4, 0) for _ in range(3))
+    told.measure(QUESTIONS)
+    made.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
+    assert made.margin == told.margin != untold.margin
+
+
 def test_a_prompt_that_fills_the_context_is_probed_without_its_beginning() -> None:
     made = asked_engine(False, 0.4, 0)
     made.measure([Query(id="long", prompt_id="long", text="Ann " * 124)])
