@@ -54,7 +54,7 @@ WAYS = "evaluation/draws/test_drawing.py"
 CERTIFY = "cli/test_certify_mode.py"
 
 PARTS = "evaluation/draws/test_parts.py"
-TOLD = "engines/test_telling.py"
+TELLS = "engines/test_telling.py"
 
 MUTANTS = [
     # bounding one scorer keeps the others
@@ -106,7 +106,7 @@ MUTANTS = [
         "upper=np.where(known, value, 0.0)",
         ARMS,
     ),
-    ("store/arm.py", "return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))", "return file.exists()", "cli/test_reading_runs.py"),
+    ("store/arm.py", "return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))", "return file.exists()", "store/test_run.py"),
     # draws
     ("evaluation/draws/drawing.py", 'return f"score:{name}"', 'return "score"', ARMS),
     ("evaluation/draws/sample.py", 'seed=int(arm.spec["seed"])', "seed=0", ARMS),
@@ -423,9 +423,9 @@ MUTANTS = [
     ("evaluation/draws/meter.py", "(tokens * self.worth or draws), amount)", "(tokens or draws), amount)", PARTS),
     ("evaluation/draws/sample.py", "    meter.show()\n", "", PARTS),
     ("evaluation/settings.py", 'progress(f"loading {Path(model).name}", 0, 1, "models")', "pass", PARTS),
-    ("sampling/forest.py", "self._tell(self._ended - ended, ", "self._tell(self._ended, ", TOLD),
-    ("sampling/forest.py", "self.usage.forwards - forwards)", "self.usage.forwards)", TOLD),
-    ("engines/hf.py", "        self.tell(0, tokens)\n", "        self.tell(draws, tokens)\n", TOLD),
-    ("sampling/explore.py", "        self._tell(0, len(stems))\n", "", TOLD),
+    ("sampling/forest.py", "self._tell(self._ended - ended, ", "self._tell(self._ended, ", TELLS),
+    ("sampling/forest.py", "self.usage.forwards - forwards)", "self.usage.forwards)", TELLS),
+    ("engines/hf.py", "        self.tell(0, tokens)\n", "        self.tell(draws, tokens)\n", TELLS),
+    ("sampling/explore.py", "        self._tell(0, len(stems))\n", "", TELLS),
     ("evaluation/checks.py", 'f"{len(questions)} of the', 'f"{len(failed)} of the', "evaluation/test_evaluate.py"),
 ]  # fmt: skip

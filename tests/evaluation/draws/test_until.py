@@ -133,6 +133,9 @@ def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
     assert mean["lower"] <= np.mean(list(LEAKS.values())) <= mean["upper"]
     assert "at 99.874765 % each, at most 0 fail" in mean["method"]  # from 4 questions alone
     assert all(r["stopping"].startswith("stopped") for r in about_all)
+    counts = [r for r in about_all if r["estimand"].startswith("questions with")]
+    assert counts
+    assert all("at 99.9 % each" in r["method"] for r in counts)
 
 
 def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
