@@ -56,6 +56,8 @@ def test_a_damaged_part_is_named_and_left_where_it_is(
     assert f"`{part}`" in result.err
     assert "Restore" in result.err
     assert "run the command that sampled it again" in result.err
+    if name not in ("report", "report --json", "certify"):
+        assert f"so that arm 'target' of `{run}` lacks a part" in result.err
     assert tree(run) == before
 
 

@@ -411,7 +411,7 @@ MUTANTS = [
         "        for fault in ():",
         "cli/test_reading_runs.py",
     ),
-    ("evaluation/checks.py", "if not 0 < confidence < 1:", "if not 0 < confidence <= 1:", INPUT),
+    ("evaluation/checks.py", "if not 0 < confidence < 1:", "if not confidence < 1:", INPUT),
     ("evaluation/checks.py", "    if failed:\n", "    if False:\n", FAILED),
     ("evaluation/draws/probe.py", "        engine.check(", "        (lambda *_: None)(", INPUT),
     # the command line
@@ -421,7 +421,6 @@ MUTANTS = [
     ("evaluation/draws/meter.py", "            engine.tell = tell\n", "            pass\n", PARTS),
     ("evaluation/draws/meter.py", "        self.done, self._now = self.done + amount, 0.0\n", "        self._now = 0.0\n", PARTS),
     ("evaluation/draws/meter.py", "(tokens * self.worth or draws), amount)", "(tokens or draws), amount)", PARTS),
-    ("evaluation/draws/sample.py", "    meter.show()\n", "", PARTS),
     ("evaluation/settings.py", 'progress(f"loading {Path(model).name}", 0, 1, "models")', "pass", PARTS),
     ("sampling/forest.py", "self._tell(self._ended - ended, ", "self._tell(self._ended, ", TELLS),
     ("sampling/forest.py", "self.usage.forwards - forwards)", "self.usage.forwards)", TELLS),
