@@ -38,6 +38,13 @@ def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
         assert upper - lower < 1e-6
 
 
+def test_where_all_score_alike_the_value_is_no_rounding_of_the_mean() -> None:
+    """Shares of .9 add up to a mean that is off by one rounding, and so would be the deviation."""
+    p, x = np.array([0.7928268871303794, 0.20717311286962065]), np.array([0.9, 0.9])
+    bound = mass_std_bound(Mass(p, x, x))
+    assert (bound.lower, bound.value, bound.upper) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("over", [1e-12, 5e-10, 9.9e-10])
 @pytest.mark.parametrize("x", [[0.0, 1.0], [0.0, 0.5], [1 / 3, 1 / 3]])
 def test_masses_that_add_up_to_a_little_more_than_one(over: float, x: list[float]) -> None:
