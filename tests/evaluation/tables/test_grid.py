@@ -257,12 +257,14 @@ def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
 
 def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
     decodings = cells((0.5, 1.0), (1.0,))
-    run = run_of(tmp_path / "run", decodings, n=64, until="p<=0.3")
+    run = run_of(tmp_path / "run", decodings, n=512, until="p<=0.35")
     scorer = make_scorer("contains")
     found = joint_cells(rows_of(run))
     assert len(found) == 2
     for name, cell in found.items():
-        stopped = Stopped(run.arms[name].scores(slug(scorer)), True, 64)
+        scores = run.arms[name].scores(slug(scorer))
+        assert (scores.n // 32).sum() >= 8  # blocks enough, were n fixed
+        stopped = Stopped(scores, True, 512)
         alone = stopped.mean(confidence=1 - 0.01 / 2, side="both")
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
         assert cell.stopping != "fixed n"
