@@ -50,6 +50,8 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--top-k", "2.5"], ["--top-k", "'2.5'", "integer"]),
         (["--max-new-tokens", "0"], ["max_new_tokens", "0", "at least 1"]),
         (["--adaptive-temperature", "2"], ["adaptive_temperature", "2.0", "(0, 1]"]),
+        (["--adaptive-mode", "two_pass"], ["two_pass", "Add --adaptive-temperature C"]),
+        (["--adaptive-mode", "greedy"], ["--adaptive-mode", "'greedy'", "two_pass"]),
         (["-n", "0"], ["`n` must be at least 1", "got 0"]),
         (["-n", "-5"], ["`n` must be at least 1", "got -5"]),
         (["--limit", "0"], ["limit", "got 0", "Leave it out"]),

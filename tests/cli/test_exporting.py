@@ -191,7 +191,10 @@ def test_runs_of_other_benchmarks_make_no_log_together(measured: Path, tmp_path:
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
 
 
-@pytest.mark.parametrize("how", [(), ("--top-p", 0.9), ("--adaptive-temperature", 0.5)])
+TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
+
+
+@pytest.mark.parametrize("how", [(), ("--top-p", 0.9), TWO_PASS])
 def test_samples_come_back_by_import(
     model: Path, questions: Path, tmp_path: Path, how: tuple[object, ...]
 ) -> None:
@@ -205,6 +208,7 @@ def test_samples_come_back_by_import(
     assert drawn(again) == drawn(run) != {}
     ours, theirs = (Run.open(path).arms["target"] for path in (run, again))
     assert theirs.decoding == ours.decoding
+    assert ours.decoding.name.endswith("two_pass") == (how == TWO_PASS)
     assert theirs.spec["model"] == str(model)
 
 

@@ -129,6 +129,11 @@ sampling = options(
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
     click.option("--max-tokens", type=int, help="Of prompt and completion together."),
     click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
+    click.option(
+        "--adaptive-mode",
+        type=click.Choice(["running", "two_pass"]),
+        help="c_T: of the tokens so far, or of a greedy answer.  [default: running]",
+    ),
     click.option("--stop", multiple=True, help="End a completion at this string."),
     click.option(
         "--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files."
@@ -153,7 +158,9 @@ _OF_BENCHMARK = {"benchmark": "spec", "data": "data", "limit": "limit", "profile
 _OF_SETTINGS = {
     "dtype": "dtype", "device": "device", "prompt_template": "template", "system": "system",
 }  # fmt: skip
-_OF_DECODING = ("top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "stop")
+_OF_DECODING = (
+    "top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "adaptive_mode", "stop",
+)  # fmt: skip
 _LISTED = ("temperature", "top_p")
 _PLAIN = ("n", "until", "certify", "budget", "control", "seed", "confidence", "calibration")
 NOT_OF_A_STUDY = ("model", "out", "like", "offline", "dry_run", "as_json")
@@ -254,6 +261,11 @@ def _varied(decodings: Sequence[Decoding], given: Mapping[str, Any]) -> tuple[De
     """
     said = {name: given[name] for name in _OF_DECODING if given[name] not in (None, ())}
     varied = [replace(decoding, **said) for decoding in decodings]
+    if given["adaptive_mode"] and any(one.adaptive_temperature is None for one in varied):
+        raise InputError(
+            f"--adaptive-mode {given['adaptive_mode']} says how a temperature adapts, and none "
+            "does. Add --adaptive-temperature C, or leave it out."
+        )
     for name in _LISTED:
         if values := given[name]:
             rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
