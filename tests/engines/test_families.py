@@ -11,7 +11,8 @@ from transformers import AutoTokenizer
 
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
 from residua.engines.families import family_of
-from residua.engines.prompting import DATE_STRING, Prompting
+from residua.engines.prompting import Prompting
+from residua.engines.templates import DATE_STRING
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tokenizers.processors import TemplateProcessing
 
-from residua.engines.prompting import DATE_STRING, Prompting
+from residua.engines.prompting import Prompting
+from residua.engines.templates import DATE_STRING
 from residua.errors import InputError, ModelError
 from tiny import tiny_tokenizer
 
@@ -99,7 +100,7 @@ def test_chat_can_be_switched_off() -> None:
 
 
 def test_chat_date_is_pinned() -> None:
-    tokenizer = chat("{{ date_string }}")
+    tokenizer = chat("{{ date_string }} {{ messages[0].content }}")
     assert words(tokenizer, Prompting().encode(tokenizer, "who")).startswith("10 ")
 
 

@@ -1,6 +1,7 @@
 """Mutants of what is done with files, names and texts of others."""
 
 HOSTILE = "formats/test_hostile_logs.py"
+TEMPLATES = "engines/test_templates.py"
 
 MUTANTS = [
     (
@@ -36,4 +37,22 @@ MUTANTS = [
         "click.echo(text, err=err)",
         "cli/test_steering.py",
     ),
+    ("engines/loading.py", "    require_sound(tokenizer, _template_of(files))\n", "", TEMPLATES),
+    ("engines/loading.py", "own if own.is_file() else", "own if True else", TEMPLATES),
+    (
+        "engines/templates.py",
+        "    if not asks(prompt, question):\n        raise",
+        "    if False:\n        raise",
+        TEMPLATES,
+    ),
+    (
+        "engines/templates.py",
+        "if not receiver.poll(SECONDS):",
+        "if not receiver.poll(None):",
+        TEMPLATES,
+    ),
+    ("engines/templates.py", "        _limit_memory()\n", "", TEMPLATES),
+    ("engines/templates.py", "if len(prompts[-1]) > CHARACTERS:", "if False:", TEMPLATES),
+    ("engines/templates.py", " and prompts[0] != prompts[1]", "", TEMPLATES),
+    ("engines/templates.py", "    except EOFError:", "    except KeyError:", TEMPLATES),
 ]

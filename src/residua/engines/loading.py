@@ -23,6 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 
 from residua.durable import place
 from residua.engines.fingerprint import fingerprint, ordinary_tokens
+from residua.engines.templates import require_sound
 from residua.errors import InputError, ModelError, ResiduaError
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
@@ -32,6 +33,7 @@ _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TEMPLATE = "chat_template.jinja"
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
 _FEW = 5  # tokens that a note shows
 # Generation settings that cannot change which token comes next.
@@ -136,6 +138,7 @@ def load_model(
         common |= {"gguf_file": files.gguf}
     with quiet(), _refusing(location):
         tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
+    require_sound(tokenizer, _template_of(files))
     model = _read(AutoModelForCausalLM, location, files, dtype, **common)
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
@@ -405,6 +408,14 @@ def _strip_generation_config(model: Any) -> dict[str, Any]:
         for key, value in sorted(given.items())
         if key not in _TOKEN_IDS | _HARMLESS and not key.startswith(("_", "output_"))
     }
+
+
+def _template_of(files: _Files) -> str:
+    """The file that a tokenizer's chat template is read from."""
+    if files.gguf:
+        return str(files.folder / files.gguf)
+    own = files.folder / _TEMPLATE
+    return str(own if own.is_file() else files.folder / "tokenizer_config.json")
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -12,19 +12,16 @@ from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeAlias
 
-import jinja2
-
 from residua.engines.families import family_of
 from residua.engines.splitting import Tokenizer as Tokenizer
 from residua.engines.splitting import split_at
+from residua.engines.templates import said, written
 from residua.errors import InputError, ModelError
 from residua.types import Compat
 
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
-# Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
-DATE_STRING = "10 Apr 2025"
 _PLACEHOLDER = "{question}"
 _BLANK = " "
 _GAP = "\n\n"  # between one example and what follows it
@@ -227,7 +224,7 @@ class Prompting:
 
     def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
         """What of the conversation `question` stands for: one turn of the user."""
-        return [_turn("user", question)]
+        return [said("user", question)]
 
     def _rule(self, tokenizer: Tokenizer) -> Prompting:
         """The rule without the chat template where `compat` writes this family's turns itself."""
@@ -249,15 +246,15 @@ class Prompting:
         if not self.uses_chat(tokenizer):
             return self._plainly(asked)
         turns = self._conversation(tokenizer, asked)
-        return self._rendered(tokenizer, turns, open_ended=True) + asked.prefix
+        return written(tokenizer, turns, open_ended=True) + asked.prefix
 
     def _finished(self, tokenizer: Tokenizer, asked: _Asked, opened: str, answer: str) -> str:
         """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
         start = opened.rstrip(_BLANK)
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
-            said = _turn("assistant", asked.prefix + answer)
-            turns = [*self._conversation(tokenizer, asked), said]
-            text = self._rendered(tokenizer, turns, open_ended=False)
+            replied = said("assistant", asked.prefix + answer)
+            turns = [*self._conversation(tokenizer, asked), replied]
+            text = written(tokenizer, turns, open_ended=False)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
@@ -298,29 +295,10 @@ class Prompting:
 
     def _conversation(self, tokenizer: Tokenizer, asked: _Asked) -> list[dict[str, str]]:
         system = self.system_for(tokenizer)
-        turns = [_turn("system", system)] if system else []
+        turns = [said("system", system)] if system else []
         for question, answer in asked.examples:
-            turns += [_turn("user", question), _turn("assistant", answer)]
+            turns += [said("user", question), said("assistant", answer)]
         return [*turns, *self.turns(tokenizer, asked.question)]
-
-    def _rendered(
-        self, tokenizer: Tokenizer, turns: Sequence[Mapping[str, str]], *, open_ended: bool
-    ) -> str:
-        """The chat template over these turns, `open_ended` with the opening of an answer."""
-        try:
-            text: str = tokenizer.apply_chat_template(
-                turns,
-                tokenize=False,
-                add_generation_prompt=open_ended,
-                date_string=DATE_STRING,
-            )
-        except jinja2.TemplateError as error:
-            system = self.system_for(tokenizer)
-            raise InputError(
-                f"the model's chat template refused the prompt (system message {system!r}): "
-                f"{error}. Try without a system message."
-            ) from error
-        return text
 
 
 def _eos(tokenizer: Tokenizer) -> int:
@@ -330,10 +308,6 @@ def _eos(tokenizer: Tokenizer) -> int:
             "Set one in its tokenizer_config.json."
         )
     return int(tokenizer.eos_token_id)
-
-
-def _turn(role: str, text: str) -> dict[str, str]:
-    return {"role": role, "content": text}
 
 
 def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
@@ -356,9 +330,8 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
     """The special token right after an assistant's message, or None if the template has none."""
-    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
-    rendered = tokenizer.apply_chat_template(turn, tokenize=False, date_string=DATE_STRING)
-    tail = rendered.rpartition(_MARK)[2].lstrip()
+    text = written(tokenizer, [said("user", "?"), said("assistant", _MARK)], open_ended=False)
+    tail = text.rpartition(_MARK)[2].lstrip()
     ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     return int(ids[0]) if ids and ids[0] in special else None
