@@ -14,6 +14,7 @@ from residua.errors import MixError
 from residua.store import Arm, DamagedError, Look, Part
 from residua.store.cut import Cut
 from residua.store.looks import rounds_of
+from residua.store.sealed import write_sealed
 from residua.types import Failure, Sample, Usage
 
 WHOLE = Cut.whole().to_dict()
@@ -125,6 +126,17 @@ def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, dama
         damage = (other.folder / "looks.json").read_text()
     file.write_text(damage)
     with pytest.raises(DamagedError, match=r"looks\.json.*Restore it"):
+        stopping(tmp_path / "r")
+
+
+@pytest.mark.parametrize("looks", [3, [3], [{"p0": 3}], [{"p0": {"n": 3}}], None])
+def test_a_record_of_looks_that_holds_others_is_refused(tmp_path: Path, looks: object) -> None:
+    """Whoever wrote it, its own digest right: another version, or a hand."""
+    arm = stopping(tmp_path / "r")
+    arm.add_look(FIRST)
+    file = arm.folder / "looks.json"
+    write_sealed(file, {"arm": arm.identity} | ({} if looks is None else {"looks": looks}))
+    with pytest.raises(DamagedError, match=r"looks\.json` is no record of looks.*Restore it"):
         stopping(tmp_path / "r")
 
 

@@ -404,9 +404,9 @@ class Arm:
         return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
 
     def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
-        """Of all parts, or of these."""
+        """Of all parts, or of these, whose digests say which arm they are of."""
         made = [meta["digest"] for meta in self._own_meta(self.parts if parts is None else parts)]
-        return {"arm": self.identity, "scorer": scorer, "parts": made}
+        return {"scorer": scorer, "parts": made}
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
         """What made each of these parts; DamagedError where one is not whole, or another's."""

@@ -40,7 +40,7 @@ def read_looks(file: Path, arm: str) -> Looks:
     try:
         looks = tuple({q: Look(**seen) for q, seen in look.items()} for look in record["looks"])
         owner = record["arm"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"`{file}` is no record of looks. {ELSEWHERE}") from error
     if owner != arm:
         raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")

@@ -143,7 +143,7 @@ class Masses:
 
     def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
         digests = [self.digest(part) for part in parts]
-        return {"arm": self._identity, "scorer": scorer, "masses": digests}
+        return {"scorer": scorer, "masses": digests}
 
 
 def _settled(found: Exploration) -> float:

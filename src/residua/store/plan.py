@@ -90,29 +90,33 @@ class Plan:
         `first_chunk` is the number of each query's first chunk.
         """
         found: list[Part] = []
+        chunks = self._chunks()
         query = chunk = 0
         while query < len(query_ids):
             number = first + len(found)
-            queries, sizes = self._share(cut.size(number), chunk)
+            queries, sizes = self._share(cut.size(number), chunks, chunk)
             ids = tuple(query_ids[query : query + queries])
             found.append(Part(number, ids, sizes, first_chunk + chunk))
             chunk += len(sizes)
-            if chunk * self.chunk >= self.n:
+            if chunk >= len(chunks):
                 query, chunk = query + queries, 0
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def _share(self, room: int, chunk: int) -> tuple[int, tuple[int, ...]]:
-        """How many queries a part of this size gets, and which chunks of each, from one on."""
-        if self.n == 0:
-            return room, ()
+    def _chunks(self) -> tuple[int, ...]:
+        """The draws in each chunk of a query; it has none while it is explored."""
         whole, rest = divmod(self.n, self.chunk)
-        sizes = (self.chunk,) * whole + ((rest,) if rest else ())
+        return (self.chunk,) * whole + ((rest,) if rest else ())
+
+    def _share(self, room: int, chunks: tuple[int, ...], chunk: int) -> tuple[int, tuple[int, ...]]:
+        """How many queries a part of this size gets, and which chunks of each, from one on."""
+        if not chunks:
+            return room, ()
         if chunk == 0 and room >= self.n:
-            return min(_PART_QUERIES, room // self.n), sizes
-        return 1, sizes[chunk : chunk + max(1, room // self.chunk)]
+            return min(_PART_QUERIES, room // self.n), chunks
+        return 1, chunks[chunk : chunk + max(1, room // self.chunk)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,23 @@ def test_gone_on_with_at_another_speed_the_parts_that_were_cut_stay(
     assert not after.missing_parts()
 
 
+def test_a_part_that_is_drawn_anew_faster_leaves_the_others_as_they_are(
+    clock: Clock, tmp_path: Path
+) -> None:
+    out = tmp_path / "r"
+    evaluate(SlowEngine(clock, 4 * SECONDS), TASK, out=out, **how("plain"))
+    before = Run.open(out).arms["target"]
+    lost, *kept = sorted((before.folder / "completions").glob("part-*.parquet"))
+    assert len(kept) > 2
+    files = {path: path.stat().st_mtime_ns for path in kept}
+    lost.unlink()
+    evaluate(SlowEngine(clock, SECONDS / 1000), TASK, out=out, **how("plain"))
+    after = Run.open(out).arms["target"]
+    assert after.parts == before.parts
+    assert not after.missing_parts()
+    assert {path: path.stat().st_mtime_ns for path in kept} == files
+
+
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
 def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
     mode: str, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
