@@ -40,6 +40,8 @@ def test_sample_refuses_what_needs_scores(
     plain = ("sample", model, "--out", out, "--benchmark", questions)
     refused(residua(*plain, "--attack", 32), "`residua sample`", "`residua evaluate`")
     refused(residua(*plain, "--like", attacked), "`residua sample`", "`residua evaluate`")
+    probe = residua(*plain, "--like", attacked, "--dry-run")
+    refused(probe, "`residua sample`", "`residua evaluate`")
     assert not out.exists()
     assert "--attack" not in residua("sample", "--help").out
     assert "--attack BUDGET" in residua("evaluate", "--help").out

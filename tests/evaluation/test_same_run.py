@@ -60,6 +60,8 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     assert status == 0
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
+    assert command("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again") == 0
+    assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = Run.open(tmp_path / "python").arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decoding"]) if departing else (n, decoding))
     notes = [note for note in stored(tmp_path / "python")["notes"] if ", but (" in note]
@@ -80,10 +82,11 @@ def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
         decoding=Decoding(temperature=0.5, max_new_tokens=9),
         inputs=Inputs(source="rules", queries=1), settings=ModelSettings(template="Q {question}"),
     )  # fmt: skip
+    estimates = made.estimates()
     assert {loading["device"] for _, _, loading in opened} == {"auto"}
     assert command("evaluate", "m", "--like", first, "--out", again, "--json") == 0
     assert stored(again) == stored(first)
-    assert Run.open(again).estimates() == made.estimates()
+    assert Run.open(again).estimates() == estimates
     for arguments in (("score", first), ("bound", first), ("report", first)):
         assert command(*arguments) == 0
-        assert Run.open(first).estimates() == made.estimates()
+        assert Run.open(first).estimates() == estimates

@@ -63,10 +63,8 @@ def sample(**given: Any) -> None:
     from residua import evaluation as verbs
 
     task, study = _asked(given)
-    verbs.require_unsteered(study)
     if given["dry_run"]:
-        study = study.resolved(task)
-        _print_cost(given, task, study, study.drawing(()))
+        _print_cost(given, task, *verbs.unsteered(task, study))
         return
     with progress_bar(not given["as_json"]) as progress:
         run = verbs.sample_study(given["model"], task, study, out=given["out"], progress=progress)

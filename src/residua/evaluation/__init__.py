@@ -27,10 +27,10 @@ from residua.evaluation.verbs import (
     default_scorers,
     evaluate,
     evaluate_study,
-    require_unsteered,
     sample,
     sample_study,
     steered,
+    unsteered,
 )
 
 __all__ = [
@@ -69,7 +69,6 @@ __all__ = [
     "require_sampled",
     "require_scores",
     "require_texts",
-    "require_unsteered",
     "sample",
     "sample_study",
     "score_run",
@@ -79,4 +78,5 @@ __all__ = [
     "steered",
     "stored_metrics",
     "summary",
+    "unsteered",
 ]

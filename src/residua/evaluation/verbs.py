@@ -204,13 +204,15 @@ def sample_study(
     progress: Progress = silent,
 ) -> Run:
     """`sample` for a study; InputError where scores would steer what is drawn."""
-    require_unsteered(study)
-    study = study.resolved(task)
-    return draw_study(model, task, study, study.drawing(()), Path(out), progress)
+    study, drawing = unsteered(task, study)
+    return draw_study(model, task, study, drawing, Path(out), progress)
 
 
-def require_unsteered(study: Study) -> None:
-    """Refuse a study whose draws follow from their scores."""
+def unsteered(task: Benchmark, study: Study) -> tuple[Study, Drawing]:
+    """A study without scorers, with all of it said, and how it is drawn.
+
+    Raises InputError where draws would follow from their scores.
+    """
     for name in ("until", "certify", "attack"):
         value = getattr(study, name)
         if value is not None and (name != "certify" or study.explores):
@@ -219,6 +221,8 @@ def require_unsteered(study: Study) -> None:
                 "`residua evaluate`, or leave it out; where it comes from --like, say all options "
                 "but that."
             )
+    study = study.resolved(task)
+    return study, study.drawing(())
 
 
 def draw_study(
