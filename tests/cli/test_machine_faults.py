@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -116,24 +118,27 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_end_is_a_message(
-    number: signal.Signals,
-    handlers: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def command(**_: object) -> None:
-        os.kill(os.getpid(), number)
-        pytest.fail("it went on")
+SIGNALLED = """
+import os, signal, sys
+from residua import cli
 
-    signal.signal(number, signal.SIG_DFL)
-    monkeypatch.setattr(cli, "group", command)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 3
-    assert "stopped. Run the same command again" in capsys.readouterr().err
-    assert signal.getsignal(number) is signal.SIG_DFL
+number = signal.Signals[sys.argv[1]]
+signal.signal(number, signal.SIG_DFL)
+cli.group = lambda **_: (os.kill(os.getpid(), number), print("it went on"))
+try:
+    cli.main()
+finally:
+    print(signal.getsignal(number) is signal.SIG_DFL)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_to_end_is_a_message(name: str) -> None:
+    """In a process of its own, which a signal that is not heeded ends."""
+    command = [sys.executable, "-c", SIGNALLED, name]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "True\n")
+    assert "stopped. Run the same command again" in ended.stderr
 
 
 def test_a_hangup_that_is_ignored_stays_ignored(

@@ -29,7 +29,6 @@ _REMEDIES = {
     errno.EBUSY: "a file is in use ({what}). Wait, then {kept}",
 }
 _MEMORY = "Leave it more, or take a smaller batch, --dtype bfloat16 or a larger device"
-_NUMBERED = re.compile(r"(?:os error|errno) (\d+)\b", re.IGNORECASE)
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _SHOWN = 300  # characters of what a library says
 
@@ -63,6 +62,4 @@ def _number(error: BaseException) -> int | None:
         return errno.ENOMEM
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(said):
         return errno.ENOMEM
-    if found := _NUMBERED.search(said):
-        return int(found[1])
     return next((number for number in _REMEDIES if os.strerror(number) in said), None)
