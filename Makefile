@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/residua demo --out demo-run
 
 test: $(READY) lint
-	$(PYTEST) -m "not slow and not fault and not browser and not gpu"
+	$(PYTEST) -m "not thorough and not slow and not fault and not browser and not gpu"
 
 lint: $(READY)
 	$(BIN)/ruff check .

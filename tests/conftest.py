@@ -11,15 +11,14 @@ import pytest
 from tiny import TIED_AND_NOT, embeddings_tied
 
 HERE = Path(__file__).parent
+_TIED = pytest.param(True, id="tied")  # as most small models are: those in the quick suite
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     place = Path(metafunc.module.__file__).relative_to(HERE)
     if any(place.is_relative_to(each) for each in TIED_AND_NOT) and _runs_models(metafunc):
-        tied = {"untied": False, "tied": True}
-        metafunc.parametrize(
-            "embeddings", tied.values(), ids=tied.keys(), indirect=True, scope="module"
-        )
+        kinds = [pytest.param(False, id="untied", marks=pytest.mark.thorough), _TIED]
+        metafunc.parametrize("embeddings", kinds, indirect=True, scope="module")
 
 
 def _runs_models(metafunc: pytest.Metafunc) -> bool:

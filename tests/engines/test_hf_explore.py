@@ -155,6 +155,7 @@ def test_bounds_of_the_tail_hold_the_truth(decoding: Decoding) -> None:
     ],
     ids=["plain", "truncated", "stop"],
 )
+@pytest.mark.thorough
 def test_draws_and_events_together_have_the_law(decoding: Decoding, mode: Any) -> None:
     made = engine()
     for found in explore(made, decoding, Effort(mode=mode, forwards=250, seed=2)):

@@ -166,6 +166,7 @@ def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -
 
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
 @pytest.mark.parametrize(("deviation", "seed"), [(0.3, 1), (0.4, 0)])
+@pytest.mark.thorough
 def test_no_log_probability_moves_by_more_after_questions_that_were_not_probed(
     chat: bool, deviation: float, seed: int
 ) -> None:

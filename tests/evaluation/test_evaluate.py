@@ -43,6 +43,7 @@ def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
     return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
 
 
+@pytest.mark.thorough
 def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine(CONTROL, name="c"))
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}

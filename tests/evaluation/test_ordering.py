@@ -90,6 +90,7 @@ def test_imported_counts_have_an_order_that_owes_nothing_to_them(
     assert [draws_key(run.arms["target"]) for run in runs] == [7, 7]
 
 
+@pytest.mark.thorough
 def test_equal_tallies_are_imported_with_orders_of_their_own_which_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

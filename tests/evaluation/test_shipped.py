@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine
@@ -25,6 +26,7 @@ def benchmark() -> Benchmark:
     return Benchmark(name="b", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=8)
 
 
+@pytest.mark.thorough
 def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
     texts = {"the secret": P, "no": 1 - P}
     truth = {

@@ -26,6 +26,8 @@ from residua.evaluation import (
 from residua.store import Run
 from residua.types import Decoding
 
+NEEDS = {"budget": {"certify": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
+"""What an option says nothing without."""
 NOT_ASKED = {"model", "benchmark", "out", "progress"}  # the field `benchmark` is how it was loaded
 SAID: dict[str, Any] = {
     "benchmark": Loaded(spec="tofu:forget10", data="/d", limit=2, profile="scholten"),
@@ -99,7 +101,8 @@ def test_every_option_of_the_command_line_reaches_the_record() -> None:
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
         "n": 9, "until": "p<=0.4", "certify": "exact", "budget": 7, "temperature": (0.5, 0.7),
         "top_p": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
-        "adaptive_temperature": 0.9, "stop": ("x",), "scorers": ("exact",),
+        "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
+        "scorers": ("exact",),
         "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
         "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
         "attack": 64, "metrics": "rouge", "control": "c", "seed": 5, "confidence": 0.9,
@@ -118,7 +121,7 @@ def test_every_option_of_the_command_line_reaches_the_record() -> None:
         return replace(study, benchmark=task.loaded).to_dict()
 
     for name in set(given) - {"benchmark", "data", "inputs", "ids", "embedder"}:
-        base = nothing | ({"certify": "exact"} if name == "budget" else {})
+        base = nothing | NEEDS.get(name, {})
         assert recorded(base | {name: given[name]}) != recorded(base), name
 
 

@@ -163,6 +163,7 @@ def test_the_remainder_is_certain_but_for_the_margin() -> None:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 @pytest.mark.parametrize("batches", [0, 6])
 @pytest.mark.usefixtures("few_children")
+@pytest.mark.thorough
 def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, batches: int) -> None:
     n = 20_000
     for root in ROOTS[1:3]:
@@ -250,6 +251,7 @@ def long(prefix: Ids) -> list[float]:
     return list(p)
 
 
+@pytest.mark.thorough
 def test_the_total_comes_out_near_the_effort() -> None:
     decoding = Decoding(max_new_tokens=20)
     for mode in ("hybrid", "auto"):

@@ -205,6 +205,7 @@ def stems(model: TableModel, number: int) -> tuple[Root, dict[tuple[int, ...], f
     )
 
 
+@pytest.mark.thorough
 def test_draws_go_on_from_stems_by_the_law_that_follows_them() -> None:
     decoding, model = Decoding(max_new_tokens=4), table()
     started = [stems(model, i) for i in range(len(ROOTS))]

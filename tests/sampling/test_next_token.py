@@ -91,6 +91,7 @@ def test_top_p_of_a_flat_large_vocabulary_keeps_the_smallest_sufficient_set() ->
     assert picks.tokens.max() == size // 2 - 1
 
 
+@pytest.mark.thorough
 def test_large_vocabulary_follows_its_law() -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(3000, 0.05))

@@ -42,6 +42,7 @@ def of_hits(method: str) -> Callable[..., Estimate]:
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
 @pytest.mark.parametrize("p", [0.03, 0.4])
+@pytest.mark.thorough
 def test_peeking_after_every_draw_is_free_for_any_time_bounds_only(p: float, side: str) -> None:
     draws = (np.random.default_rng(1).random((400, 200)) < p) * 1.0
     assert misses_when_peeking(draws, p, of_hits("any-time"), side) <= ALLOWED

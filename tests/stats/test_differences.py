@@ -109,6 +109,7 @@ BASE = np.array([0.05, 0.5, 0.0, 0.05, 0.0])
 
 @every_statement
 @pytest.mark.parametrize("numbers", [(40, 40), (24, 61)])
+@pytest.mark.thorough
 def test_it_misses_no_more_often_than_it_says(
     statement: Statement, numbers: tuple[int, int]
 ) -> None:

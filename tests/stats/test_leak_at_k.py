@@ -94,6 +94,7 @@ def hits_and_truth(k: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 @pytest.mark.parametrize(("n", "k"), [(64, 2), (128, 2), (40, 8), (1, 1)])
+@pytest.mark.thorough
 def test_equal_tallies_are_covered_by_default(n: int, k: int) -> None:
     values, p, truth = hits_and_truth(k)
     rows, alpha = 300, 0.1

@@ -50,6 +50,7 @@ def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> 
 
 
 @pytest.mark.parametrize("bound", [mean_bound, std_bound, expectation_deviation_bound])
+@pytest.mark.thorough
 def test_scores_of_two_values_are_covered_by_default(bound: object) -> None:
     """The tally that was unlucky under one key was unlucky in every run."""
     n, p, rows, alpha = 128, 0.0401, 600, 0.05
@@ -64,6 +65,7 @@ def test_scores_of_two_values_are_covered_by_default(bound: object) -> None:
     assert len(np.unique(made.upper[hits == 5])) > 1  # equal tallies, orders of their own
 
 
+@pytest.mark.thorough
 def test_how_many_questions_leak_holds_over_bets() -> None:
     """Failures are counted as independent, so they must not come together."""
     questions, n, p, missed = 100, 128, 0.0401, 0

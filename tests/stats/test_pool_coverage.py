@@ -42,6 +42,7 @@ def trials(seed: int) -> Iterator[tuple[np.random.Generator, np.ndarray]]:
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.thorough
 def test_these_queries_are_covered_by_either_design(side: Any) -> None:
     missed: Counter[str] = Counter()
     for rng, p in trials(1):
@@ -79,6 +80,7 @@ def test_one_output_a_fresh_query_is_iid() -> None:
 
 
 @pytest.mark.parametrize("method", ["berk-jones", "paper"])
+@pytest.mark.thorough
 def test_tails_over_the_inputs_are_covered_where_the_iid_band_is_not(method: str) -> None:
     """X = 0 unless it leaks, then uniform: Pr[X > x] = .1 (1 - x) over all queries."""
     x = np.linspace(0, 0.9, 7)

@@ -91,6 +91,7 @@ def test_p_values_are_rarely_small_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.thorough
 def test_unequal_numbers_are_covered(weighted: bool) -> None:
     """The unscaled pool bounds the mean weighted by n_i, and covers almost never."""
     rng = np.random.default_rng(3)

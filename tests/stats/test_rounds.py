@@ -117,6 +117,7 @@ LAWS["smooth"] = (LAWS["smooth"][0], float(np.mean(2 / (2 + np.arange(1, 7)))))
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.thorough
 def test_it_misses_no_more_often_than_it_says(law: str) -> None:
     draw, truth = LAWS[law]
     rng, trials, alpha = np.random.default_rng(1), 70, 0.2

@@ -193,6 +193,7 @@ def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.1001])
+@pytest.mark.thorough
 def test_decisions_are_wrong_at_most_at_alpha(p: float) -> None:
     looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
     assert wrong_decisions(looks, p, 1000) <= binom.ppf(1 - 1e-4, 1000, 0.1)

@@ -302,6 +302,7 @@ def test_the_leakage_told_is_of_prompts_that_have_some(
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.thorough
 def test_stopped_and_gone_on_with_the_same_weights(
     base: Path, tmp_path: Path, accumulation: int
 ) -> None:
@@ -331,6 +332,7 @@ def test_stopped_and_gone_on_with_the_same_weights(
     ],
     ids=lambda how: next(iter(how)),
 )
+@pytest.mark.thorough
 def test_however_the_model_is_trained(knowing: Path, tmp_path: Path, how: dict[str, Any]) -> None:
     settings = replace(FAST, **how)
     lines = log(train(knowing, tmp_path / "m", settings=settings).path)

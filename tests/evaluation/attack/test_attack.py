@@ -205,6 +205,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     found = read_found(many)
     assert found is not None
@@ -230,6 +231,7 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     assert worst["lower"] <= 0.1
 
 
+@pytest.mark.thorough
 def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
     how = {**HOW, "n": 32, "attack": Attack(96, (0.2,), (1.0,))}
     want = contents(evaluate(AskedEngine(opened), benchmark(2), out=tmp_path / "whole", **how))

@@ -127,6 +127,7 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("n", "experiments"), [(32, 4), pytest.param(64, 40, marks=pytest.mark.slow)]
 )
+@pytest.mark.thorough
 def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: int) -> None:
     """Through `evaluate`, target and control under one seed, as users keep it."""
     missed = together = made = 0

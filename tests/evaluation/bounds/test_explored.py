@@ -219,6 +219,7 @@ def weighted(one: Explored, side: stats.Side) -> stats.Estimate:
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.thorough
 def test_the_mean_errs_as_seldom_as_it_says(side: stats.Side) -> None:
     assert misses(weighted, side) <= int(binom.ppf(1 - 1e-4, TRIALS, ALPHA))
 

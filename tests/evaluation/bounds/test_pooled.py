@@ -57,6 +57,7 @@ def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple
 
 
 @pytest.mark.parametrize("design", ["allocated", "fixed"])
+@pytest.mark.thorough
 def test_bounds_given_these_queries_hold(design: stats.Design) -> None:
     known, truth = pooled(design, [QUERIES] * TRIALS, 64)
     found = known.leakage(confidence=0.9, side="both")

@@ -289,6 +289,7 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     assert drawn(selected) == dict.fromkeys(SURE, 256)
 
 
+@pytest.mark.thorough
 def test_killed_while_selecting_it_ends_the_same(tmp_path: Path) -> None:
     want = contents(
         evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "whole", inputs=IDS, **FEW)

@@ -98,6 +98,7 @@ def joint_cells(rows: Sequence[Row], parameter: int | None = None) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
+@pytest.mark.thorough
 def test_cells_pay_for_each_other(run: Run, name: str) -> None:
     """Each is the mean over the questions at alpha/6, and they hold together at alpha."""
     (scorer,) = scorers_for([name], run.prompts)
@@ -255,6 +256,7 @@ def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
     assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
 
 
+@pytest.mark.thorough
 def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
     decodings = cells((0.5, 1.0), (1.0,))
     run = run_of(tmp_path / "run", decodings, n=512, until="p<=0.35")
