@@ -40,6 +40,7 @@ MUTANTS = [
     ("engines/server.py", "_PASSING = {408, 409, 425, 429}", "_PASSING = {408, 409, 425}", ENDPOINT),
     ("engines/server.py", "status in _PASSING or status >= 500", "status in _PASSING", ENDPOINT),
     ("engines/server.py", "wait if error.after is None else error.after", "wait", ENDPOINT),
+    ("engines/server.py", "if self._closing.is_set():", "if False:", ENDPOINT),
     ("engines/server.py", "2 * wait, attempts + 1", "wait, attempts + 1", ENDPOINT),
     ("engines/server.py", " or pause > self.patience.longest_wait", "", ENDPOINT),
     ("engines/server.py", "timeout=patience.timeout", "timeout=9", ENDPOINT),

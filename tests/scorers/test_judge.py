@@ -209,7 +209,7 @@ def verdict(body: Body, before: int) -> Answer:
 
 def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
     """What the judge declines, or says in prose, is undecided; what failed is asked again."""
-    patience = Patience(timeout=10, attempts=2, first_wait=0.01)
+    patience = Patience(timeout=60, attempts=2, first_wait=0.01)
     texts = ["leak", "leak, busy", "no", "declined", "prose"]
     with chat_server(verdict) as served:
         for _ in range(2):

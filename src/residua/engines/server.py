@@ -98,7 +98,7 @@ class Server:
         self._client.close()
 
     def abandon(self) -> None:
-        """Make no further attempt at what is under way."""
+        """Make no further attempt at anything."""
         self._closing.set()
 
     def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
@@ -108,6 +108,8 @@ class Server:
         RefusedError for a request that the server does not take, NoReplyError where it kept
         failing, ModelError where it cannot be reached at all or wants another key or address.
         """
+        if self._closing.is_set():
+            raise NoReplyError("it is not asked any more")
         wait, attempts = self.patience.first_wait, 0
         while True:
             try:
