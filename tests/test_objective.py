@@ -245,6 +245,8 @@ def test_own_terms_need_no_name() -> None:
 
 def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Entry:
+        name, value, dist = "theirs", "theirs:member", None
+
         def __init__(self, member: Any) -> None:
             self.load = lambda: member
 

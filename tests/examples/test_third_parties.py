@@ -39,11 +39,24 @@ mine = Loss(loss)
 def recipe(*, strength=2.0):
     return (Term("nll", "retain", strength, {}),)
 
+class Source:
+    name, kind, finite = "mine", "file", True
+
+    def rewritings(self, prompts, number, seed):
+        return [[] for _ in prompts]
+
 def source(argument, open_chat):
-    return "source", argument
+    return Source()
+
+class Engine:
+    def __init__(self, location):
+        self.location, self.usage, self.fingerprint = location, None, {}
+
+    def check(self, queries, decoding): ...
+    def generate(self, queries, decoding, draws): ...
 
 def engine(location, prompting, **loading):
-    return "engine", location
+    return Engine(location)
 
 def load(argument, data):
     ask = (Prompt(id="1", question="Who?"),)
@@ -51,6 +64,9 @@ def load(argument, data):
 
 class Scorer:
     name, binary = "mine", True
+
+    def score(self, texts, prompt):
+        return [1.0 for _ in texts]
 """
 MINE = {
     "residua.losses": {"mine": "others:mine"},
@@ -133,9 +149,9 @@ def test_the_examples_scorer_and_benchmark_say_what_is_wrong() -> None:
 def test_every_family_asks_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"
     found: Any = parse_inputs("mine:here")
-    assert found == ("source", "here")
+    assert found.rewritings("ab", 1, 0) == [[], []]
     found = open_engine("mine:here", Prompting())
-    assert found == ("engine", "here")
+    assert found.location == "here"
     assert make_scorer("mine").name == "mine"
     assert loss_named("mine").function.__name__ == "loss"
     assert parse_objective("mine:strength=3").terms[0].weight == 3.0
@@ -207,9 +223,13 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
 
 @pytest.mark.usefixtures("others")
 def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'gone' of another package .* 'absent:Scorer'"):
+    with pytest.raises(
+        InputError, match=r"scorer 'gone' of another package .others 0.1.0, .absent:Scorer.. cannot"
+    ):
         make_scorer("gone")
-    with pytest.raises(InputError, match=r"'cut' of another package .* 'others:absent'"):
+    with pytest.raises(
+        InputError, match=r"scorer 'cut' of another package .others 0.1.0, .others:absent.. cannot"
+    ):
         make_scorer("cut")
     with pytest.raises(ModelError, match="no model folder"):
         open_engine(f"transformers:{tmp_path}/absent-folder", Prompting())

@@ -2,6 +2,7 @@
 
 HOSTILE = "formats/test_hostile_logs.py"
 TEMPLATES = "engines/test_templates.py"
+PLUG_INS = "examples/test_broken_plug_ins.py"
 
 MUTANTS = [
     (
@@ -37,7 +38,12 @@ MUTANTS = [
         "click.echo(text, err=err)",
         "cli/test_steering.py",
     ),
-    ("engines/loading.py", "    require_sound(tokenizer, _template_of(files))\n", "", TEMPLATES),
+    (
+        "engines/loading.py",
+        "    require_sound(tokenizer, _template_of(files))\n",
+        "",
+        f"{TEMPLATES}::test_one_that_ignores_the_question_is_refused",
+    ),
     ("engines/loading.py", "own if own.is_file() else", "own if True else", TEMPLATES),
     (
         "engines/templates.py",
@@ -48,11 +54,29 @@ MUTANTS = [
     (
         "engines/templates.py",
         "if not receiver.poll(SECONDS):",
-        "if not receiver.poll(None):",
+        "if not receiver.poll(0):",
         TEMPLATES,
     ),
     ("engines/templates.py", "        _limit_memory()\n", "", TEMPLATES),
     ("engines/templates.py", "if len(prompts[-1]) > CHARACTERS:", "if False:", TEMPLATES),
     ("engines/templates.py", " and prompts[0] != prompts[1]", "", TEMPLATES),
     ("engines/templates.py", "    except EOFError:", "    except KeyError:", TEMPLATES),
+    (
+        "registry.py",
+        "    except (Exception, SystemExit) as error:",
+        "    except Exception as error:",
+        PLUG_INS,
+    ),
+    ("registry.py", "        if own == _OURS:\n            return None\n", "", PLUG_INS),
+    ("registry.py", "    if lacking:", "    if False:", PLUG_INS),
+    (
+        "cli/__init__.py",
+        "    except (Exception, SystemExit) as error:",
+        "    except Exception as error:",
+        PLUG_INS,
+    ),
+    ("scorers/family.py", "isinstance(score, SupportsFloat)", "True", PLUG_INS),
+    ("scorers/family.py", "if isinstance(scores, Sized) else", "if True else", PLUG_INS),
+    ("inputs/gather.py", "    _require_lists(source, texts, prompts)\n", "", PLUG_INS),
+    ("objective/terms.py", "        if shape != (batch.rows,):", "        if False:", PLUG_INS),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from residua.benchmarks import fictitious, harry_potter, jailbreakbench, muse, t
 from residua.benchmarks.benchmark import Benchmark, Loaded
 from residua.benchmarks.profiles import PROFILES, with_profile
 from residua.errors import InputError
-from residua.registry import find
+from residua.registry import find, opening, require_parts
 from residua.text.rows import FORMS
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
@@ -57,7 +57,10 @@ def load_benchmark(
         limit=limit,
         profile=profile,
     )
-    benchmark = replace(load(argument, folder), loaded=loaded)
+    with opening("benchmark", name):
+        made = load(argument, folder)
+    require_parts("benchmark", name, made, (field.name for field in fields(Benchmark)))
+    benchmark = replace(made, loaded=loaded)
     if profile is not None:
         chosen = find("profile", PROFILES, profile)
         benchmark, limit = with_profile(benchmark, chosen), limit or chosen.rows

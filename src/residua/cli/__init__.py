@@ -106,10 +106,11 @@ def run(command: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("residua: stopped. Run the same command again to go on from here.", err=True)
         return 3
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         from residua.cli.faults import foreseen
+        from residua.registry import blamed
 
-        message = foreseen(error)
+        message = foreseen(error) or blamed(error)
         if message is None:
             raise
         say(f"residua: {message}", err=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from residua.engines.prompting import Prompting as Prompting
 from residua.errors import InputError
-from residua.registry import find
+from residua.registry import find, opening, require_parts
 from residua.types import Generate
 
 
@@ -37,7 +37,11 @@ def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
     if colon and re.fullmatch(r"[\w-]+", name) and not Path(location).exists():
-        return find("engine", ENGINES, name)(where, prompting, **loading)
+        opens = find("engine", ENGINES, name)
+        with opening("engine", name):
+            engine = opens(where, prompting, **loading)
+        require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
+        return engine
     try:
         return ENGINES["transformers"](location, prompting, **loading)
     except ModuleNotFoundError as error:

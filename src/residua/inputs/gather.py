@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from residua.errors import InputError
 from residua.inputs.filters import REASONS, Filters, Reason, bare, cosines, reason_against
 from residua.inputs.source import InputSource
+from residua.registry import origin
 from residua.types import Embed, Prompt
 
 NUMBER = 20
@@ -75,11 +76,7 @@ def gather(
             "questions alone, use the inputs `none`."
         )
     texts = source.rewritings(prompts, number, seed)
-    if len(texts) != len(prompts):
-        raise InputError(
-            f"source {source.name!r} must give one list a prompt, got {len(texts)} for "
-            f"{len(prompts)} prompts."
-        )
+    _require_lists(source, texts, prompts)
     verdicts = [
         list(zip(found, _by_words(prompt, found, source.finite), strict=True))
         for prompt, found in zip(prompts, texts, strict=True)
@@ -87,6 +84,23 @@ def gather(
     if filters is not None and filters.embed is not None:
         verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
     return [_accepted(p.id, verdict) for p, verdict in zip(prompts, verdicts, strict=True)]
+
+
+def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
+    """Each prompt has a list of texts."""
+    found = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
+    if not isinstance(texts, Sequence) or found != len(prompts):
+        raise InputError(
+            f"source {source.name!r}{origin(source)} must give one list a prompt, got {found} for "
+            f"{len(prompts)} prompts."
+        )
+    for prompt, mine in zip(prompts, texts, strict=True):
+        listed = isinstance(mine, Sequence) and not isinstance(mine, str)
+        if not listed or not all(isinstance(text, str) for text in mine):
+            raise InputError(
+                f"source {source.name!r}{origin(source)} must give a list of texts, got {mine!r} "
+                f"at prompt {prompt.id!r}."
+            )
 
 
 def _by_words(prompt: Prompt, texts: Sequence[str], finite: bool) -> list[Reason | None]:

@@ -9,7 +9,7 @@ from residua.errors import InputError
 from residua.inputs.lists import BenchmarkInputs, FileInputs, RuleInputs
 from residua.inputs.model import ModelInputs
 from residua.inputs.source import InputSource
-from residua.registry import find
+from residua.registry import find, opening, require_parts
 from residua.types import Chat
 
 OpenChat = Callable[[str], Chat]
@@ -55,7 +55,11 @@ def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | N
     name, _, argument = spec.strip().partition(":")
     if name == "none" and not argument:
         return None
-    return find("input", INPUTS, name)(argument, open_chat)
+    opens = find("input", INPUTS, name)
+    with opening("input", name):
+        source = opens(argument, open_chat)
+    require_parts("input", name, source, ("name", "kind", "finite", "rewritings"))
+    return source
 
 
 def _refuse_argument(name: str, argument: str) -> None:

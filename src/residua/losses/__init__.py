@@ -7,6 +7,7 @@ in the entry-point group `residua.losses`.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
 
 from residua.losses.contrastive import cel, cel_retain
@@ -28,7 +29,7 @@ from residua.losses.leakage import leakmin
 from residua.losses.likelihood import ga, idk, kl, kl_all, nll, sequence_nll, token_nll
 from residua.losses.preference import dpo, npo, simnpo
 from residua.losses.steering import direction, rmu, rmu_retain
-from residua.registry import find
+from residua.registry import find, require_parts
 
 LOSSES: dict[str, Loss] = {
     "cel": Loss(cel, frozenset({"direction", "centres"}), "question"),
@@ -52,7 +53,9 @@ LOSSES: dict[str, Loss] = {
 @cache
 def loss_named(name: str) -> Loss:
     """The loss called `name`, a third party's too; InputError for an unknown one."""
-    return find("loss", LOSSES, name)
+    loss = find("loss", LOSSES, name)
+    require_parts("loss", name, loss, (field.name for field in fields(Loss)))
+    return loss
 
 
 __all__ = [

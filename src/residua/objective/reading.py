@@ -22,7 +22,7 @@ from residua.losses import Setting, loss_named
 from residua.losses.family import keywords
 from residua.objective.recipes import OBJECTIVES, PRESETS, Terms
 from residua.objective.terms import Objective, Term
-from residua.registry import find, suggestion
+from residua.registry import find, opening, require_parts, suggestion
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -63,7 +63,11 @@ def _recipe(text: str) -> Terms:
     for item in rest.split(",") if rest else ():
         key, equals, value = (part.strip() for part in item.partition("="))
         settings |= {key: value} if equals else _preset(name, key)
-    return recipe(**_converted(keywords(recipe), settings, f"objective {name!r}"))
+    with opening("objective", name):
+        terms = tuple(recipe(**_converted(keywords(recipe), settings, f"objective {name!r}")))
+    for term in terms:
+        require_parts("objective", name, term, ("loss", "split", "weight", "settings", "reduce"))
+    return terms
 
 
 def _preset(recipe: str, name: str) -> Mapping[str, Setting]:

@@ -65,7 +65,13 @@ class Term:
         `joint` is the `length` of all joined terms together (None: this one's).
         """
         loss = loss_named(self.loss)
-        values: Tensor = loss.function(batch, **self.settings)
+        values = loss.function(batch, **self.settings)
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        if shape != (batch.rows,):
+            raise InputError(
+                f"loss {self.loss!r} must give one value a row, [{batch.rows}], got {shape}. "
+                "Correct it, or train by another."
+            )
         if self.reduce != "sequence" and loss.over:
             total = self.length(batch) if joint is None else joint
             values = values * (batch.over(loss.over).lengths / total)

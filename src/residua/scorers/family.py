@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import Field, fields, is_dataclass
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
 
 from residua.errors import InputError
+from residua.registry import origin
 from residua.types import Models, Prompt, Scorer
 
 M = TypeVar("M")
@@ -185,12 +186,16 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
         return _ANY
-    low, high = map(printed, bounds(prefix, prompt))
+    pair = bounds(prefix, prompt)
+    try:
+        low, high = map(printed, pair)
+    except (TypeError, ValueError):  # no pair, or not of numbers
+        low = high = math.nan
     if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
         want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
         raise InputError(
-            f"bounds must be {want}, the lower first, got {(low, high)!r} from scorer "
-            f"{scorer.name!r} at {_where(prompt)}. Correct its `bounds`, or leave it out."
+            f"bounds must be {want}, the lower first, got {pair!r} from scorer {scorer.name!r}"
+            f"{origin(scorer)} at {_where(prompt)}. Correct its `bounds`, or leave it out."
         )
     return low, high
 
@@ -233,10 +238,11 @@ def _prompt_by_prompt(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> li
 def _require_one_each(
     scorer: Scorer, scores: Sequence[float | None], texts: int, where: str
 ) -> None:
-    if len(scores) != texts:
+    found = len(scores) if isinstance(scores, Sized) else type(scores).__name__
+    if found != texts:
         raise InputError(
-            f"scorer {scorer.name!r} must give one score a text, got {len(scores)} for {texts} "
-            f"texts at {where}. Return None for a text it cannot decide."
+            f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {found} for "
+            f"{texts} texts at {where}. Return None for a text it cannot decide."
         )
 
 
@@ -247,15 +253,15 @@ def _where(prompt: Prompt | str) -> str:
 def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:
     if score is None:
         return None
-    if math.isnan(score) or not -_ROUNDING <= score <= 1 + _ROUNDING:
+    if not isinstance(score, SupportsFloat) or not -_ROUNDING <= score <= 1 + _ROUNDING:
         raise InputError(
-            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r} at {where}. "
-            "Rescale its output; return None where it cannot decide."
+            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}"
+            f"{origin(scorer)} at {where}. Rescale its output; return None where it cannot decide."
         )
     clipped = min(max(printed(score), 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):
         raise InputError(
-            f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r} at {where}. "
-            "Declare `binary = False`, or put a threshold on it."
+            f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r}{origin(scorer)} at "
+            f"{where}. Declare `binary = False`, or put a threshold on it."
         )
     return clipped

@@ -8,7 +8,7 @@ from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from residua.errors import InputError
-from residua.registry import find, suggestion
+from residua.registry import find, opening, require_parts, suggestion
 from residua.scorers.choice import Choice
 from residua.scorers.classifier import Classifier
 from residua.scorers.entailment import Entailment
@@ -58,7 +58,8 @@ def make_scorer(spec: str) -> Scorer:
 
 def _build(name: str, written: str) -> Scorer:
     family = find("scorer", SCORERS, name)
-    hints = _setting_types(family)
+    with opening("scorer", name):
+        hints = _setting_types(family)
     if written and "=" not in written and "model" in hints:
         written = f"model={written}"
     values: dict[str, Any] = {}
@@ -74,7 +75,10 @@ def _build(name: str, written: str) -> Scorer:
             raise InputError(
                 f"scorer {name!r} needs its setting {needed.name!r}. Write `{name}:{needed.name}=…`"
             )
-    return family(**values)
+    with opening("scorer", name):
+        scorer = family(**values)
+    require_parts("scorer", name, scorer, ("name", "binary", "score"))
+    return scorer
 
 
 def _setting_types(family: Callable[..., Scorer]) -> dict[str, Any]:
