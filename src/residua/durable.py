@@ -31,10 +31,18 @@ def unguard(folder: Path) -> None:
 
 def require_guarded(path: Path) -> None:
     """Raise what the guards of this path raise: call it right before each rename to it."""
+    for check in _guards_of(path):
+        check()
+
+
+def is_guarded(path: Path) -> bool:
+    """True if this process alone writes there."""
+    return bool(_guards_of(path))
+
+
+def _guards_of(path: Path) -> list[Check]:
     path = path.parent.resolve() / path.name
-    for folder in (path, *path.parents):
-        if check := _guards.get(folder):
-            check()
+    return [_guards[folder] for folder in (path, *path.parents) if folder in _guards]
 
 
 def sync_file(file: Path) -> None:

@@ -11,6 +11,16 @@ Every message names the thing, the value it had and the remedy.
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
+PASSING = frozenset(
+    getattr(errno, name)
+    for name in ("EIO", "EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EBUSY")
+    if hasattr(errno, name)
+)
+"""Errors of a machine that fails: they say nothing of the file, which may be whole."""
+
 
 class ResiduaError(Exception):
     """Base of every error that residua raises on purpose."""
@@ -38,3 +48,15 @@ class IncompleteError(ResiduaError):
     """The work ended with parts missing; what was finished is kept."""
 
     exit_status = 3
+
+
+def require_no_fault(path: Path, error: BaseException) -> None:
+    """Raise IncompleteError where `path` was not read because the machine failed.
+
+    Else what it holds is to blame, or its name.
+    """
+    if isinstance(error, OSError) and error.errno in PASSING:
+        raise IncompleteError(
+            f"`{path}` could not be read ({error.strerror or error}). See to its disk, then run "
+            "the same command again: nothing was changed."
+        ) from error

@@ -8,13 +8,13 @@ ROWS = "benchmarks/test_files.py"
 MUTANTS = [
     (
         "store/files.py",
-        "            require_guarded(path)\n            partial",
-        "            partial",
+        "                require_guarded(path)\n                partial",
+        "                partial",
         LOCKS,
     ),
     ("store/files.py", "    require_guarded(path)\n    path.rename", "    path.rename", LOCKS),
-    ("durable.py", "    require_guarded(path)\n", "", LOCKS),
-    ("durable.py", "for folder in (path, *path.parents):", "for folder in (path,):", LOCKS),
+    ("durable.py", "    require_guarded(path)\n    partial.rename", "    partial.rename", LOCKS),
+    ("durable.py", "for folder in (path, *path.parents) if", "for folder in (path,) if", LOCKS),
     ("store/files.py", "{os.getpid()}-{token_hex(4)}.partial", "{os.getpid()}.partial", LOCKS),
     ("store/files.py", "if _PARTIAL.fullmatch(file.name) and", "if", LOCKS),
     ("store/lock.py", "            clear_partials(folder)", "            pass", LOCKS),
@@ -34,6 +34,25 @@ MUTANTS = [
     ),
     ("store/lock.py", "[folder] if makes is None else [folder, makes]", "[folder]", LOCKS),
     ("store/lock.py", " or _read(descriptor) != holder:", ":", LOCKS),
+    # what a power cut or a kill leaves, and what a disk that fails says
+    (
+        "store/files.py",
+        "                    sync_names(folder.parent)\n",
+        "                    pass\n",
+        FILES,
+    ),
+    ("store/files.py", "            _clear_abandoned(path)\n", "            pass\n", FILES),
+    ("store/files.py", "        _holds(descriptor)\n", "        pass\n", FILES),
+    ("store/files.py", "if _holds(descriptor):", "if True:", FILES),
+    (
+        "store/files.py",
+        'if found is None or _is_running(int(found["pid"])):',
+        "if found is None:",
+        FILES,
+    ),
+    ("store/files.py", "if error.errno in PASSING:", "if False:", FILES),
+    ("errors.py", "error.errno in PASSING:", "False:", FILES),
+    ("store/sealed.py", "        require_no_fault(path, error)\n", "", FILES),
     # who may read, and where an arm may lie
     (
         "store/files.py",

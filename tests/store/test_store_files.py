@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from residua.certificate.certificate import read_values
 from residua.errors import IncompleteError, InputError
+from residua.store import tables
 from residua.store.files import make_private, write_json, write_text, write_whole
+from residua.store.sealed import read_json
+from residua.text.rows import read_rows
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +125,85 @@ def test_a_file_system_that_cannot_flush_names_does_not_stop_a_write(
         number = errno.EIO  # a broken disk is another matter
         with pytest.raises(IncompleteError, match=os.strerror(errno.EIO)):
             write_text(tmp_path / "a", "two")
+
+
+def left(file: Path, pid: int) -> Path:
+    """What that process had begun to write of a file."""
+    partial = file.with_name(f".{file.name}.{pid}-ab.partial")
+    partial.write_text("half of the secret")
+    return partial
+
+
+NOBODY = 2**22 + 1  # a number that Linux gives to no process
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signal asks there whether a process is running")
+def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    import fcntl
+
+    file = tmp_path / "x[1].jsonl"
+    dead, running, other = left(file, NOBODY), left(file, os.getpid()), left(tmp_path / "y", NOBODY)
+    write_text(file, "whole")
+    assert [path.exists() for path in (dead, running, other)] == [False, True, True]
+    held = left(file, NOBODY)  # by a process of another container, whose number is none here
+    with held.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        write_text(file, "again")
+        assert held.exists()
+    write_text(file, "and again")
+    assert not held.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no locks of this kind")
+def test_a_file_that_is_being_written_holds_its_lock(tmp_path: Path) -> None:
+    import fcntl
+
+    def look(partial: Path) -> None:
+        partial.write_text("x")
+        with partial.open("a") as stream, pytest.raises(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    write_whole(tmp_path / "file", look)
+
+
+def test_folders_that_are_made_outlive_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("residua.store.files.sync_names", synced.append)
+    make_private(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+    make_private(tmp_path / "a" / "b")
+    assert len(synced) == 2  # they are there
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
+def test_a_folder_that_a_failing_disk_does_not_make_is_no_bad_input(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", fails)
+    with pytest.raises(IncompleteError, match=r"cannot make the folder .+ the same command again"):
+        make_private(tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["table", "record", "rows", "certificate"])
+def test_a_disk_that_fails_says_nothing_of_the_file(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be whole: it is neither called damaged nor set aside."""
+    file = tmp_path / "f.parquet"
+    readers: dict[str, Callable[[Path], object]] = {
+        "table": tables.read_table, "record": lambda path: read_json(path, "No."),
+        "rows": read_rows, "certificate": read_values,
+    }  # fmt: skip
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for module, name in ((pq, "read_schema"), (pq, "read_table"), (Path, "read_text")):
+        monkeypatch.setattr(module, name, fails)
+    with pytest.raises(IncompleteError, match=r"`.+f.parquet` could not be read \(Input/output"):
+        readers[kind](file)

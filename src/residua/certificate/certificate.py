@@ -12,7 +12,7 @@ from residua import stats
 from residua.certificate.claim import Claim
 from residua.certificate.decision import Share, Verdict
 from residua.certificate.forecast import Forecast
-from residua.errors import InputError
+from residua.errors import InputError, require_no_fault
 from residua.store.sealed import digest_of
 
 FORMAT = "residua certificate 2"
@@ -100,6 +100,7 @@ def read_values(file: Path) -> dict[str, Any]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
+        require_no_fault(file, error)
         raise InputError(
             f"cannot read `{file}`: {error.strerror}. Make it with `residua certify`."
         ) from error

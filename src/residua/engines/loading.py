@@ -24,7 +24,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from residua.durable import place
 from residua.engines.fingerprint import fingerprint, ordinary_tokens
 from residua.engines.templates import require_sound
-from residua.errors import InputError, ModelError, ResiduaError
+from residua.errors import InputError, ModelError, ResiduaError, require_no_fault
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
@@ -314,6 +314,7 @@ def _require_readable(file: Path) -> None:
         with safe_open(file, framework="pt"):
             pass
     except (OSError, SafetensorError) as error:
+        require_no_fault(file, error)
         raise ModelError(
             f"`{file}` is missing, cut short or damaged ({_line(error)}). "
             "Copy or download it again."

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from residua.errors import InputError
+from residua.errors import InputError, require_no_fault
 from residua.formats.imported import MOST, Asked, Draw, Log, same_settings
 from residua.formats.inspect_scores import scorers, scores, unread
 from residua.text.rows import parse_json, read_text
@@ -83,6 +83,7 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
             # One at a time, and without most of its events: these may be a hundred times the rest.
             return log, [_slim(_member(path, archive, name)) for name in mine]
     except OSError as error:
+        require_no_fault(path, error)
         raise InputError(f"cannot read `{path}`: {error}. Check the path.") from error
     except (zipfile.BadZipFile, struct.error, zlib.error, RuntimeError) as error:
         # RuntimeError: encrypted, or compressed in a way that zipfile does not know

@@ -7,35 +7,47 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from residua.durable import require_guarded, sync_file, sync_names
-from residua.errors import IncompleteError, InputError
+from residua.durable import is_guarded, require_guarded, sync_file, sync_names
+from residua.errors import PASSING, IncompleteError, InputError
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 REFUSED = (errno.EACCES, errno.EPERM)
 FOLDER_MODE, FILE_MODE = 0o700, 0o600  # forget-set answers are secrets
-_PARTIAL = re.compile(r"\..+\.\d+(-[0-9a-f]+)?\.partial")
+_PARTIAL = re.compile(r"\..+\.(?P<pid>\d+)(-[0-9a-f]+)?\.partial")
 
 
 def make_folder(path: Path) -> None:
     """Create a folder readable by its owner alone, and what is missing above it.
 
-    Raises InputError where that cannot be, or where the folder cannot be written into.
+    Those that are made outlive a power cut. Raises InputError where that cannot be, or where the
+    folder cannot be written into, and IncompleteError where the disk is full or fails.
     """
+    missing = takewhile(lambda above: not above.exists(), path.parents)
     try:
-        for folder in reversed([path, *takewhile(lambda above: not above.exists(), path.parents)]):
-            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
+        for folder in reversed([path, *missing]):
+            if not folder.is_dir():
+                folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
+                with suppress(PermissionError):  # one that may be written into, and not read
+                    sync_names(folder.parent)
     except OSError as error:
         if error.errno in NO_SPACE:
             raise IncompleteError(
                 f"cannot make the folder `{path}`: no space is left on its disk. Free some, then "
                 "run the same command again."
+            ) from error
+        if error.errno in PASSING:
+            raise IncompleteError(
+                f"cannot make the folder `{path}`: {error.strerror}. See to its disk, then run the "
+                "same command again."
             ) from error
         raise InputError(
             f"cannot make the folder `{path}`: {error.strerror}. Name another one."
@@ -59,22 +71,74 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
     The file is readable by its owner alone, wherever it lies. MixError where the lock on its
     folder was lost meanwhile. The temporary name is nobody else's: processes in two containers
-    may have one number.
+    may have one number. What a killed process had begun to write of this file is removed.
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
     with _told(path):
+        if not is_guarded(path):  # else `clear_partials` has done so, once
+            _clear_abandoned(path)
         try:
-            os.close(
-                os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
-            )  # before a byte is in it
-            write(partial)
-            sync_file(partial)
-            require_guarded(path)
-            partial.replace(path)
+            with _begun(partial):
+                write(partial)
+                sync_file(partial)
+                require_guarded(path)
+                partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
         sync_names(path.parent)
+
+
+@contextmanager
+def _begun(partial: Path) -> Iterator[None]:
+    """Make a file private before a byte is in it, and hold its lock while it is written."""
+    descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+    try:
+        _holds(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holds(descriptor: int) -> bool:
+    """Take the kernel's lock on a file; False where another process has it, or there is none."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Remove what processes that were killed had begun to write of one file.
+
+    Those have ended as far as can be seen from here, and hold the file's lock in no container.
+    """
+    for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
+        found = _PARTIAL.fullmatch(file.name)
+        if found is None or _is_running(int(found["pid"])):
+            continue
+        with suppress(OSError):
+            descriptor = os.open(file, os.O_WRONLY)
+            try:
+                if _holds(descriptor):
+                    file.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+
+def _is_running(pid: int) -> bool:
+    if sys.platform == "win32":
+        return True  # no signal asks there, it ends the process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from residua.errors import InputError
+from residua.errors import InputError, require_no_fault
 from residua.store.files import write_json
 
 DIGEST = "digest"
@@ -54,6 +54,7 @@ def read_json(path: Path, remedy: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
+        require_no_fault(path, error)
         raise DamagedError(f"`{path}` cannot be read ({error.strerror}). {remedy}") from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"`{path}` is not JSON ({error}). {remedy}") from error

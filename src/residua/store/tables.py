@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from residua.errors import require_no_fault
 from residua.store.files import write_whole
 from residua.store.sealed import DIGEST, DamagedError, as_read, digest_of
 from residua.types import Completion, Event, Exploration, Failure, Prompt, Query, Sample
@@ -124,7 +125,8 @@ def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> str:
 def read_meta(path: Path) -> dict[str, Any]:
     """What made the file, as it was written, and its `digest`: see `file_digest`.
 
-    Raises DamagedError if it is no whole Parquet file of ours, or says anything else by now.
+    Raises DamagedError if it is no whole Parquet file of ours, or says anything else by now, and
+    IncompleteError where the disk fails, which says nothing of the file.
     """
     try:
         raw = pq.read_schema(path).metadata or {}
@@ -133,6 +135,7 @@ def read_meta(path: Path) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads(raw[_META])
         whole = meta[_SEAL] == _seal(meta)
     except _UNREADABLE as error:
+        require_no_fault(path, error)
         raise DamagedError(f"`{path}` is not a whole Parquet file ({_line(error)})") from error
     if not whole:
         raise DamagedError(f"`{path}` was changed after it was written")
@@ -146,6 +149,7 @@ def read_table(path: Path) -> pa.Table:
         table = pq.read_table(path)
         found = digest(table)
     except _UNREADABLE as error:
+        require_no_fault(path, error)
         raise DamagedError(f"`{path}` cannot be read ({_line(error)})") from error
     if found != meta[_TABLE]:
         raise DamagedError(f"`{path}` was changed after it was written")

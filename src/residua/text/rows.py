@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from residua.errors import InputError
+from residua.errors import InputError, require_no_fault
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
 
@@ -110,6 +110,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
+        require_no_fault(path, error)
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
@@ -138,6 +139,7 @@ def _parquet(path: Path) -> list[Mapping[str, Any]]:
         _require_distinct(table.column_names, repr(str(path)))
         rows: list[Mapping[str, Any]] = table.to_pylist()
     except OSError as error:
+        require_no_fault(path, error)
         reason = error.strerror or error
         raise InputError(f"cannot read {str(path)!r}: {reason}. Check the path.") from error
     except pa.ArrowException as error:

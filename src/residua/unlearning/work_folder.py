@@ -144,6 +144,6 @@ def _is_whole(folder: Path) -> bool:
     try:
         read_json(folder / _WHOLE)
         read_json(folder / _STATE)
-    except (OSError, ValueError):
-        return False
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False  # a disk that fails says nothing of it
     return True
