@@ -54,6 +54,29 @@ def test_no_command_lets_them_through(theirs: Path, tmp_path: Path) -> None:
     assert not STEERS.search(page)
 
 
+def test_no_json_file_holds_them_raw_and_each_reads_the_same(theirs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done("import", theirs, "--out", run)
+    done("score", run, "--scorer", "contains")
+    done("bound", run)
+    residua("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
+    done("export", run, "--jsonl", tmp_path / "out.jsonl")
+    files = {file.name: file.read_text() for file in tmp_path.rglob("*.json*") if file != theirs}
+    assert {"run.json", "certificate.json", "out.jsonl"} <= set(files)
+    for name, text in files.items():
+        assert not STEERS.search(text), name
+        if name.endswith(".json") and "\\u001b]52" in text:
+            assert EVIL in repeated(json.loads(text)), name
+    assert "\\u001b]52" in files["certificate.json"]
+
+
+def repeated(value: object) -> str:
+    """All texts within a JSON value, one after the other."""
+    if isinstance(value, dict):
+        return "".join(f"{key}{repeated(each)}" for key, each in value.items())
+    return "".join(map(repeated, value)) if isinstance(value, list) else str(value)
+
+
 def test_nor_does_an_error(tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     row = {"id": EVIL, "question": "who", "completion": "x", "count": f"{EVIL}"}

@@ -68,6 +68,7 @@ MUTANTS = [
         PLUG_INS,
     ),
     ("registry.py", "        if own == _OURS:\n            return None\n", "", PLUG_INS),
+    ("store/files.py", "visible(json.dumps(", "str(json.dumps(", "cli/test_steering.py"),
     ("registry.py", "    if lacking:", "    if False:", PLUG_INS),
     (
         "cli/__init__.py",

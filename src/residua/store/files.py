@@ -18,6 +18,7 @@ from typing import Any
 
 from residua.durable import is_guarded, require_guarded, sync_file, sync_names
 from residua.errors import PASSING, IncompleteError, InputError
+from residua.text.plain import visible
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 REFUSED = (errno.EACCES, errno.EPERM)
@@ -169,8 +170,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole; keys keep their order."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    """Write a JSON file whole; keys keep their order.
+
+    Letters stand as they are; what would steer a terminal or editor is spelled (`\\u202e`), which
+    JSON reads as the same.
+    """
+    write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
 
 
 def sha256(file: Path) -> str:
