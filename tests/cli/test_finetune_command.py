@@ -96,7 +96,7 @@ def test_wrong_use(
 @pytest.mark.parametrize("spec", ["muse:news", "muse:news-verbmem", "muse:books-privleak"])
 @pytest.mark.parametrize("verb", [("unlearn", "--objective", "gd"), ("finetune",)])
 def test_muses_questions_are_not_trained_on(
-    tmp_path: Path, spec: str, verb: tuple[str, ...]
+    model: Path, tmp_path: Path, spec: str, verb: tuple[str, ...]
 ) -> None:
     for corpus in ("news", "books"):
         for part, stems in {
@@ -106,11 +106,13 @@ def test_muses_questions_are_not_trained_on(
         }.items():
             folder = tmp_path / "muse" / corpus / part
             folder.mkdir(parents=True)
-            row = {"question": "q", "answer": "a", "prompt": "p p", "gt": "g", "text": "t t"}
             for stem in stems:
+                said = f"who wrote {part} {stem}"
+                row = {"question": said, "answer": "Ann", "prompt": said, "gt": "Ann", "text": said}
                 (folder / f"{stem}.json").write_text(json.dumps([row]))
-    how = (verb[0], "nothing", *verb[1:], "--benchmark", spec, "--data", tmp_path)
+    how = (verb[0], model, *verb[1:], "--benchmark", spec, "--data", tmp_path, *FAST)
     said = residua(*how, "--out", tmp_path / "m")
+    assert not (tmp_path / "m").exists()
     assert said.status == 2
     corpus = spec.split(":")[1].partition("-")[0]
     assert f"--forget muse:{corpus}/forget --retain muse:{corpus}/retain1" in said.err

@@ -93,6 +93,14 @@ def test_an_order_owes_nothing_to_the_scores() -> None:
     assert mean_bound(nudged, seed=3).upper == mean_bound(low, seed=3).upper
 
 
+def test_one_more_leak_in_the_same_order_never_lowers_a_bound() -> None:
+    n = 128
+    made = [mean_bound(COINS, np.array([n - hits, hits]), side="both") for hits in range(1, 25)]
+    for end in ("lower", "upper"):
+        ends = [getattr(each, end) for each in made]
+        assert ends == sorted(ends)
+
+
 def test_a_row_alone_and_among_others_under_a_key_of_its_own() -> None:
     rows = np.random.default_rng(3).random((3, 30)).round(2)
     both = mean_bound(rows, seed=[7, (1 << 62) + 1, 9])
