@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
+from residua.engines.fingerprint import (
+    code_digest,
+    digest,
+    rust_settings,
+    settings_of,
+    tokenizer_digest,
+)
 from residua.engines.loading import LoadedModel, quiet
 from residua.engines.prompting import Prompting
 from residua.errors import InputError, ModelError
+
+_SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,7 @@ class SentenceEmbedder:
         except ModuleNotFoundError as error:
             raise InputError(
                 f"the embedder {location!r} needs {error.name}, which is not installed. Install "
-                "it with `pip install sentence-transformers`, or name no embedder."
+                "it with `pip install '.[embed]'` in residua's source folder, or name no embedder."
             ) from error
         safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
         try:
@@ -106,14 +117,57 @@ class SentenceEmbedder:
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
-        """A digest of its weights."""
-        total = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            total.update(name.encode())
-            total.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy())
-        return {"weights": total.hexdigest()}
+        """What was loaded, wherever its files lie: two equal ones embed alike, up to rounding."""
+        parts = dict(self.model.named_modules())
+        found = (getattr(part, "tokenizer", None) for part in parts.values())
+        tokenizers = [tokenizer for tokenizer in found if tokenizer is not None]
+        return {
+            "weights": _tensors_digest(self.model.state_dict()),
+            "parts": digest([[name, _told(part)] for name, part in parts.items()]),
+            "settings": digest({name: getattr(self.model, name, None) for name in _SETTINGS}),
+            "tokenizer": digest([_words(tokenizer) for tokenizer in tokenizers]),
+            "code": code_digest({type(part) for part in (*parts.values(), *tokenizers)}),
+            "sentence_transformers": version("sentence-transformers"),
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+        }
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector a text, [n, d], in float32."""
         found = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(found, dtype=np.float32)
+
+
+def _tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        total.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        total.update(
+            tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
+        )
+    return total.hexdigest()
+
+
+def _told(part: Any) -> list[Any]:
+    """A module's class, and all that its library tells of how it was set."""
+    own = getattr(part, "get_config_dict", None)  # a part of sentence-transformers
+    config, adapters = getattr(part, "config", None), getattr(part, "peft_config", None) or {}
+    return [
+        f"{type(part).__module__}.{type(part).__qualname__}",
+        part.extra_repr(),
+        own() if own else None,
+        getattr(part, "max_seq_length", None),
+        settings_of(config) if hasattr(config, "to_dict") else None,
+        {name: adapter.to_dict() for name, adapter in adapters.items()},
+    ]
+
+
+def _words(tokenizer: Any) -> Any:
+    """A tokenizer of transformers, of tokenizers, or of sentence-transformers itself."""
+    if hasattr(tokenizer, "special_tokens_map"):
+        sides = (tokenizer.model_max_length, tokenizer.padding_side, tokenizer.truncation_side)
+        return [tokenizer_digest(tokenizer), *sides]
+    if hasattr(tokenizer, "to_str"):
+        return rust_settings(tokenizer)
+    own = vars(tokenizer).items()
+    return sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in own)

@@ -24,25 +24,27 @@ from transformers.dynamic_module_utils import get_relative_import_files
 # What a config says of the file it came from, not of the model.
 _CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
 # Libraries whose version is told, or that no checkpoint brings along.
-_KNOWN_CODE = frozenset({"torch", "transformers", "tokenizers", *sys.stdlib_module_names})
+_KNOWN_CODE = frozenset(
+    {"torch", "transformers", "tokenizers", "sentence_transformers", *sys.stdlib_module_names}
+)
+_LENGTHS = ("truncation", "padding")  # transformers sets them anew for every call
 _DYNAMIC = "transformers_modules"  # the package into which transformers copies a folder's code
 
 
 def fingerprint(
     config: Any, tokenizer: Any, dtype: str, weights: Iterable[Path], model: Any = None
 ) -> dict[str, Any]:
-    """What was loaded, wherever its files lie; `config` is the one in effect.
+    """What was loaded of a causal model, wherever its files lie; `config` is the one in effect.
 
     `code` is a digest of the Python that came with the model, None where none did. Without
     `model`, which a `Checkpoint` has not read yet, it is that of config and tokenizer.
     """
-    settings = {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
     parts = [config, tokenizer, *(() if model is None else model.modules())]
     return {
         "weights": _weights_digest(tuple((file, *_version(file)) for file in weights)),
-        "config": _digest(json.dumps(settings, sort_keys=True, default=str)),
-        "tokenizer": _tokenizer_digest(tokenizer),
-        "code": _code_digest({type(part) for part in parts}),
+        "config": digest(settings_of(config)),
+        "tokenizer": tokenizer_digest(tokenizer),
+        "code": code_digest({type(part) for part in parts}),
         "dtype": dtype,
         "transformers": transformers.__version__,
         "torch": torch.__version__,
@@ -55,15 +57,25 @@ def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
     return sorted(set(token_ids) - added)
 
 
-def _tokenizer_digest(tokenizer: Any) -> str:
+def settings_of(config: Any) -> dict[str, Any]:
+    """A config of transformers as plain values, without what tells where it came from."""
+    return {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
+
+
+def tokenizer_digest(tokenizer: Any) -> str:
     """How text becomes tokens and back, which tokens are special, and how a chat is written."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = backend.to_str() if backend else _of_python(tokenizer)
-    special = json.dumps([tokenizer.special_tokens_map, tokenizer.chat_template], default=str)
-    return _digest(words + special)
+    words = rust_settings(backend) if backend else _of_python(tokenizer)
+    return digest([words, tokenizer.special_tokens_map, tokenizer.chat_template])
 
 
-def _of_python(tokenizer: Any) -> str:
+def rust_settings(backend: Any) -> Any:
+    """A tokenizer of the library tokenizers, without how long the last texts were made."""
+    whole = json.loads(backend.to_str())
+    return {key: part for key, part in whole.items() if key not in _LENGTHS}
+
+
+def _of_python(tokenizer: Any) -> Any:
     """A tokenizer without a backend: its class and settings, its words, and the files of these."""
     settings = {k: v for k, v in tokenizer.init_kwargs.items() if isinstance(v, bool | int | float)}
     added = {i: repr(token) for i, token in tokenizer.added_tokens_decoder.items()}
@@ -75,15 +87,15 @@ def _of_python(tokenizer: Any) -> str:
             files = []
         else:
             files = [_file_digest(file) for file in sorted(Path(folder).iterdir())]
-    return json.dumps([words, files], sort_keys=True, default=str)
+    return [words, files]
 
 
-def _code_digest(kinds: Iterable[type]) -> str | None:
+def code_digest(kinds: Iterable[type]) -> str | None:
     """A digest of the source of these classes and their bases; None where libraries have it all."""
     files = {file for kind in kinds for base in kind.__mro__ for file in _sources(base)}
     if not files:
         return None
-    return _digest(json.dumps(sorted([file.name, _file_digest(file)] for file in files)))
+    return digest(sorted([file.name, _file_digest(file)] for file in files))
 
 
 def _sources(kind: type) -> Iterator[Path]:
@@ -121,5 +133,6 @@ def _file_digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest(value: Any) -> str:
+    """SHA-256 of plain values, and of others as they print."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -89,8 +89,8 @@ def _state(name: str) -> State:
     """What changes with the files of a model's folder; empty where it has none here."""
     folders = (Path(where).expanduser() for where in (name, name.partition(":")[2]) if where)
     folder = next((folder for folder in folders if folder.is_dir()), None)
-    files = sorted(folder.glob("*")) if folder else ()
-    return tuple((f.name, (s := f.stat()).st_size, s.st_mtime_ns) for f in files)
+    files = sorted(folder.rglob("*")) if folder else ()
+    return tuple((str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files)
 
 
 @contextmanager

@@ -201,7 +201,9 @@ class _Task:
             scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
             recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": sha256(scored)}
         if clusters(self.objective, self.questions):
-            recipe["centres"] = {"embedder": self.embedder_for(model).name}
+            embedder = self.embedder_for(model)
+            told = getattr(embedder, "fingerprint", {})  # the model itself is told already
+            recipe["centres"] = {"embedder": embedder.name, "fingerprint": told}
         if self.selecting:
             recipe["selecting"] = asdict(self.selecting)
         return recipe

@@ -119,7 +119,10 @@ class Inputs:
         if isinstance(source, FileInputs):
             known["source"] = f"file:{source.path.name}"
         argument = self.source.strip().partition(":")[2]
-        return known | {"fingerprint": fingerprint_of(source, argument)}
+        asked = fingerprint_of(source, argument)
+        files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
+        asked |= {f"embedder, {name}": found for name, found in files.items()}
+        return known | {"fingerprint": asked}
 
 
 @dataclass(slots=True)
