@@ -60,3 +60,11 @@ def require_no_fault(path: Path, error: BaseException) -> None:
             f"`{path}` could not be read ({error.strerror or error}). See to its disk, then run "
             "the same command again: nothing was changed."
         ) from error
+
+
+def install(extra: str) -> str:
+    """The remedy for a library that is missing: what installs it, from a copy of the source.
+
+    `extra` is one of the optional dependencies in pyproject.toml.
+    """
+    return f"Install it with `pip install '.[{extra}]'` in residua's source folder"

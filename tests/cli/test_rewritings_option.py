@@ -115,6 +115,6 @@ def test_wrong_use_is_told_before_weights_are_read(
     refused(said, "beta = 0 needs a contrast centre", "facts/0001")
     for library in ("sklearn", "sentence_transformers"):
         monkeypatch.setitem(sys.modules, library, None)
-    refused(residua(*command(model, facts, "--rewritings", file)), "residua[centres]")
-    refused(residua(*command(model, facts, "--embedder", "mini")), "pip install sentence-transf")
+    refused(residua(*command(model, facts, "--rewritings", file)), "'.[centres]'")
+    refused(residua(*command(model, facts, "--embedder", "mini")), "pip install '.[embed]'")
     assert not (tmp_path / "m").exists()

@@ -95,5 +95,7 @@ def test_sentence_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(InputError, match=r"'mini' needs sentence_transformers.*pip install"):
+    with pytest.raises(
+        InputError, match=r"'mini' needs sentence_transformers.*pip install '\.\[embed\]'"
+    ):
         SentenceEmbedder.open("mini")

@@ -261,24 +261,12 @@ MUTANTS = [
         IMPORT,
     ),
     # other packages
-    (
-        "registry.py",
-        "except (ImportError, AttributeError) as error:",
-        "except AttributeError as error:",
-        THIRD,
-    ),
-    (
-        "registry.py",
-        "except (ImportError, AttributeError) as error:",
-        "except ImportError as error:",
-        THIRD,
-    ),
     ("registry.py", "    if name in table:\n        return table[name]\n", "", THIRD),
     ("engines/__init__.py", " and not Path(location).exists():", ":", THIRD),
     (
         "engines/__init__.py",
-        'return find("engine", ENGINES, name)(where,',
-        "return ENGINES[name](where,",
+        'opens = find("engine", ENGINES, name)',
+        "opens = ENGINES[name]",
         THIRD,
     ),
     (

@@ -80,4 +80,24 @@ MUTANTS = [
     ("scorers/family.py", "if isinstance(scores, Sized) else", "if True else", PLUG_INS),
     ("inputs/gather.py", "    _require_lists(source, texts, prompts)\n", "", PLUG_INS),
     ("objective/terms.py", "        if shape != (batch.rows,):", "        if False:", PLUG_INS),
+    (
+        "engines/embedding.py",
+        "        own() if own else None,\n",
+        "",
+        "engines/test_sentence_models.py",
+    ),
+    (
+        "engines/embedding.py",
+        "        settings_of(config) if hasattr",
+        "        None and hasattr",
+        "engines/test_sentence_models.py",
+    ),
+    ("engines/fingerprint.py", "if key not in _LENGTHS", "", "engines/test_sentence_models.py"),
+    ("engines/models.py", "folder.rglob(", "folder.glob(", "engines/test_sentence_models.py"),
+    (
+        "evaluation/draws/inputs.py",
+        '        asked |= {f"embedder',
+        '        {f"embedder',
+        "engines/test_sentence_models.py",
+    ),
 ]

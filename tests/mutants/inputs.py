@@ -98,7 +98,6 @@ MUTANTS = [
     ("inputs/gather.py", "if number < 1:", "if number < 0:", GATHER),
     ("inputs/gather.py", "and finite and bare(text)", "and bare(text)", GATHER),
     ("inputs/gather.py", "if reason is None and finite", "if finite", GATHER),
-    ("inputs/gather.py", "if len(texts) != len(prompts):", "if False:", GATHER),
     ("inputs/gather.py", ">= least - _ROUNDING", "> least", GATHER),
     ("inputs/gather.py", "if self.queries:", "if False:", GATHER),
     # input selection

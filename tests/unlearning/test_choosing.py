@@ -31,7 +31,7 @@ ROWS = [replace(FORGET[0], paraphrases=MANY), FORGET[1], replace(FORGET[2], para
 class ByFirstWord:
     """An embedder of three meanings: `who`, `sky` and `red`."""
 
-    name = "by first word"
+    name, fingerprint = "by first word", {"words": "first"}
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -69,7 +69,10 @@ def test_centres_are_chosen_once_and_stand_with_the_model(base: Path, tmp_path: 
     assert len(first["chosen"]) == 3
     assert second["chosen"] == [0, 1]
     assert third["chosen"] == [0]
-    assert json.loads((out / "recipe.json").read_text())["centres"] == {"embedder": "by first word"}
+    assert json.loads((out / "recipe.json").read_text())["centres"] == {
+        "embedder": "by first word",
+        "fingerprint": {"words": "first"},
+    }
     assert (
         "| contrast centres | 1 to 3 a row, of 1 to 8 candidates |"
         in (out / "README.md").read_text()
@@ -188,7 +191,7 @@ def test_what_cannot_work_is_refused_before_the_model_loads(
     with pytest.raises(InputError, match=r"beta = 0 needs a contrast centre .* row 'f2' of forget"):
         train(tmp_path, tmp_path / "m", "cel:layer=0,beta=0")
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r"pip install 'residua\[centres\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[centres\]'"):
         train(tmp_path, tmp_path / "m")
 
 

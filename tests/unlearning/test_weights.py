@@ -113,7 +113,7 @@ def test_without_peft_adapters_are_refused(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "peft", None)
-    with pytest.raises(InputError, match=r"adapters need peft.*pip install 'residua\[lora\]'"):
+    with pytest.raises(InputError, match=r"adapters need peft.*pip install '\.\[lora\]'"):
         train(Path("no-such-model"), tmp_path / "m", Weights(adapters=Adapters()))
 
 

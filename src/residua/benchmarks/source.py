@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from residua.errors import InputError
+from residua.errors import InputError, install
 
 DATA_VARIABLE = "RESIDUA_DATA"
 
@@ -80,7 +80,7 @@ def _download(repo: str, name: str) -> Path | None:
     except ImportError:
         raise InputError(
             f"{name!r} of {repo} lies on the hub, which needs the package huggingface_hub. "
-            "Install residua[models], or give a local copy with `data`."
+            f"{install('models')}, or give a local copy with `data`."
         ) from None
     try:
         return Path(hf_hub_download(repo, name, repo_type="dataset"))

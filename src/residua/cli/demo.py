@@ -10,7 +10,7 @@ import click
 from residua.cli import options as opt
 from residua.cli.console import print_json, print_table, progress_bar
 from residua.cli.saying import say
-from residua.errors import InputError
+from residua.errors import InputError, install
 
 
 @click.command()
@@ -27,9 +27,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
         from residua.demo import run_demo
         from residua.demo.finding import SCORER
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"the demo needs {error.name}. Install it with `pip install 'residua[models]'`."
-        ) from error
+        raise InputError(f"the demo needs {error.name}. {install('models')}.") from error
     with progress_bar(not as_json) as progress:
         made = run_demo(out, n=n, progress=progress)
     if as_json:

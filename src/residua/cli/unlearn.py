@@ -11,7 +11,7 @@ import click
 from residua.cli import options as opt
 from residua.cli.console import duration, print_json, progress_bar
 from residua.cli.saying import say
-from residua.errors import InputError
+from residua.errors import InputError, install
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -209,9 +209,7 @@ def _verbs(given: dict[str, Any]) -> Any:
     try:
         from residua import unlearning
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"training needs {error.name}. Install it with `pip install 'residua[models]'`."
-        ) from error
+        raise InputError(f"training needs {error.name}. {install('models')}.") from error
     return unlearning
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.engines.prompting import Prompting as Prompting
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.registry import find, opening, require_parts
 from residua.types import Generate
 
@@ -46,6 +46,5 @@ def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate
         return ENGINES["transformers"](location, prompting, **loading)
     except ModuleNotFoundError as error:
         raise InputError(
-            f"running a model needs {error.name}, which is not installed. "
-            "Install it with `pip install 'residua[models]'`."
+            f"running a model needs {error.name}, which is not installed. {install('models')}."
         ) from error

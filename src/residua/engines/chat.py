@@ -13,7 +13,7 @@ from typing import Any
 
 from residua.engines import open_engine
 from residua.engines.prompting import Prompting, Tokenizer
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.types import Chat, Decoding, Draws, Generate, Message, Query, Request, Sample
 
 _PURPOSE = "chat"
@@ -90,8 +90,7 @@ def _endpoint(location: str, **loading: Any) -> Chat:
         from residua.engines.endpoint import EndpointChat
     except ModuleNotFoundError as error:
         raise InputError(
-            f"a chat endpoint needs {error.name}, which is not installed. "
-            "Install it with `pip install 'residua[judge]'`."
+            f"a chat endpoint needs {error.name}, which is not installed. {install('judge')}."
         ) from error
     return EndpointChat.open(location, **loading)
 

@@ -24,7 +24,7 @@ from residua.engines.fingerprint import (
 )
 from residua.engines.loading import LoadedModel, quiet
 from residua.engines.prompting import Prompting
-from residua.errors import InputError, ModelError
+from residua.errors import InputError, ModelError, install
 
 _SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
 
@@ -96,8 +96,8 @@ class SentenceEmbedder:
             from sentence_transformers import SentenceTransformer
         except ModuleNotFoundError as error:
             raise InputError(
-                f"the embedder {location!r} needs {error.name}, which is not installed. Install "
-                "it with `pip install '.[embed]'` in residua's source folder, or name no embedder."
+                f"the embedder {location!r} needs {error.name}, which is not installed. "
+                f"{install('embed')}, or name no embedder."
             ) from error
         safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.engines.servers import require_named, servers_of
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.scorers import connect, make_scorer
 from residua.types import Chat, Classify, Embed, Scorer
 
@@ -100,6 +100,5 @@ def _installed(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise InputError(
-            f"the model {name!r} needs {error.name}, which is not installed. "
-            "Install it with `pip install 'residua[models]'`."
+            f"the model {name!r} needs {error.name}, which is not installed. {install('models')}."
         ) from error

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.losses import Setting, loss_named
 from residua.losses.family import keywords
 from residua.objective.recipes import OBJECTIVES, PRESETS, Terms
@@ -156,9 +156,7 @@ def _yaml(path: Path) -> object:
     try:
         import yaml  # comes with transformers; only objectives in files need it
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"reading `{path}` needs PyYAML. Install it with `pip install 'residua[models]'`."
-        ) from error
+        raise InputError(f"reading `{path}` needs PyYAML. {install('models')}.") from error
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.losses import Needs
 from residua.objective import Objective
 from residua.store.files import write_json, write_text
@@ -145,5 +145,5 @@ def _require_scikit_learn() -> None:
     except ModuleNotFoundError as error:
         raise InputError(
             f"more than {CLUSTERED_FROM - 2} rewritings of a question are clustered, which needs "
-            "scikit-learn. Install it with `pip install 'residua[centres]'`, or give fewer."
+            f"scikit-learn. {install('centres')}, or give fewer."
         ) from error

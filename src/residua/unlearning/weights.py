@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from residua.errors import InputError
+from residua.errors import InputError, install
 from residua.registry import suggestion
 
 
@@ -147,8 +147,7 @@ def require_peft() -> None:
         import peft  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(
-            f"adapters need {error.name}, which is not installed. "
-            "Install it with `pip install 'residua[lora]'`."
+            f"adapters need {error.name}, which is not installed. {install('lora')}."
         ) from error
 
 
