@@ -23,7 +23,7 @@ Turns: TypeAlias = Sequence[Mapping[str, str]]
 
 # Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
 DATE_STRING = "10 Apr 2025"
-SECONDS = 10.0  # for all conversations below together: the slowest known template takes 0.1
+SECONDS = 30.0  # for all conversations below together: the slowest known template takes 0.1
 CHARACTERS = 1 << 20  # of one prompt
 MEMORY = 512 << 20  # bytes beyond what this process has
 _QUESTIONS = ("Which river flows through Vienna?", "Who painted the ceiling, and in what year?")

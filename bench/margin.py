@@ -1,0 +1,115 @@
+"""Whether masses hold in other batch shapes than they were computed in, path by path.
+
+    python bench/margin.py [--models demo-run/models] [--questions 24] [--budget 1000]
+
+Every mass is a lower bound: each of its tokens has paid the measured margin. Here every question of
+the demo is explored by each of its four models, and the same paths are read again, whole and
+without a cache: alone in float32, in padded batches of 32 in float32, and alone in float64. A path
+is exceeded where its mass is above the probability read. *used*: the largest share of what a path
+has paid that a reading used up, and *one token*: that of the largest difference at a single token
+between both float32 readings. Exit status 1 where a path is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from residua.benchmarks import load_benchmark
+from residua.demo import BENCHMARK, Clock, train_models
+from residua.engines import Prompting
+from residua.engines.hf import TransformersEngine
+from residua.scorers import make_scorer, score_ranges
+from residua.types import Decoding, Effort, Exploration, Query
+
+BATCH = 32
+Path_ = tuple[tuple[int, ...], tuple[int, ...]]
+"""The tokens of a prompt, and those that follow it."""
+
+
+@torch.inference_mode()
+def read(model: Any, paths: Sequence[Path_], batch: int) -> list[NDArray[np.float64]]:
+    """The log-probability of every token of every path, so many paths at once."""
+    found: list[NDArray[np.float64]] = []
+    for start in range(0, len(paths), batch):
+        some = [prompt + ids for prompt, ids in paths[start : start + batch]]
+        width = max(map(len, some))
+        tokens = torch.tensor([[*row, *[0] * (width - len(row))] for row in some])
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in some])
+        logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+        log_probs = logits.double().log_softmax(-1)[:, :-1]
+        each = log_probs.gather(2, tokens[:, 1:, None])[..., 0].numpy()
+        found += [
+            each[i, len(prompt) - 1 : len(prompt) + len(ids) - 1]
+            for i, (prompt, ids) in enumerate(paths[start : start + batch])
+        ]
+    return found
+
+
+def compare(engine: TransformersEngine, questions: int, budget: int) -> dict[str, float]:
+    """How many paths there are, how many are exceeded, and how much of the margin is used."""
+    task = load_benchmark(BENCHMARK)
+    scorer, prompt_of = make_scorer("keyword"), {p.id: p for p in task.prompts[:questions]}
+    queries = [Query.original(prompt) for prompt in prompt_of.values()]
+    decoding = Decoding(max_new_tokens=task.max_new_tokens)
+
+    def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+        return score_ranges(scorer, texts, prompt_of[query.id])
+
+    paths: list[Path_] = []
+    masses: list[float] = []
+    effort = Effort(mode="exact", forwards=budget)
+    for found in engine.explore(queries, decoding, effort, ranges):
+        assert isinstance(found, Exploration)
+        prompt = tuple(engine.prompting.encode(engine.loaded.tokenizer, found.query.text))
+        paths += [(prompt, event.token_ids) for event in found.events]
+        masses += [math.log(event.mass) for event in found.events]
+    model = engine.loaded.model
+    alone, together = read(model, paths, 1), read(model, paths, BATCH)
+    double = read(copy.deepcopy(model).double(), paths, 1)
+    paid = engine.margin * np.array([len(ids) for _, ids in paths])
+    readings = [np.array([row.sum() for row in rows]) for rows in (alone, together, double)]
+    above = [np.array(masses) - reading for reading in readings]
+    apart = max(float(np.abs(a - b).max()) for a, b in zip(alone, together, strict=True))
+    return {
+        "paths": len(paths),
+        "exceeded": sum(int((each > 0).sum()) for each in above),
+        "used": max(float((1 + each / paid).max()) for each in above),
+        "token": apart / engine.margin,
+        "margin": engine.margin,
+    }
+
+
+def main() -> None:
+    """A row a model."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
+    parser.add_argument("--questions", type=int, default=24)
+    parser.add_argument("--budget", type=int, default=1000)
+    options = parser.parse_args()
+    task = load_benchmark(BENCHMARK)
+    trained = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
+    print("| model | margin, nats | paths | exceeded | used | one token |\n" + "|---" * 6 + "|")
+    exceeded = 0.0
+    for label, path in trained.items():
+        engine = TransformersEngine.open(str(path), Prompting(template=task.template))
+        row = compare(engine, options.questions, options.budget)
+        exceeded += row["exceeded"]
+        print(
+            f"| {label} | {row['margin']:.1e} | {row['paths']:,} | {row['exceeded']} of three "
+            f"readings | {row['used']:.2f} | {row['token']:.2f} |",
+            flush=True,
+        )
+    raise SystemExit(exceeded > 0)
+
+
+if __name__ == "__main__":
+    main()
