@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all bench mutants lint clean
+.PHONY: demo test test-all bench bench-faults mutants lint clean
 
 demo: $(READY)
 	$(BIN)/residua demo --out demo-run
@@ -27,7 +27,12 @@ mutants: $(READY)
 	$(BIN)/python tests/mutants.py
 
 bench: $(READY)
-	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Hours, and goes on where it was stopped; then it writes its tables into the page.
+bench-faults: $(READY)
+	-$(BIN)/python bench/faults.py
+	$(BIN)/python bench/faults.py --write docs/reliability.md
 
 # Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
 $(READY): pyproject.toml constraints.txt

@@ -18,12 +18,16 @@ from commands import residua
 
 import exploring
 import leaky
+from asked import LEAK, AskedEngine
+from residua.benchmarks import Benchmark
 from residua.certificate import certify
-from residua.evaluation import evaluate
+from residua.evaluation import Attack, evaluate
 from residua.evaluation.draws.inputs import Inputs
 from residua.evaluation.score import slug
 from residua.scorers import make_scorer
 from residua.store import LOCK, Run, calibration_file, write_sealed
+from residua.types import Prompt
+from tiny import tiny_model_folder
 
 Bytes = Mapping[str, bytes]
 WRITTEN = ("estimates.parquet", "report.html", "report-redacted.html")
@@ -40,7 +44,7 @@ def plain(out: Path) -> Run:
     )
     labelled = {"positives": [9, 10], "negatives": [1, 10], "undecided": 0, "file": "0" * 64}
     write_sealed(calibration_file(run.path, slug(make_scorer("keyword"))), labelled)
-    values = {"value": 0.5, "by_prompt": {}}
+    values = {"value": 0.5, "by_item": {}}
     metrics = {"arms": {"target": {"metrics": {"rouge": values}}}, "left_out": {}}
     (out / "estimates.parquet").unlink()  # they are made of the calibration, in the usual order
     write_sealed(out / "utility.json", metrics | {"fingerprint": {"parts": {}}})
@@ -67,6 +71,38 @@ def rewritten(out: Path) -> Run:
     )
 
 
+def selected(out: Path) -> Run:
+    """Rewritings, of which those are asked that were answered most surely."""
+    texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
+    chosen = Inputs(source="rules", queries=6, ids=True, ids_draws=16)
+    return evaluate(_AnyQuery(texts), leaky.benchmark(), out=out, inputs=chosen, n=24)
+
+
+def attacked(out: Path) -> Run:
+    """Each question in the words that leaked most, of some that were searched."""
+    prompts = tuple(
+        Prompt(id=f"p{i}", question=f"Who wrote book {i}?", answer=LEAK, keywords=("hush",))
+        for i in range(2)
+    )
+    task = Benchmark(
+        name="mine", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=8
+    )
+    engine = AskedEngine(lambda query, _: 0.7 if query.prefix else 0.05)
+    return evaluate(engine, task, out=out, attack=Attack(64), n=32)
+
+
+def measured(out: Path) -> Run:
+    """Utility and memorisation, from what a small model made of each answer."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    model = tiny_model_folder(out.with_name("model"))
+    questions = out.with_name("mine.csv")
+    rows = ("who wrote red,Ann,Ann,forget", "who wrote sky,Bob,Bob,retain")
+    questions.write_text("\n".join(["question,answer,keywords,role", *rows]) + "\n")
+    how = ("--benchmark", questions, "--metrics", "all", "-n", 16, "--max-new-tokens", 4)
+    assert residua("evaluate", model, *how, "--out", out).status == 0
+    return Run.open(out)
+
+
 class _AnyQuery(leaky.CannedEngine):
     """Answers a rewriting as it answers the question."""
 
@@ -82,6 +118,7 @@ class _ByPrompt(dict):  # type: ignore[type-arg]
 
 RUNS: Mapping[str, Callable[[Path], Run]] = {
     "plain": plain, "explored": explored, "stopped": stopped, "rewritten": rewritten,
+    "selected": selected, "attacked": attacked, "measured": measured,
 }  # fmt: skip
 
 
@@ -97,6 +134,7 @@ class Said:
 def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Said]]:
     """Every command that reads a run and says something of it."""
     page = run / "report.html"
+    made = [out / "x.jsonl", out / "M_EVAL.json", out / "M_SUMMARY.json"]
     certificate = ("--max-leak", 0.5, "--scorer", scorer, "--out", out / "c.json", "--json")
     asked: Mapping[str, tuple[object, ...]] = {
         "bound": ("bound", run, "--json"),
@@ -104,19 +142,21 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         "certify": ("certify", run, *certificate),
         "verify": ("verify", run / "certificate.json", run, "--json"),
         "export": ("export", run, out / "x.jsonl", "--jsonl"),
+        "export --redact": ("export", run, out / "x.jsonl", "--jsonl", "--redact"),
+        "export --openunlearning": ("export", run, out / "M_EVAL.json", "--openunlearning"),
     }
 
     def said(arguments: tuple[object, ...]) -> Said:
-        for file in (page, out / "c.json", out / "x.jsonl"):
+        for file in (page, out / "c.json", *made):
             file.unlink(missing_ok=True)
         try:
             result = residua(*arguments)
         except Exception:
             return Said(1, traceback.format_exc())
-        made = [file.read_text() for file in (page, out / "x.jsonl") if file.exists()]
+        pages = [file.read_text() for file in (page, *made) if file.exists()]
         # A file's SHA-256 sees also bytes that nothing reads: figures are compared, not that.
         words = _DIGESTS.sub("(digest)", result.out + result.err)
-        return Said(result.status, words, "".join(made))
+        return Said(result.status, words, "".join(pages))
 
     return {name: partial(said, arguments) for name, arguments in asked.items()}
 
@@ -154,27 +194,39 @@ class Flipped:
             ask()
         self.before = tree(self.run)
         self.said = {name: ask() for name, ask in self.commands.items()}
-        assert all(said.status != 1 for said in self.said.values()), self.said
+        ended = {name: said.words[-700:] for name, said in self.said.items() if said.status == 1}
+        assert not ended, ended
 
     def wrong(self, file: str, place: int, bit: int) -> Iterator[str]:
         """What goes wrong when this bit of this file is flipped."""
+        for command, (kind, why) in self.outcomes(file, place, bit):
+            if kind not in ("same", "refused"):
+                yield f"{command}, {file} byte {place} bit {bit}: {kind}, {why}"
+
+    def outcomes(self, file: str, place: int, bit: int) -> Iterator[tuple[str, tuple[str, str]]]:
+        """What each command makes of it: what it said before, a refusal, or what goes wrong."""
         content = bytearray(self.before[file])
         content[place] ^= 1 << bit
         for name, ask in self.commands.items():
             self._restore()
             (self.run / file).write_bytes(content)
-            said, flip = ask(), f"{name}, {file} byte {place} bit {bit}"
-            if said != self.said[name]:
-                named = said.status in _NAMED and Path(file).name in said.words
-                named |= (name, said.status) == ("verify", 6)  # it says what differs
-                if not named and not self._named_beside(said, self.said[name], file):
-                    yield f"{flip}: status {said.status}, {said.words[-700:]}"
-            after = tree(self.run)
-            for other in {**self.before, **after}:
-                kept = self.before.get(other) if other != file else bytes(content)
-                if other not in WRITTEN and after.get(other) != kept:
-                    yield f"{flip}: {other} was changed, renamed or removed"
+            yield name, self._outcome(name, file, ask(), bytes(content))
         self._restore()
+
+    def _outcome(self, name: str, file: str, said: Said, content: bytes) -> tuple[str, str]:
+        """(same, refused, lost, wrong or traceback; why)."""
+        if said.status == 1:
+            return "traceback", said.words[-700:]
+        after = tree(self.run)
+        for other in {**self.before, **after}:
+            kept = content if other == file else self.before.get(other)
+            if other not in WRITTEN and after.get(other) != kept:
+                return "lost", f"{other} was changed, renamed or removed"
+        if said == self.said[name] or self._named_beside(said, self.said[name], file):
+            return "same", ""
+        named = said.status in _NAMED and Path(file).name in said.words
+        named |= (name, said.status) == ("verify", 6)  # it says what differs
+        return ("refused" if named else "wrong"), f"status {said.status}, {said.words[-700:]}"
 
     def _named_beside(self, said: Said, before: Said, file: str) -> bool:
         """True if the same figures stand there, and a word about the file beside them."""

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from chatting import request
+from hostile.servers import BODIES, SERVERS, TAKEN, Script, head, outcome, sends
 from misbehaving import Answer, chat_server, fails, raw_server, says
 from residua.engines import server
 from residua.engines.endpoint import EndpointChat
@@ -25,16 +25,11 @@ GREEDY = Decoding(temperature=0, max_new_tokens=9)
 ONCE = Patience(timeout=60, attempts=1, concurrency=1)
 DRIP = 10.0  # seconds
 PROPER = says("x").body.encode()
-Script = Callable[[socket.socket], None]
 
 
 def ask(url: str, folder: Path, patience: Patience = ONCE) -> str | None:
     chat = EndpointChat.open(f"{url}#m", cache=folder, patience=patience)
     return chat.chat([request("r", "who")], GREEDY, 0)[0]
-
-
-def head(*lines: str, status: str = "200 OK") -> bytes:
-    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
 
 
 @dataclass
@@ -54,14 +49,6 @@ class Drip:
             if time.monotonic() > end:
                 self.tired = True
                 return
-
-
-def sends(*pieces: bytes) -> Script:
-    def script(connection: socket.socket) -> None:
-        for piece in pieces:
-            connection.sendall(piece)
-
-    return script
 
 
 @pytest.mark.parametrize(
@@ -95,21 +82,28 @@ def test_a_compressed_body_is_not_blown_up(tmp_path: Path) -> None:
         ask(url, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"[" * 100_000,
-        b"\xff\xfe",
-        b"NaN",
-        b"",
-        json.dumps({"choices": [{"message": {"content": "\ud800"}}]}).encode(),
-    ],
-    ids=["deep", "no utf-8", "nan", "empty", "half a character"],
-)
-def test_what_is_no_answer_is_a_failure_that_may_pass(tmp_path: Path, body: bytes) -> None:
-    answer = sends(head(f"content-length: {len(body)}"), body)
-    with raw_server(answer) as url, pytest.raises(IncompleteError, match="another kind"):
+@pytest.mark.parametrize("script", BODIES.values(), ids=BODIES)
+def test_what_is_no_answer_is_a_failure_that_may_pass(tmp_path: Path, script: Script) -> None:
+    with raw_server(script) as url, pytest.raises(IncompleteError, match="another kind"):
         ask(url, tmp_path)
+
+
+@pytest.mark.parametrize("content", [7, {"text": "x"}, [], True])
+def test_a_content_that_is_no_text_is_no_verdict(content: object, tmp_path: Path) -> None:
+    """Null alone says that the model declined: that is kept as undecided."""
+    answer = Answer(json.dumps({"choices": [{"message": {"content": content}}]}))
+    with (
+        chat_server(lambda *_: answer) as served,
+        pytest.raises(IncompleteError, match="another kind"),
+    ):
+        ask(served.url, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVERS)
+def test_no_hostile_server_is_believed(name: str, tmp_path: Path) -> None:
+    kind, why = outcome(name, tmp_path)
+    assert kind == ("same" if name in TAKEN else "refused"), why
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,18 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostile.logs import DEEP, HUGE, ROW, archive, header, sample, whole
 from residua.errors import InputError
 from residua.evaluation.importing import import_samples
 from residua.formats import inspect_log
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
-DEEP = "[" * 100_000
-HUGE = "9" * 5000
 
 
 def refused(file: Path, named: str, tmp_path: Path) -> None:
@@ -27,9 +25,6 @@ def refused(file: Path, named: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=named):
         import_samples([file], out=out)
     assert not out.exists()
-
-
-ROW = {"id": "a", "question": "who", "completion": "Ann", "temperature": 1}
 
 
 @pytest.mark.parametrize(
@@ -58,34 +53,6 @@ def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:
     assert import_samples([file], out=tmp_path / "run").arms
 
 
-def sample(content: Any = "Ann", **more: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "content": content}
-    return {
-        "id": "a",
-        "epoch": 1,
-        "input": "who",
-        "output": {"choices": [{"message": message, "stop_reason": "stop"}]},
-        "events": [{"event": "model", "config": {"temperature": 1.0}}],
-        **more,
-    }
-
-
-def log(epochs: int = 1) -> dict[str, Any]:
-    about = {"task": "t", "model": "m", "dataset": {}, "config": {"epochs": epochs}}
-    return {"eval": about}
-
-
-def archive(file: Path, members: dict[str, Any], kind: int = zipfile.ZIP_DEFLATED) -> Path:
-    with zipfile.ZipFile(file, "w", kind) as made:
-        for name, content in members.items():
-            made.writestr(name, content if isinstance(content, str) else json.dumps(content))
-    return file
-
-
-def whole(**members: Any) -> dict[str, Any]:
-    return {"header.json": log(), "samples/a_epoch_1.json": sample(), **members}
-
-
 @pytest.mark.parametrize(
     ("one", "named"),
     [
@@ -103,40 +70,8 @@ def test_samples(tmp_path: Path, one: Any, named: str) -> None:
 
 
 def test_epochs_beyond_counting(tmp_path: Path) -> None:
-    members = whole(**{"header.json": log(epochs=10**8)})
+    members = whole(**{"header.json": header(10**8)})
     refused(archive(tmp_path / "log.eval", members), "1 to 1,000,000 epochs", tmp_path)
-
-
-def encrypted(data: bytearray) -> None:
-    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        start = data.find(mark)
-        while start >= 0:
-            data[start + at] |= 1
-            start = data.find(mark, start + 4)
-
-
-def unknown_packing(data: bytearray) -> None:
-    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-        start = data.find(mark)
-        while start >= 0:
-            data[start + at : start + at + 2] = struct.pack("<H", 97)
-            start = data.find(mark, start + 4)
-
-
-def flipped(data: bytearray) -> None:
-    data[70] ^= 0xFF
-
-
-def cut(data: bytearray) -> None:
-    del data[len(data) // 2 :]
-
-
-@pytest.mark.parametrize("spoil", [encrypted, unknown_packing, flipped, cut])
-def test_archives_that_are_not_whole(tmp_path: Path, spoil: Callable[[bytearray], None]) -> None:
-    data = bytearray(archive(tmp_path / "log.eval", whole()).read_bytes())
-    spoil(data)
-    (tmp_path / "log.eval").write_bytes(data)
-    refused(tmp_path / "log.eval", "`.*log.eval`", tmp_path)
 
 
 @pytest.mark.parametrize("at", range(30, 2000, 97))

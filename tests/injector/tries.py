@@ -50,6 +50,8 @@ def _says(file: Path) -> object:
         table = pq.read_table(file)
         about = json.loads((table.schema.metadata or {}).get(b"residua", b"{}"))
         return table.replace_schema_metadata().to_pydict(), _timeless(about)
+    if file.name == "README.md":
+        return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # how long training took
     if file.name == "training.jsonl":
         return [_timeless(json.loads(line)) for line in file.read_text().splitlines()]
     if file.name == "run.json":

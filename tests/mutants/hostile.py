@@ -100,4 +100,30 @@ MUTANTS = [
         '        {f"embedder',
         "engines/test_sentence_models.py",
     ),
+    # what the files of a model state
+    ("engines/stated.py", "    if asked > held:", "    if False:", "cli/test_hostile_files.py"),
+    (
+        "engines/stated.py",
+        "    _require_ends(folder / _GENERATION)\n",
+        "",
+        "cli/test_hostile_files.py",
+    ),
+    (
+        "engines/stated.py",
+        "    if not all(end is None or type(end) is int for end in listed):",
+        "    if False:",
+        "cli/test_hostile_files.py",
+    ),
+    (
+        "engines/endpoint.py",
+        '        raise ValueError("a content that is no text")',
+        "        return None",
+        "engines/test_lying_servers.py",
+    ),
+    (
+        "formats/inspect_log.py",
+        'f"text in `{path}`. Evaluate',
+        '"text. Evaluate',
+        "cli/test_hostile_files.py",
+    ),
 ]

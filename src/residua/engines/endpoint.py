@@ -209,8 +209,10 @@ def _content(answered: Any) -> str | None:
         text = answered["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError("no choices") from error
-    if not isinstance(text, str):
+    if text is None:
         return None
+    if not isinstance(text, str):
+        raise ValueError("a content that is no text")
     text.encode()  # half a character is no text: UnicodeEncodeError is a ValueError
     return text
 

@@ -23,6 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 
 from residua.durable import place
 from residua.engines.fingerprint import fingerprint, ordinary_tokens
+from residua.engines.stated import require_stated
 from residua.engines.templates import require_sound
 from residua.errors import InputError, ModelError, ResiduaError, require_no_fault
 
@@ -239,6 +240,7 @@ def _find(location: str) -> _Files:
     weights = _weight_files(folder)
     for file in weights:
         _require_readable(file)
+    require_stated(folder, weights)
     return _Files(folder, weights)
 
 

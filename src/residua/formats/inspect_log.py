@@ -150,7 +150,7 @@ def _questions(path: Path, about: Json, samples: list[Json], epochs: int) -> Ite
         ]
         first = next(iter(found[id].values()))
         answers = _targets(first)
-        yield Asked(id=id, text=_asked_text(first), answers=answers, draws=tuple(draws))
+        yield Asked(id=id, text=_asked_text(path, first), answers=answers, draws=tuple(draws))
 
 
 def _draw(path: Path, sample: Json) -> Draw | None:
@@ -167,29 +167,31 @@ def _draw(path: Path, sample: Json) -> Draw | None:
             "single `generate()` and no tools, and with epochs in place of choices."
         )
     reason: FinishReason = "length" if choices[0].get("stop_reason") in _CUT else "stop"
-    return Draw(_text(sample, choices[0]["message"]["content"]), reason, scores(sample))
+    return Draw(_text(path, sample, choices[0]["message"]["content"]), reason, scores(sample))
 
 
 def _assistant_turns(messages: list[Json]) -> int:
     return sum(message["role"] == "assistant" for message in messages)
 
 
-def _asked_text(sample: Json) -> str:
+def _asked_text(path: Path, sample: Json) -> str:
     """What the user's side says; a conversation's turns one below the other."""
     if isinstance(sample["input"], str):
-        return _text(sample, sample["input"])
+        return _text(path, sample, sample["input"])
     asked = [m for m in sample["input"] if m["role"] == "user"]
-    return "\n".join(_text(sample, message["content"]) for message in asked)
+    return "\n".join(_text(path, sample, message["content"]) for message in asked)
 
 
-def _text(sample: Json, content: Any) -> str:
+def _text(path: Path, sample: Json, content: Any) -> str:
     """The text of a message, without what a model reasoned; long ones are kept beside."""
     if isinstance(content, list):
-        return "".join(_text(sample, part["text"]) for part in content if part["type"] == "text")
+        return "".join(
+            _text(path, sample, part["text"]) for part in content if part["type"] == "text"
+        )
     if not isinstance(content, str):
         raise InputError(
             f"sample {sample['id']!r}, epoch {sample['epoch']}, has {content!r} in place of a "
-            "text. Evaluate it again, with no tools."
+            f"text in `{path}`. Evaluate it again, with no tools."
         )
     text = content
     beside = (sample.get("attachments") or {}).get(text.removeprefix("attachment://"))

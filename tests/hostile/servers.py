@@ -1,0 +1,183 @@
+"""Chat servers that lie, drip, flood or speak another language.
+
+Each is asked one question, with patience for one attempt. But for `TAKEN`, which say what was
+asked for in an odd way, the question must end in time with an error that may be mended; it is
+never a reply.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from chatting import request
+from misbehaving import raw_server, says
+from residua.engines import server
+from residua.engines.endpoint import EndpointChat
+from residua.engines.server import Patience
+from residua.errors import IncompleteError, ModelError
+from residua.types import Decoding
+
+GREEDY = Decoding(temperature=0, max_new_tokens=9)
+ONCE = Patience(timeout=5, whole=0.4, attempts=1, concurrency=1)
+PROPER = says("x").body.encode()
+Script = Callable[[socket.socket], None]
+
+
+def ask(url: str, folder: Path, patience: Patience = ONCE) -> str | None:
+    """The reply of a server to one question."""
+    chat = EndpointChat.open(f"{url}#m", cache=folder, patience=patience)
+    return chat.chat([request("r", "who")], GREEDY, 0)[0]
+
+
+def outcome(name: str, folder: Path) -> tuple[str, str]:
+    """(same, refused, wrong or traceback; why) of asking the hostile server of this name."""
+    began = time.monotonic()
+    try:
+        with patch.object(server, "_LARGEST", 1 << 20), raw_server(SERVERS[name]) as url:
+            reply = ask(url, folder)
+    except (IncompleteError, ModelError) as error:
+        late = time.monotonic() - began > LATE
+        return ("wrong", "too late") if late else ("refused", str(error))
+    except Exception as error:  # a traceback, whatever it is
+        return "traceback", repr(error)
+    return ("same", "") if name in TAKEN and reply == "x" else ("wrong", repr(reply))
+
+
+LATE = 30  # seconds in which 0.4 of patience must end, on a machine that is busy
+
+
+def head(*lines: str, status: str = "200 OK") -> bytes:
+    """The head of an answer."""
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("latin-1")
+
+
+def drip(text: bytes) -> Script:
+    """A byte now and then: none is ever late."""
+
+    def script(connection: socket.socket) -> None:
+        for byte in text * 1000:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+
+    return script
+
+
+def sends(*pieces: bytes) -> Script:
+    """These, one after the other."""
+
+    def script(connection: socket.socket) -> None:
+        for piece in pieces:
+            connection.sendall(piece)
+
+    return script
+
+
+def then(first: Script, second: Script) -> Script:
+    """One script after another."""
+
+    def script(connection: socket.socket) -> None:
+        first(connection)
+        second(connection)
+
+    return script
+
+
+def _body(content: bytes, *lines: str, status: str = "200 OK") -> Script:
+    return sends(head(*lines, f"content-length: {len(content)}", status=status), content)
+
+
+CHUNKED = "transfer-encoding: chunked"
+
+
+def _json(value: Any) -> Script:
+    return _body(json.dumps(value).encode())
+
+
+def _message(message: Any) -> Script:
+    return _json({"choices": [{"message": message}]})
+
+
+def _packed(kind: str, content: bytes) -> Script:
+    return _body(content, f"content-encoding: {kind}")
+
+
+DRIPS: Mapping[str, Script] = {
+    "drips the status line": drip(b"HTTP/1.1 200 OK\r\nx: y"),
+    "drips headers": drip(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 99),
+    "drips the body": then(sends(head("content-length: 9999999")), drip(b" ")),
+    "drips a body without end": then(sends(head()), drip(b" ")),
+    "drips chunks": then(sends(head(CHUNKED)), drip(b"1\r\n \r\n")),
+}
+BODIES: Mapping[str, Script] = {
+    "nests too deeply": _body(b"[" * 100_000),
+    "speaks no UTF-8": _body(b"\xff\xfe"),
+    "says NaN": _body(b"NaN"),
+    "says nothing": _body(b""),
+    "says half a character": _message({"content": "\ud800"}),
+}
+_OTHERS: Mapping[str, Script] = {
+    "says nothing and hangs up": sends(),
+    "says nothing and waits": lambda connection: time.sleep(2),
+    "floods a body": sends(head(), *[b" " * 65536] * 40),
+    "floods headers": sends(b"HTTP/1.1 200 OK\r\n", *[b"x: " + b"y" * 60_000 + b"\r\n"] * 40),
+    "floods the status line": sends(b"HTTP/1.1 200 " + b"O" * 3_000_000),
+    "floods chunks": sends(head(CHUNKED), *[b"10000\r\n" + b" " * 65536 + b"\r\n"] * 40),
+    "promises more than it sends": sends(head("content-length: 999"), PROPER),
+    "promises less than it sends": sends(head("content-length: 5"), PROPER),
+    "promises 10^30 bytes": sends(head(f"content-length: {10**30}"), PROPER),
+    "promises fewer than none": sends(head("content-length: -5"), PROPER),
+    "promises bytes in words": sends(head("content-length: many"), PROPER),
+    "promises two lengths": sends(head("content-length: 5", "content-length: 99"), PROPER),
+    "sends chunks of no size": sends(head(CHUNKED), b"zz\r\n"),
+    "sends a chunk of 2^64 bytes": sends(head(CHUNKED), b"ffffffffffffffff0\r\nx"),
+    "ends within a chunk": sends(head(CHUNKED), b"10\r\nx"),
+    "packs a bomb": _packed("gzip", gzip.compress(b"[" + b" " * 50_000_000)),
+    "packs nonsense": _packed("gzip", b"nonsense"),
+    "packs with brotli": _packed("br", b"nonsense"),
+    "packs twice": _packed("gzip, gzip", gzip.compress(gzip.compress(PROPER))),
+    "packs in an unknown way": _packed("evil", PROPER),
+    "speaks HTTP 9": sends(b"HTTP/9.9 200 OK\r\n\r\n", PROPER),
+    "speaks no HTTP": sends(b"SSH-2.0-OpenSSH_9.6\r\n"),
+    "says bytes alone": sends(bytes(range(256)) * 40),
+    "has a status of 7": sends(head(status="7 Odd"), PROPER),
+    "has a status of 1000": sends(head(status="1000 Odd"), PROPER),
+    "has a status in words": sends(head(status="fine OK"), PROPER),
+    "goes on and on": sends(*[head(status="100 Continue")] * 100_000),
+    "redirects elsewhere": _body(b"", "location: http://127.0.0.1:1/", status="302 Found"),
+    "redirects to itself": _body(b"", "location: /v1/chat/completions", status="307 Again"),
+    "redirects to a file": _body(b"", "location: file:///etc/passwd", status="301 Moved"),
+    "has no money left": _body(b"{}", status="402 Payment Required"),
+    "forbids": _body(b"{}", status="403 Forbidden"),
+    "is not there": _body(b"{}", status="404 Not Found"),
+    "is a teapot": _body(b"{}", status="418 Teapot"),
+    "is overwhelmed": _body(b"{}", status="429 Too Many Requests"),
+    "is overwhelmed for ever": _body(b"{}", "retry-after: 999999999", status="429 Wait"),
+    "fails": _body(b"{}", status="500 Failed"),
+    "fails with escapes": _body(b"\x1b]52;c;ZXZpbA==\x07", status="500 Failed"),
+    "upgrades": sends(head("upgrade: websocket", "connection: upgrade", status="101 Switching")),
+    "says a page": _body(b"<html>who</html>", "content-type: text/html"),
+    "says a list": _json([]),
+    "says a number": _json(7),
+    "says null": _json(None),
+    "says no choices": _json({"choices": []}),
+    "says choices that are text": _json({"choices": "x"}),
+    "says a choice that is null": _json({"choices": [None]}),
+    "says no message": _json({"choices": [{}]}),
+    "says a message that is text": _message("x"),
+    "says a content that is a number": _message({"content": 7}),
+    "says a content that is an object": _message({"content": {"text": "x"}}),
+    "cuts its JSON": _body(PROPER[:-3]),
+    "says JSON twice": _body(PROPER * 2),
+    "says a number of 5,000 digits": _body(b'{"choices": ' + b"9" * 5000 + b"}"),
+    "says a mark of bytes first": _body(b"\xef\xbb\xbf\xef\xbb\xbf" + PROPER),
+}  # fmt: skip
+SERVERS: Mapping[str, Script] = {**DRIPS, **BODIES, **_OTHERS}
+TAKEN = frozenset({"speaks HTTP 9"})
+"""They say what was asked for."""
