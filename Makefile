@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all bench bench-faults mutants lint clean
+.PHONY: demo test test-all test-lowest bench bench-faults mutants lint clean
 
 demo: $(READY)
 	$(BIN)/residua demo --out demo-run
@@ -22,6 +22,10 @@ lint: $(READY)
 test-all: $(READY) lint
 	$(PYTEST) -rs
 	$(MAKE) mutants
+
+# The lowest versions that pyproject.toml states, in an environment of their own.
+test-lowest:
+	PYTHON=$(PYTHON) sh tests/lowest.sh
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants.py
@@ -41,4 +45,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) demo-run build dist src/*.egg-info
+	rm -rf $(VENV) .lowest demo-run build dist src/*.egg-info
