@@ -34,9 +34,9 @@ def allowed(trials: int, alpha: float) -> int:
 
 
 def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> None:
-    questions, n, k, p, missed = 300, 512, 32, 0.0304, 0
+    questions, n, k, p, missed = 400, 1_024, 32, 0.0304, 0
     rng = np.random.default_rng(0)
-    for _ in range(12):
+    for _ in range(8):
         hits = rng.binomial(n, p, questions)
         made = mean_leak_at_k_over_questions(
             np.tile(COINS, (questions, 1)),
