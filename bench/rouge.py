@@ -27,7 +27,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.scoring import Score
 
 from residua.benchmarks import load_benchmark
-from residua.text.rouge import RougeL, rouge_l
+from residua.text.rouge import Rouge, rouge_l
 
 REFERENCES, TEXTS, SHARE = 20, 1024, 20
 KEPT = 0.7
@@ -68,7 +68,7 @@ def sampled(reference: str, words: int, vocabulary: list[str], rng: random.Rando
     return list(texts)
 
 
-def ours(work: Work) -> list[RougeL]:
+def ours(work: Work) -> list[Rouge]:
     return [rouge_l(texts, reference) for reference, texts in work.items()]
 
 

@@ -88,8 +88,8 @@ MUTANTS = [
     ),
     (
         "engines/embedding.py",
-        "        settings_of(config) if hasattr",
-        "        None and hasattr",
+        'settings_of(config) if hasattr(config, "to_dict") else None',
+        "None",
         "engines/test_sentence_models.py",
     ),
     ("engines/fingerprint.py", "if key not in _LENGTHS", "", "engines/test_sentence_models.py"),

@@ -81,10 +81,10 @@ MUTANTS = [
     ("engines/classify.py", 'if made and not any("SequenceClassification" in name for name in made):', "if False:", CLASSIFY),
     ("engines/loading.py", "        if files.gguf:\n            raise", "        if False:\n            raise", CLASSIFY),
     ("engines/loading.py", "return model.to(self.device).eval()", "return model.to(self.device).train()", CLASSIFY),
-    ("engines/models.py", "return tuple((f.name, (s := f.stat()).st_size, s.st_mtime_ns) for f in files)", "return ()", OPENED),
+    ("engines/models.py", "return tuple((str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files)", "return ()", OPENED),
     ("engines/models.py", 'for where in (name, name.partition(":")[2]) if where', "for where in (name,)", OPENED),
     ("engines/models.py", 'None if device == "auto" else device', "device", OPENED),
-    ("engines/embedding.py", "            total.update(tensor.detach()", "            (tensor.detach()", OPENED),
+    ("engines/embedding.py", "        total.update(tensor.detach()", "        (tensor.detach()", "engines/test_sentence_models.py"),
     # scores in a run
     (
         "evaluation/score.py",
