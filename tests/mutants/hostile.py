@@ -86,12 +86,6 @@ MUTANTS = [
         "",
         "engines/test_sentence_models.py",
     ),
-    (
-        "engines/embedding.py",
-        'settings_of(config) if hasattr(config, "to_dict") else None',
-        "None",
-        "engines/test_sentence_models.py",
-    ),
     ("engines/fingerprint.py", "if key not in _LENGTHS", "", "engines/test_sentence_models.py"),
     ("engines/models.py", "folder.rglob(", "folder.glob(", "engines/test_sentence_models.py"),
     (
