@@ -47,7 +47,7 @@ MUTANTS = [
     ("unlearning/choosing.py", "        if centres.coordinates\n", "", f"{CHOOSING}::test_fewer_rewritings_are_all_centres_without_scikit_learn"),
     ("unlearning/choosing.py", "for name in (CENTRES, PICTURE)]", "for name in (CENTRES,)]", f"{CHOOSING}::test_a_resumed_training_keeps_its_centres"),
     ("unlearning/verbs.py", "encoder.centres(row, each.centres)", "encoder.centres(row, each.texts)", f"{CHOOSING}::test_reference_values_are_those_of_the_chosen"),
-    ("unlearning/verbs.py", 'recipe["centres"] = {"embedder": self.embedder_for(model).name}', "pass", f"{CHOOSING}::test_the_model_itself_is_the_embedder_unless_another_is_given"),
+    ("unlearning/verbs.py", 'recipe["centres"] = {"embedder": embedder.name, "fingerprint": told}', "pass", f"{CHOOSING}::test_the_model_itself_is_the_embedder_unless_another_is_given"),
     ("unlearning/verbs.py", "self.embedder or TransformersEmbedder", "TransformersEmbedder", f"{CHOOSING}::test_centres_are_chosen_once_and_stand_with_the_model"),
     ("unlearning/verbs.py", "files = files_of(kept.path) | {", "files = {", f"{CHOOSING}::test_centres_are_chosen_once_and_stand_with_the_model"),
     ("unlearning/examples.py", '''self._require_short(f"a rewriting of row {row.id!r}", len(prompt.prompt))''', "pass", f"{CHOOSING}::test_a_rewriting_over_the_limit_is_refused"),

@@ -43,7 +43,12 @@ MUTANTS = [
         "if value is not None",
         INSPECT,
     ),
-    ("formats/inspect_log.py", 'if part["type"] == "text")', 'if "text" in part or part)', INSPECT),
+    (
+        "formats/inspect_log.py",
+        'for part in content if part["type"] == "text"\n',
+        'for part in content if "text" in part or part\n',
+        INSPECT,
+    ),
     (
         "formats/inspect_log.py",
         "or zlib.crc32(content) != info.CRC",

@@ -73,7 +73,7 @@ MUTANTS = [
     ("engines/endpoint.py", "messages, request.schema, decoding.to_dict(), draw", "messages, decoding.to_dict(), draw", ENDPOINT),
     ("engines/endpoint.py", "request.schema, decoding.to_dict(), draw", "request.schema, draw", ENDPOINT),
     ("engines/endpoint.py", "not (request.schema and json_object(text) is None)", "True", ENDPOINT),
-    ("engines/endpoint.py", "    if not isinstance(text, str):\n        return None\n", "    text = str(text)\n", ENDPOINT),
+    ("engines/endpoint.py", "    if text is None:\n        return None\n", "    text = str(text)\n", ENDPOINT),
     ("engines/endpoint.py", "            self.cache.put(key, text)\n", "            pass\n", ENDPOINT),
     ("engines/endpoint.py", "ThreadPoolExecutor(self.patience.concurrency)", "ThreadPoolExecutor(2 * self.patience.concurrency)", ENDPOINT),
     ("engines/endpoint.py", "                silent += 1\n", "", ENDPOINT),

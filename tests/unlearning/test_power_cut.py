@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from rows import FORGET, RETAIN
 
+from residua.engines.loading import save_model
 from residua.unlearning import TrainingSettings, Watch, unlearn
 from residua.unlearning.work_folder import WorkFolder
-from tiny import tiny_model_folder
+from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 
@@ -112,6 +113,15 @@ def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
     assert disk.events.index(("rename", out)) > max(
         i for i, (event, path) in enumerate(disk.events) if event == "sync" and ".m." in str(path)
     )
+
+
+def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: Disk) -> None:
+    tokenizer = tiny_tokenizer()
+    out = tmp_path / "deep" / "down" / "m"
+    save_model(tiny_llama(len(tokenizer)), tokenizer, out)
+    assert disk.holds(out)
+    assert "down" in disk.names[tmp_path / "deep"]
+    assert "deep" in disk.names[tmp_path]
 
 
 def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
