@@ -1,9 +1,9 @@
 """Whether masses hold in other batch shapes than they were computed in, path by path.
 
-    python bench/margin.py [--models demo-run/models] [--questions 24] [--budget 1000]
+    python bench/margin.py [--models demo-run/models] [--questions 8] [--budget 100]
 
-Every mass is a lower bound: each of its tokens has paid the measured margin. Here every question of
-the demo is explored by each of its four models, and the same paths are read again, whole and
+Every mass is a lower bound: each of its tokens has paid the measured margin. Here eight questions of
+the demo are explored by each of its four models, and the same paths are read again, whole and
 without a cache: alone in float32, in padded batches of 32 in float32, and alone in float64. A path
 is exceeded where its mass is above the probability read. *used*: the largest share of what a path
 has paid that a reading used up, and *one token*: that of the largest difference at a single token
@@ -92,8 +92,8 @@ def main() -> None:
     """A row a model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--questions", type=int, default=24)
-    parser.add_argument("--budget", type=int, default=1000)
+    parser.add_argument("--questions", type=int, default=8)
+    parser.add_argument("--budget", type=int, default=100)
     options = parser.parse_args()
     task = load_benchmark(BENCHMARK)
     trained = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
