@@ -2,8 +2,8 @@
 
     python bench/margin.py [--models demo-run/models] [--questions 8] [--budget 100]
 
-Every mass is a lower bound: each of its tokens has paid the measured margin. Here eight questions of
-the demo are explored by each of its four models, and the same paths are read again, whole and
+Every mass is a lower bound: each of its tokens has paid the measured margin. Here eight questions
+of the demo are explored by each of its four models, and the same paths are read again, whole and
 without a cache: alone in float32, in padded batches of 32 in float32, and alone in float64. A path
 is exceeded where its mass is above the probability read. *used*: the largest share of what a path
 has paid that a reading used up, and *one token*: that of the largest difference at a single token
