@@ -131,7 +131,9 @@ def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -
     confidence = {q: s.completions[0].confidence or 0 for q, s in greedy.items()}
     middle = float(np.median(list(confidence.values())))
     decoding = Decoding(max_new_tokens=6, adaptive_temperature=middle, adaptive_mode="two_pass")
+    before = made.usage.draws
     got = samples(made, decoding)
+    assert made.usage.draws == before + 200 * len(got)
     plain = samples(made, dataclasses.replace(decoding, adaptive_temperature=None))
     above = [q for q in confidence if confidence[q] > middle]
     assert len(above) == 1

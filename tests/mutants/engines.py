@@ -246,6 +246,7 @@ MUTANTS = [
     ("engines/two_pass.py", "else _of(sample, decoding)", "else sample", TWO_PASS),
     ("engines/hf.py", "if not math.isfinite(self.margin):", "if math.isnan(self.margin):", REFUSED),
     ("engines/hf.py", 'adaptive_mode == "two_pass":', 'adaptive_mode == "":', REFUSED),
+    ("engines/hf.py", "        self.usage.draws = drawn  #", "        #", "engines/test_hf.py"),
     ("engines/hf.py", "self.usage.add(explorer.usage)", "pass", USAGE),
     (
         "engines/hf.py",

@@ -133,7 +133,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
     with pytest.raises(MixError, match="other files"):
         begin(strange)
     with pytest.raises(InputError, match="no run directory"):
-        Run.open(tmp_path / "none")
+        Run.open(str(tmp_path / "none"))
     (folder / "run.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):
         Run.open(folder)

@@ -148,7 +148,11 @@ class TransformersEngine:
             yield from self._grow(queries, decoding, draws)
             return
         look = partial(self._grow, tell=self._tell_tokens)
-        yield from in_two_passes(queries, decoding, draws, look=look, grow=self._grow)
+        drawn = self.usage.draws
+        for found in in_two_passes(queries, decoding, draws, look=look, grow=self._grow):
+            drawn += found.n if isinstance(found, Sample) else 0
+            yield found
+        self.usage.draws = drawn  # the first look draws none
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges

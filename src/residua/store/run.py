@@ -91,11 +91,12 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> Run:
+    def open(cls, path: str | Path) -> Run:
         """Open a run that exists, its record and questions as they were written.
 
         DamagedError, naming the file, where one of them is not.
         """
+        path = Path(path)
         file = path / "run.json"
         if not file.is_file():
             raise InputError(
