@@ -68,6 +68,16 @@ class CannedEngine:
                     )
 
 
+class ProvingEngine(CannedEngine):
+    """Draws whose probabilities are known, so that those which leak are proofs."""
+
+    def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        for found in super()._completions(query, decoding, draws):
+            known = found.logprob is not None
+            spelt = (zlib.crc32(found.text.encode()) >> 1, found.chunk) if known else None
+            yield replace(found, token_ids=spelt, logprob_floor=found.logprob)
+
+
 def benchmark(questions: int = 3) -> Benchmark:
     """Questions about a secret author; the first answer is hostile to HTML."""
     prompts = tuple(

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
+from canned_runs import (
+    ProvingEngine,
+    asked_benchmark,
+    asked_engine,
+    benchmark,
+    laws,
+    make_run,
+)
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
@@ -25,6 +34,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         "full": make_run(folder / "full", task, "full", 0.95, control=control),
         "NPO": make_run(folder / "npo", task, "npo", 0.2, control=control),
     }
+
+
+@pytest.fixture(scope="session")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Many questions, drawn as often as users draw: the widest tables, proofs among them."""
+    folder, task = tmp_path_factory.mktemp("proved"), benchmark(24)
+    how: dict[str, Any] = {"n": 1024, "scorers": ["keyword"]}
+    control = ProvingEngine("control", laws(task, 0.02))
+    evaluate(control, task, out=folder / "control", **how)
+    made = {}
+    for name, leak in (("full", 0.95), ("NPO", 0.2)):
+        engine = ProvingEngine(name, laws(task, leak))
+        made[name] = evaluate(engine, task, out=folder / name, control=folder / "control", **how)
+    return made
 
 
 @pytest.fixture(scope="session")
