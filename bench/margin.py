@@ -31,12 +31,12 @@ from residua.scorers import make_scorer, score_ranges
 from residua.types import Decoding, Effort, Exploration, Query
 
 BATCH = 32
-Path_ = tuple[tuple[int, ...], tuple[int, ...]]
+Branch = tuple[tuple[int, ...], tuple[int, ...]]
 """The tokens of a prompt, and those that follow it."""
 
 
 @torch.inference_mode()
-def read(model: Any, paths: Sequence[Path_], batch: int) -> list[NDArray[np.float64]]:
+def read(model: Any, paths: Sequence[Branch], batch: int) -> list[NDArray[np.float64]]:
     """The log-probability of every token of every path, so many paths at once."""
     found: list[NDArray[np.float64]] = []
     for start in range(0, len(paths), batch):
@@ -64,7 +64,7 @@ def compare(engine: TransformersEngine, questions: int, budget: int) -> dict[str
     def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
         return score_ranges(scorer, texts, prompt_of[query.id])
 
-    paths: list[Path_] = []
+    paths: list[Branch] = []
     masses: list[float] = []
     effort = Effort(mode="exact", forwards=budget)
     for found in engine.explore(queries, decoding, effort, ranges):

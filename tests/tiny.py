@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +80,19 @@ def tiny_llama(vocab: int, seed: int = 0, **config: Any) -> LlamaForCausalLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, **{**settings, **config})).eval()
+
+
+def tiny_bert_config(vocab: int, **config: Any) -> BertConfig:
+    """The settings of an encoder of one small layer."""
+    return BertConfig(
+        vocab_size=vocab,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        **config,
+    )
 
 
 def tiny_model_folder(path: Path, seed: int = 0, **config: Any) -> Path:

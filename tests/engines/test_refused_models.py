@@ -7,25 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel
+from transformers import BertForMaskedLM, BertLMHeadModel
 
 from residua.engines.loading import load_model
 from residua.errors import ModelError
-from tiny import tiny_model_folder, tiny_tokenizer
+from tiny import tiny_bert_config, tiny_model_folder, tiny_tokenizer
 
 
 def bert(folder: Path, kind: Any, **settings: Any) -> str:
     torch.manual_seed(0)
     tokenizer = tiny_tokenizer()
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        **settings,
-    )
+    config = tiny_bert_config(len(tokenizer), **settings)
     kind(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -49,8 +41,9 @@ def test_one_that_hides_what_it_is_is_found_by_what_it_does(tmp_path: Path) -> N
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_causal_ones_are_not(dtype: str, tmp_path: Path) -> None:
     decoder = bert(tmp_path / "decoder", BertLMHeadModel, is_decoder=True)
-    load_model(decoder, dtype=dtype)
-    load_model(str(tiny_model_folder(tmp_path / "llama")), dtype=dtype)
+    llama = str(tiny_model_folder(tmp_path / "llama"))
+    for folder in (decoder, llama):
+        assert load_model(folder, dtype=dtype).model.dtype == getattr(torch, dtype)
 
 
 def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:

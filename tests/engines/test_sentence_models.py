@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertModel
+from transformers import BertModel
 
 from residua.engines.embedding import SentenceEmbedder
 from residua.engines.models import OpenModels
 from residua.evaluation.draws.inputs import Inputs
-from tiny import tiny_tokenizer
+from tiny import tiny_bert_config, tiny_tokenizer
 
 library = pytest.importorskip("sentence_transformers")
 
@@ -32,14 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("sentences")
     tokenizer = tiny_tokenizer(cls_token="<unk>", sep_token="</s>", mask_token="<pad>")
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-    )
+    config = tiny_bert_config(len(tokenizer))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         BertModel(config).save_pretrained(folder / "bert")

@@ -229,8 +229,14 @@ def test_one_that_breaks_is_a_message(
 def test_no_child_is_started_where_there_is_no_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(templates, "_in_child", None)
-    load_model(str(tiny_model_folder(tmp_path / "m")))
+    started: list[object] = []
+    monkeypatch.setattr(templates, "_in_child", lambda tried: started.append(tried) or "sound")
+    folder = tiny_model_folder(tmp_path / "m")
+    load_model(str(folder))
+    assert started == []
+    (folder / "chat_template.jinja").write_text(CHATML)
+    load_model(str(folder))
+    assert len(started) == 1
 
 
 def test_a_child_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
