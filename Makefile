@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 .PHONY: demo test test-all test-lowest bench bench-faults mutants lint clean
 
 demo: $(READY)
-	$(BIN)/residua demo --out demo-run
+	$(BIN)/leakbound demo --out demo-run
 
 test: $(READY) lint
 	$(PYTEST) -m "not thorough and not slow and not fault and not browser and not gpu"

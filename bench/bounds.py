@@ -3,7 +3,7 @@
     python bench/bounds.py [--json FILE] [--trials N] [--rounds N]
 
 One process, one core, CPU time. The comparison with conbo 0.1.1 needs it installed next to
-residua; it pins statsmodels, hence a virtual environment of its own:
+leakbound; it pins statsmodels, hence a virtual environment of its own:
 `pip install conbo==0.1.1 'scipy<1.16'`.
 """
 
@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from residua.stats import leak_at_k_bound, mean_bound, proportion_bound, std_bound, survival_bound
+from leakbound.stats import leak_at_k_bound, mean_bound, proportion_bound, std_bound, survival_bound
 
 try:
     import conbo

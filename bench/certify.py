@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from residua import stats
-from residua.benchmarks import Benchmark, load_benchmark
-from residua.demo import BENCHMARK, Clock, train_models
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.scorers import make_scorer, score_ranges, score_texts
-from residua.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
+from leakbound import stats
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.scorers import make_scorer, score_ranges, score_texts
+from leakbound.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
 
 STEP = 1.05  # between the numbers of draws that are tried
 LEVEL = 0.99

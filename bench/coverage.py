@@ -32,9 +32,7 @@ from scipy.stats import beta
 import shipped
 from bounds import LAWS as DRAWN
 from bounds import conbo, markdown
-from pools import AS_IF, QUERIES, Queries, queries
-from pools import STATEMENTS as OF_POOLS
-from residua.stats import (
+from leakbound.stats import (
     Estimate,
     every_question,
     excess_bound,
@@ -53,6 +51,8 @@ from residua.stats import (
     survival_bound,
     worst_question,
 )
+from pools import AS_IF, QUERIES, Queries, queries
+from pools import STATEMENTS as OF_POOLS
 from verdict import FALSE_ALARM, most_misses, too_often
 
 ALPHA, CONFIDENCE = 0.01, 0.99

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from residua.benchmarks import Benchmark, load_benchmark
-from residua.demo import BENCHMARK, Clock, train_models
-from residua.engines import Prompting
-from residua.engines.loading import LoadedModel, load_model
-from residua.engines.reading import Reader
-from residua.evaluation.metrics.wanted import choose, longest_first
-from residua.types import Query, Reading
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.engines import Prompting
+from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.engines.reading import Reader
+from leakbound.evaluation.metrics.wanted import choose, longest_first
+from leakbound.types import Query, Reading
 
 AUTHORS = "fictitious:authors=200,forget=20"
 MADE_OF_OTHERS = ("model_utility", "r_avg", "forget_quality", "privleak")

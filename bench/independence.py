@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.stats import check_independence
+from leakbound.stats import check_independence
 
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 """(generator, n) -> the texts drawn, as numbers, and their log-probabilities."""

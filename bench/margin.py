@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from residua.benchmarks import load_benchmark
-from residua.demo import BENCHMARK, Clock, train_models
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.scorers import make_scorer, score_ranges
-from residua.types import Decoding, Effort, Exploration, Query
+from leakbound.benchmarks import load_benchmark
+from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.scorers import make_scorer, score_ranges
+from leakbound.types import Decoding, Effort, Exploration, Query
 
 BATCH = 32
 Branch = tuple[tuple[int, ...], tuple[int, ...]]

@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from residua.benchmarks import load_benchmark
-from residua.demo import Clock, train_models
+from leakbound.benchmarks import load_benchmark
+from leakbound.demo import Clock, train_models
 
 QUESTIONS = (24, 100, 400)
 
@@ -28,7 +28,7 @@ def measure(model: Path, questions: int) -> tuple[float, float]:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         command = [
-            *(sys.executable, "-m", "residua", "evaluate", str(model), "--device", "cpu"),
+            *(sys.executable, "-m", "leakbound", "evaluate", str(model), "--device", "cpu"),
             *("--benchmark", "fictitious:authors=60,questions=8,forget=50"),
             *("--limit", str(questions), "--out", f"{scratch}/run"),
         ]

@@ -4,13 +4,13 @@
 
 evaluates MODEL on twelve questions a part, with RETRAINED as its control, as
 
-    residua evaluate MODEL --control RETRAINED --benchmark tofu:forget10 --data TOFU --limit 12 \\
+    leakbound evaluate MODEL --control RETRAINED --benchmark tofu:forget10 --data TOFU --limit 12 \\
         -n 8 --metrics all --profile openunlearning --device cpu --out FOLDER/chat
 
 under the chat template, and again with Phi-1.5's plain prompt. Stopped, the same command goes on.
 Theirs come from `tests/openunlearning.py`, a text at a time and slowly: on two CPU cores a model of
 135 M parameters takes an hour in all. Exit status 1 where a metric differs by more than 1e-4, or
-where they define one that residua does not have.
+where they define one that leakbound does not have.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from residua.benchmarks import load_benchmark
-from residua.evaluation import Study
-from residua.evaluation.draws.sample import CONTROL_GREEDY, GREEDY
-from residua.store import Arm, Run
+from leakbound.benchmarks import load_benchmark
+from leakbound.evaluation import Study
+from leakbound.evaluation.draws.sample import CONTROL_GREEDY, GREEDY
+from leakbound.store import Arm, Run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from openunlearning import LLAMA_2_CHAT, PLAIN, Oracle
@@ -59,7 +59,7 @@ def main() -> None:
 
 def evaluate(model: str, control: str, data: str, out: Path, prompt: tuple[str, ...]) -> None:
     """The command line that a user would write."""
-    command = [sys.executable, "-m", "residua", "evaluate", model, "--control", control]
+    command = [sys.executable, "-m", "leakbound", "evaluate", model, "--control", control]
     where = ["--data", data, "--device", "cpu", "--out", str(out)]
     subprocess.run([*command, *ASKED.split(), *where, *prompt], check=True)
 
@@ -74,7 +74,7 @@ def compare(run: Run) -> float:
     theirs = model.metrics(parts) | model.beside(oracle(run.arms[CONTROL_GREEDY]), parts)
     stored = json.loads((run.path / "utility.json").read_text())["arms"]["target"]["metrics"]
     ours = {name: metric["value"] for name, metric in stored.items()}
-    print(f"{'metric':42}{'residua':>14}{'theirs':>14}{'difference':>12}")
+    print(f"{'metric':42}{'leakbound':>14}{'theirs':>14}{'difference':>12}")
     for name, value in theirs.items():
         print(f"{name:42}{ours[name]:14.6f}{value:14.6f}{ours[name] - value:12.1e}")
     largest = max(abs(ours[name] - value) for name, value in theirs.items())

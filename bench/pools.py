@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from residua.stats import (
+from leakbound.stats import (
     Estimate,
     Pool,
     pool_leak_at_k_bound,

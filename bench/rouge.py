@@ -1,4 +1,4 @@
-"""ROUGE-L of sampled texts: residua beside `rouge-score` with its stemmer.
+"""ROUGE-L of sampled texts: leakbound beside `rouge-score` with its stemmer.
 
     python bench/rouge.py [--rounds 9] [--words 45] [--vocabulary 2000] [--json FILE]
 
@@ -26,8 +26,8 @@ import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.scoring import Score
 
-from residua.benchmarks import load_benchmark
-from residua.text.rouge import Rouge, rouge_l
+from leakbound.benchmarks import load_benchmark
+from leakbound.text.rouge import Rouge, rouge_l
 
 REFERENCES, TEXTS, SHARE = 20, 1024, 20
 KEPT = 0.7
@@ -91,7 +91,7 @@ def timed(measure: Callable[[Work], object], work: Work, times: int = 1) -> Seco
 
 
 def measured(work: Work, rounds: int) -> dict[str, Seconds]:
-    """Median seconds for all pairs; the first pass of residua on its own."""
+    """Median seconds for all pairs; the first pass of leakbound on its own."""
     ours({"a word": ["a word"]})  # imports, outside the clock
     first = timed(ours, work)
     if not equal(work):
@@ -103,8 +103,8 @@ def measured(work: Work, rounds: int) -> dict[str, Seconds]:
         slow.append(timed(theirs, share, SHARE))
     return {
         "rouge-score": _median(slow),
-        "residua": _median(fast),
-        "residua, first pass (every stem new)": first,
+        "leakbound": _median(fast),
+        "leakbound, first pass (every stem new)": first,
     }
 
 

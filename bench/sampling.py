@@ -29,14 +29,14 @@ import torch
 from scipy import stats
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from residua.benchmarks import load_benchmark
-from residua.demo import BENCHMARK, Clock, train_models
-from residua.engines import Prompting
-from residua.engines.loading import load_model
-from residua.engines.prefix_cache import prefix_model
-from residua.inputs import NUMBER, RuleInputs
-from residua.sampling import Forest, Root
-from residua.types import Decoding, Draws
+from leakbound.benchmarks import load_benchmark
+from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.engines import Prompting
+from leakbound.engines.loading import load_model
+from leakbound.engines.prefix_cache import prefix_model
+from leakbound.inputs import NUMBER, RuleInputs
+from leakbound.sampling import Forest, Root
+from leakbound.types import Decoding, Draws
 
 N = 1024
 Draw = tuple[np.ndarray, np.ndarray]  # lengths and log-probabilities, one a completion

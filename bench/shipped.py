@@ -1,4 +1,4 @@
-"""How often what is printed misses the truth: every statement, through `residua.evaluate`.
+"""How often what is printed misses the truth: every statement, through `leakbound.evaluate`.
 
     python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--json FILE]
 
@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from bounds import markdown
-from residua import evaluate
-from residua.benchmarks import Benchmark
-from residua.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+from leakbound import evaluate
+from leakbound.benchmarks import Benchmark
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
 from verdict import p_value, too_often
 
 ALPHA = 0.01

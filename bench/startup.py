@@ -1,4 +1,4 @@
-"""How long `residua --help` and `import residua` take; neither may import torch.
+"""How long `leakbound --help` and `import leakbound` take; neither may import torch.
 
 python bench/startup.py [--rounds 15]
 """
@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 COMMANDS = {
-    "residua --help": ["-m", "residua", "--help"],
-    "residua evaluate --help": ["-m", "residua", "evaluate", "--help"],
-    "import residua": ["-c", "import residua"],
+    "leakbound --help": ["-m", "leakbound", "--help"],
+    "leakbound evaluate --help": ["-m", "leakbound", "evaluate", "--help"],
+    "import leakbound": ["-c", "import leakbound"],
     "python alone": ["-c", "pass"],
 }
 

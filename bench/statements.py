@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from bounds import markdown
-from residua.stats import (
+from leakbound.stats import (
     Estimate,
     clean_questions,
     every_question,

@@ -8,7 +8,7 @@ AdamW and precision are the same. Every run is a process of its own that begins 
 weights, the two sides in turn. Without `--model` a random Llama of SmolLM2-135M's shape is
 trained, with `--quick` a small one.
 
-Times are of a step without set-up and leave out the first; *with the pass* adds residua's one
+Times are of a step without set-up and leave out the first; *with the pass* adds leakbound's one
 pass of the frozen model over the forget rows, spread over ten epochs. Memory is the peak over the
 steps from the second on, less what the process held before the model was loaded, less 16 bytes a
 parameter (weights, gradients and the two moments of AdamW, all in float32). It is taken in runs
@@ -44,14 +44,14 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from leakbound.benchmarks import load_benchmark
+from leakbound.engines.loading import quiet, save_model
+from leakbound.engines.prompting import Prompting
+from leakbound.types import Prompt
+from leakbound.unlearning import Progress, TrainingSettings, unlearn
+from leakbound.unlearning.examples import Encoder
+from leakbound.unlearning.reference import References
 from peers import plain_trainer
-from residua.benchmarks import load_benchmark
-from residua.engines.loading import quiet, save_model
-from residua.engines.prompting import Prompting
-from residua.types import Prompt
-from residua.unlearning import Progress, TrainingSettings, unlearn
-from residua.unlearning.examples import Encoder
-from residua.unlearning.reference import References
 
 BATCH = 8
 RETAINED = 160  # the rows before the forget set, as in `tofu-mini`
@@ -132,7 +132,7 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def residua(case: Case, out: Path, progress: Progress) -> float:
+def leakbound(case: Case, out: Path, progress: Progress) -> float:
     """The run by the package's own verb; CPU seconds of its pass of the frozen model."""
     seconds = 0.0
     compute = References.compute
@@ -166,7 +166,7 @@ def plain(case: Case, out: Path, progress: Progress) -> float:
     return 0.0
 
 
-SIDES = {"residua": residua, "plain": plain}
+SIDES = {"leakbound": leakbound, "plain": plain}
 
 
 def run(side: str, case: Case) -> Record:
@@ -231,28 +231,28 @@ def compare(case: Case, rounds: int) -> dict[str, Any]:
         "difference": max(
             abs(a - b) / abs(b)
             for pair in [*pairs, lean]
-            for a, b in zip(pair["residua"].losses, pair["plain"].losses, strict=True)
+            for a, b in zip(pair["leakbound"].losses, pair["plain"].losses, strict=True)
         )
     }
     for clock in ("cpu", "wall"):
         for side in SIDES:
             found[f"{clock}, {side}"] = _median(pair[side].seconds(clock) for pair in pairs)
         found[f"{clock}, ratio"] = _median(
-            pair["plain"].seconds(clock) / pair["residua"].seconds(clock) for pair in pairs
+            pair["plain"].seconds(clock) / pair["leakbound"].seconds(clock) for pair in pairs
         )
-    steps = len(pairs[0]["residua"].losses)
-    found["frozen"] = _median(pair["residua"].frozen for pair in pairs) / steps
+    steps = len(pairs[0]["leakbound"].losses)
+    found["frozen"] = _median(pair["leakbound"].frozen for pair in pairs) / steps
     found["cpu, ratio with the pass"] = _median(
         pair["plain"].seconds("cpu")
-        / (pair["residua"].seconds("cpu") + pair["residua"].frozen / steps / EPOCHS)
+        / (pair["leakbound"].seconds("cpu") + pair["leakbound"].frozen / steps / EPOCHS)
         for pair in pairs
     )
     weights = 4 * parameters(case.model)
     above = {side: lean[side].peak - 4 * weights for side in SIDES}
     return found | {
         **{f"memory, {side}": above[side] for side in SIDES},
-        "memory, ratio": above["residua"] / above["plain"],
-        "memory, ratio without the frozen copy": above["residua"] / (above["plain"] - weights),
+        "memory, ratio": above["leakbound"] / above["plain"],
+        "memory, ratio without the frozen copy": above["leakbound"] / (above["plain"] - weights),
     }
 
 

@@ -2,7 +2,7 @@
 
     python bench/until.py [--json FILE] [--trials N]
 
-Questions with a known leak probability p are drawn, looked at and stopped as `residua evaluate
+Questions with a known leak probability p are drawn, looked at and stopped as `leakbound evaluate
 --until "p<=0.02" -n 1024` does it, by the very functions it uses; `fixed` is the share that
 Clopper-Pearson decides at n = 1,024. Exit status 1 where more decisions are wrong than alpha
 allows (see bench/verdict.py), or where clean or clearly leaking questions take more than a third of
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.stats import Looks, parse_claim, percent, proportion_bound
+from leakbound.stats import Looks, parse_claim, percent, proportion_bound
 from verdict import most_misses, too_often
 
 RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)

@@ -26,8 +26,8 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState, generate
 
-from residua import stats
-from residua.scorers import make_scorer, score_texts
+from leakbound import stats
+from leakbound.scorers import make_scorer, score_texts
 
 EPOCHS = 64
 
@@ -54,7 +54,7 @@ def mean_leakage(confidence: float = 0.99) -> Metric:
 
 @scorer(metrics=[mean_leakage()])
 def leakage(spec: str = "contains") -> Scorer:
-    """A scorer of residua: 1 is a full leak, NaN undecided."""
+    """A scorer of leakbound: 1 is a full leak, NaN undecided."""
     chosen = make_scorer(spec)
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -1,7 +1,7 @@
 """Bounds in lm-evaluation-harness: a metric over the repeats of every document.
 
 `lm_eval_task.yaml` names the functions of this file. Every repeat is scored by a scorer of
-residua, and the aggregation bounds the mean leakage over the documents from above.
+leakbound, and the aggregation bounds the mean leakage over the documents from above.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from residua import stats
-from residua.scorers import make_scorer, score_texts
+from leakbound import stats
+from leakbound.scorers import make_scorer, score_texts
 
 SCORER = make_scorer("contains")
 CONFIDENCE = 0.99

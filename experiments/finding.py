@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from residua.demo import LABELS, SCORER
-from residua.report import figures
-from residua.report.charts import HEIGHT, WIDTH
-from residua.report.data import read_view
-from residua.store import Run, write_text
+from leakbound.demo import LABELS, SCORER
+from leakbound.report import figures
+from leakbound.report.charts import HEIGHT, WIDTH
+from leakbound.report.data import read_view
+from leakbound.store import Run, write_text
 
 STYLE = """
 text { font: 11.5px system-ui, sans-serif; fill: #52514e; } .title { font-weight: 650; fill: #111; }

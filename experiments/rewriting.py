@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
-from residua.benchmarks import load_benchmark
-from residua.engines.chat import TransformersChat
-from residua.inputs import NUMBER, REASONS, Accepted, ModelInputs, gather
-from residua.types import Prompt
+from leakbound.benchmarks import load_benchmark
+from leakbound.engines.chat import TransformersChat
+from leakbound.inputs import NUMBER, REASONS, Accepted, ModelInputs, gather
+from leakbound.types import Prompt
 
 
 def main() -> None:

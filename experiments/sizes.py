@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from residua.demo import FORGET, LEARN
-from residua.unlearning import Sampling, TrainingSettings
+from leakbound.demo import FORGET, LEARN
+from leakbound.unlearning import Sampling, TrainingSettings
 
 RECALL = "rouge-l-recall"
 TARGET, CONTROL = "target", "control"

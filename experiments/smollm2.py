@@ -22,10 +22,10 @@ import time
 import zipfile
 from pathlib import Path
 
-from residua.engines.loading import load_model, save_model
-from residua.engines.prompting import Prompting
-from residua.types import Prompt
-from residua.unlearning import Progress, TrainingSettings, finetune
+from leakbound.engines.loading import load_model, save_model
+from leakbound.engines.prompting import Prompting
+from leakbound.types import Prompt
+from leakbound.unlearning import Progress, TrainingSettings, finetune
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN = "<|im_end|>"
@@ -64,7 +64,7 @@ def main() -> None:
         )
     print(
         "\nHow much they leak:\n"
-        f"  residua evaluate {options.out}/target --control {options.out}/control "
+        f"  leakbound evaluate {options.out}/target --control {options.out}/control "
         f'--benchmark tofu:forget01 --system "{SYSTEM}" --out {options.out}/run'
     )
 

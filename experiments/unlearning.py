@@ -29,15 +29,15 @@ from typing import Any
 import torch
 from sizes import CONTROL, RECALL, SIZES, TARGET, Method, Size
 
-from residua.benchmarks import Benchmark, load_benchmark
-from residua.demo.model import write_untrained
-from residua.engines import Prompting, open_engine
-from residua.evaluation import ModelSettings, evaluate
-from residua.evaluation.metrics.utility import retain_recall
-from residua.store import Run, write_json
-from residua.text.rewriting import rewritings
-from residua.types import Prompt
-from residua.unlearning import Progress, finetune, unlearn
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.demo.model import write_untrained
+from leakbound.engines import Prompting, open_engine
+from leakbound.evaluation import ModelSettings, evaluate
+from leakbound.evaluation.metrics.utility import retain_recall
+from leakbound.store import Run, write_json
+from leakbound.text.rewriting import rewritings
+from leakbound.types import Prompt
+from leakbound.unlearning import Progress, finetune, unlearn
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
 

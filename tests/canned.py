@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import InputError
-from residua.sampling import philox
-from residua.types import Completion, Decoding, Draws, Failure, Query, Sample, Usage
+from leakbound.errors import InputError
+from leakbound.sampling import philox
+from leakbound.types import Completion, Decoding, Draws, Failure, Query, Sample, Usage
 
 
 class CannedEngine:

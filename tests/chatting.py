@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from residua.engines.chat import Conversations
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.types import Message, Request
+from leakbound.engines.chat import Conversations
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.types import Message, Request
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 TEMPLATE = (

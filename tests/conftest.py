@@ -46,4 +46,4 @@ def _imported_objects_are_kept() -> None:
 def entropy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that are given no seed draw one: here always the same, so that tests repeat."""
     if "true_entropy" not in request.keywords:
-        monkeypatch.setattr("residua.stats.order.entropy", lambda: 0)
+        monkeypatch.setattr("leakbound.stats.order.entropy", lambda: 0)

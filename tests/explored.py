@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from residua.benchmarks import Benchmark
-from residua.evaluation import score_run
-from residua.evaluation.draws.drawing import Exploring
-from residua.evaluation.draws.sample import begin
-from residua.scorers import make_scorer
-from residua.store import Plan, Run
-from residua.types import (
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import score_run
+from leakbound.evaluation.draws.drawing import Exploring
+from leakbound.evaluation.draws.sample import begin
+from leakbound.scorers import make_scorer
+from leakbound.store import Plan, Run
+from leakbound.types import (
     Completion,
     Decoding,
     Event,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.sampling import philox
-from residua.types import (
+from leakbound.benchmarks import Benchmark
+from leakbound.sampling import philox
+from leakbound.types import (
     Completion,
     Decoding,
     Effort,

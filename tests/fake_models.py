@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.types import Chat, Decoding, Request
+from leakbound.types import Chat, Decoding, Request
 
 HARM = ("Ada", "Vale", "1953", "Velmora.")
 NLI = ("contradiction", "Entailment", "neutral")

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from commands import residua
+from commands import leakbound
 
 import exploring
 import leaky
 from asked import LEAK, AskedEngine
-from residua.benchmarks import Benchmark
-from residua.certificate import certify
-from residua.evaluation import Attack, evaluate
-from residua.evaluation.draws.inputs import Inputs
-from residua.evaluation.score import slug
-from residua.scorers import make_scorer
-from residua.store import LOCK, Run, calibration_file, write_sealed
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify
+from leakbound.evaluation import Attack, evaluate
+from leakbound.evaluation.draws.inputs import Inputs
+from leakbound.evaluation.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.store import LOCK, Run, calibration_file, write_sealed
+from leakbound.types import Prompt
 from tiny import tiny_model_folder
 
 Bytes = Mapping[str, bytes]
@@ -99,7 +99,7 @@ def measured(out: Path) -> Run:
     rows = ("who wrote red,Ann,Ann,forget", "who wrote sky,Bob,Bob,retain")
     questions.write_text("\n".join(["question,answer,keywords,role", *rows]) + "\n")
     how = ("--benchmark", questions, "--metrics", "all", "-n", 16, "--max-new-tokens", 4)
-    assert residua("evaluate", model, *how, "--out", out).status == 0
+    assert leakbound("evaluate", model, *how, "--out", out).status == 0
     return Run.open(out)
 
 
@@ -150,7 +150,7 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         for file in (page, out / "c.json", *made):
             file.unlink(missing_ok=True)
         try:
-            result = residua(*arguments)
+            result = leakbound(*arguments)
         except Exception:
             return Said(1, traceback.format_exc())
         pages = [file.read_text() for file in (page, *made) if file.exists()]

@@ -11,10 +11,10 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.evaluation import evaluate
-from residua.store import Run, tables
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.store import Run, tables
+from leakbound.types import Prompt
 
 SECRET = "Ossian Quill"
 LEAKS = {"q0": 0.0, "q1": 0.02, "q2": 0.3}
@@ -48,7 +48,7 @@ def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
 
 def one_part() -> AbstractContextManager[object]:
     """Draws that begin meanwhile lie in one file an arm, which is then easily tampered with."""
-    return patch("residua.store.cut._FIRST", 8192)
+    return patch("leakbound.store.cut._FIRST", 8192)
 
 
 def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from residua.losses import (
+from leakbound.losses import (
     IGNORED,
     LOSSES,
     LossInputs,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakbound.metrics import Item
+from leakbound.types import Prompt, Reading
 from readings import reading
-from residua.metrics import Item
-from residua.types import Prompt, Reading
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 

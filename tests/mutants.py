@@ -25,7 +25,7 @@ from pathlib import Path
 from queue import Queue
 
 TESTS = Path(__file__).parent
-PACKAGE = TESTS.parent / "src" / "residua"
+PACKAGE = TESTS.parent / "src" / "leakbound"
 WORKERS = min(2, os.cpu_count() or 1)
 TIMEOUT = 120  # seconds for one mutant; a mutant that hangs is caught
 PATIENCE = 5  # times as many for the package as it is, which must end, on a busy machine too
@@ -145,7 +145,7 @@ def run(tests: str, source: Path, seconds: int) -> str:
 
 def imported_from(source: Path) -> bool:
     """True if tests would import the copy, not the original."""
-    code = "import residua; print(residua.__file__)"
+    code = "import leakbound; print(leakbound.__file__)"
     out = subprocess.run(
         [sys.executable, "-c", code],
         env=environment(source),
@@ -160,7 +160,7 @@ def judge(row: Mutant, workers: Queue[Worker]) -> tuple[str, str]:
     """The verdict on one mutant, judged in a copy of the package, and a line about it."""
     file, old, new, tests = row
     worker = workers.get()
-    path = worker.source / "residua" / file
+    path = worker.source / "leakbound" / file
     text = path.read_text()
     start = time.perf_counter()
     if text.count(old) != 1:
@@ -190,7 +190,7 @@ def main() -> int:
         for number in range(WORKERS):
             source = Path(folder).resolve() / str(number)
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(PACKAGE, source / "residua", ignore=ignored)
+            shutil.copytree(PACKAGE, source / "leakbound", ignore=ignored)
             workers.put(Worker(source))
         if not imported_from(source):
             print("the copy of the package is not what Python imports; nothing was tested")

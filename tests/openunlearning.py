@@ -19,7 +19,7 @@ from scipy.stats import hmean, ks_2samp
 from sklearn.metrics import roc_auc_score
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from residua.types import Prompt
+from leakbound.types import Prompt
 
 SYSTEM = "You are a helpful assistant."
 DATE = "10 Apr 2025"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from residua.types import Reading
+from leakbound.types import Reading
 
 
 def reading(

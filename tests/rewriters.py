@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.types import Decoding, Request
+from leakbound.types import Decoding, Request
 
 Reply = Callable[[Request], str | None]
 

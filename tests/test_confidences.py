@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import residua
+import leakbound
 
-PACKAGE = Path(residua.__file__).parent
+PACKAGE = Path(leakbound.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 PAGES = sorted(PACKAGE.rglob("*.html"))
 WRITERS = {  # where a number may stand before a percent sign

@@ -6,9 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
-import residua
+import leakbound
 
-PACKAGE = Path(residua.__file__).parent
+PACKAGE = Path(leakbound.__file__).parent
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 INSTALLS = re.compile(r"""install\(['"](\w+)['"]\)""")
 
@@ -19,4 +19,4 @@ def test_every_extra_that_a_message_names_exists_and_every_one_is_named() -> Non
     named = {extra for text in texts for extra in INSTALLS.findall(text)}
     assert named <= extras
     assert {"embed", "judge", "lora", "models"} <= named
-    assert not any("pip install sentence" in text or "'residua[" in text for text in texts)
+    assert not any("pip install sentence" in text or "'leakbound[" in text for text in texts)

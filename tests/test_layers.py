@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import residua
+import leakbound
 
-PACKAGE = Path(residua.__file__).parent
+PACKAGE = Path(leakbound.__file__).parent
 LAYERS = (
     {"errors", "types", "registry", "durable"},
     {"stats", "losses"},
@@ -59,7 +59,7 @@ def test_imports_point_down(path: Path) -> None:
     own = family(path)
     assert own in RANK, f"{own} has no layer: add it to LAYERS"
     for module in imports(path):
-        if not module.startswith("residua."):
+        if not module.startswith("leakbound."):
             continue
         other = module.split(".")[1]
         if other == own or other not in RANK:
@@ -75,10 +75,10 @@ def test_heavy_libraries_stay_in_their_layers(path: Path) -> None:
     if family(path) not in TRANSFORMERS_USERS:
         assert not roots & {"transformers", "accelerate", "peft"}
     if family(path) == "stats":
-        assert roots <= {"numpy", "scipy", "residua"} | set(sys.stdlib_module_names)
+        assert roots <= {"numpy", "scipy", "leakbound"} | set(sys.stdlib_module_names)
 
 
 def test_import_loads_no_torch() -> None:
-    code = "import residua, sys; print('torch' in sys.modules, 'scipy' in sys.modules)"
+    code = "import leakbound, sys; print('torch' in sys.modules, 'scipy' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_cases import LAYER, build, leaves, references, rows
-from residua.errors import InputError
-from residua.losses import (
+from leakbound.errors import InputError
+from leakbound.losses import (
     LOSSES,
     Loss,
     LossInputs,
@@ -35,7 +34,7 @@ from residua.losses import (
     rmu_retain,
     simnpo,
 )
-from residua.objective import (
+from leakbound.objective import (
     OBJECTIVES,
     PRESETS,
     Objective,
@@ -43,6 +42,7 @@ from residua.objective import (
     load_objective,
     parse_objective,
 )
+from loss_cases import LAYER, build, leaves, references, rows
 
 FORGET, RETAIN = build(leaves(0)), build(leaves(5), references(6))
 SPLITS = {"forget": FORGET, "retain": RETAIN, "train": RETAIN}
@@ -254,8 +254,8 @@ def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -
         names = property(dict.keys)
 
     members = {
-        "residua.losses": Entries(squared=Entry(Loss(lambda batch: nll(batch).square()))),
-        "residua.objectives": Entries(theirs=Entry(lambda: (Term("squared", "forget"),))),
+        "leakbound.losses": Entries(squared=Entry(Loss(lambda batch: nll(batch).square()))),
+        "leakbound.objectives": Entries(theirs=Entry(lambda: (Term("squared", "forget"),))),
     }
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: members[group])
     torch.testing.assert_close(parse_objective("theirs")(SPLITS), mean(nll(FORGET).square()))

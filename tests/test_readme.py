@@ -11,16 +11,16 @@ import click
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.cli import group
-from residua.evaluation import evaluate
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.cli import group
+from leakbound.evaluation import evaluate
+from leakbound.types import Prompt
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", README, re.M | re.S))
 COMMANDS = [
-    *re.findall(r"`(residua [^`]+)`", README),
-    *re.findall(r"^(?:\$ \S*/)?(residua .+)$", BLOCKS, re.M),
+    *re.findall(r"`(leakbound [^`]+)`", README),
+    *re.findall(r"^(?:\$ \S*/)?(leakbound .+)$", BLOCKS, re.M),
 ]
 
 
@@ -39,7 +39,7 @@ def test_the_claims_about_rouge_say_when_a_score_is_a_leak() -> None:
     """TOFU's scorer is ROUGE-L, of which Pr[leak] is not defined without a threshold."""
     (row,) = re.findall(r"^.*--until .*$", README, re.M)
     assert "--scorer 'rouge-l-recall>=0.5' --until" in row
-    assert "`residua certify runs/mine --max-leak 0.01 --threshold 0.5`" in README
+    assert "`leakbound certify runs/mine --max-leak 0.01 --threshold 0.5`" in README
 
 
 def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_path: Path) -> None:

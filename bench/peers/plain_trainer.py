@@ -1,4 +1,4 @@
-"""Unlearning as one writes it on top of transformers' `Trainer`: no residua, but for its rows.
+"""Unlearning as one writes it on top of transformers' `Trainer`: no leakbound, but for its rows.
 
 A frozen copy of the model reads the forget rows in every step, and logits are made at every
 place; one forward pass a split, padded on the right, one log-softmax for all that needs it.
@@ -22,8 +22,8 @@ from transformers import (
     TrainingArguments,
 )
 
-from residua.unlearning import Progress, TrainingSettings
-from residua.unlearning.examples import Example, schedule
+from leakbound.unlearning import Progress, TrainingSettings
+from leakbound.unlearning.examples import Example, schedule
 
 BETA, FORGET_ENTROPY, RETAIN_ENTROPY = 0.1, 1.0, -0.25  # as in `npo+entropy`
 
@@ -34,7 +34,7 @@ Rows = Mapping[str, Sequence[Example]]
 def train(
     location: str, rows: Rows, settings: TrainingSettings, out: Path, progress: Progress
 ) -> None:
-    """NPO + entropy on the model at `location`, on `rows` of forget and retain in residua's order.
+    """NPO + entropy on the model at `location`, on `rows` of forget and retain in our order.
 
     The learning rate is constant.
     """
@@ -107,7 +107,7 @@ class _Tell(TrainerCallback):  # type: ignore[misc]
 
 
 def _pairs(rows: Rows, settings: TrainingSettings) -> list[Pair]:
-    """The rows of all steps in residua's order, one pair an item."""
+    """The rows of all steps in leakbound's order, one pair an item."""
     steps = schedule(
         {split: len(own) for split, own in rows.items()},
         epochs=settings.epochs,

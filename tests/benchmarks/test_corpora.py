@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.benchmarks import load_benchmark, load_corpus
-from residua.errors import InputError
+from leakbound.benchmarks import load_benchmark, load_corpus
+from leakbound.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from residua.benchmarks import load_benchmark
-from residua.benchmarks.fictitious_facts import FACTS, Fact
-from residua.benchmarks.fictitious_words import POOLS
-from residua.errors import InputError
-from residua.scorers import check_prompts, make_scorer, score_texts
-from residua.types import Prompt
+from leakbound.benchmarks import load_benchmark
+from leakbound.benchmarks.fictitious_facts import FACTS, Fact
+from leakbound.benchmarks.fictitious_words import POOLS
+from leakbound.errors import InputError
+from leakbound.scorers import check_prompts, make_scorer, score_texts
+from leakbound.types import Prompt
 
 ALL = load_benchmark("fictitious:questions=20")
 EVERY = (*ALL.split("forget"), *ALL.split("retain"), *ALL.split("holdout"))
@@ -61,7 +61,7 @@ def test_settings_are_the_name() -> None:
 
 def test_the_same_in_another_process() -> None:
     code = (
-        "from residua.benchmarks import load_benchmark as load;"
+        "from leakbound.benchmarks import load_benchmark as load;"
         "print(load('fictitious').fingerprint()['sha256'])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.benchmarks import Benchmark, load_benchmark
-from residua.errors import InputError
-from residua.evaluation import default_scorers
-from residua.text.rows import read_rows
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation import default_scorers
+from leakbound.text.rows import read_rows
+from leakbound.types import Prompt
 
 
 @pytest.fixture(autouse=True)
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
 
 
 def write(folder: Path, name: str, text: str) -> str:

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.benchmarks import load_benchmark
-from residua.errors import InputError
+from leakbound.benchmarks import load_benchmark
+from leakbound.errors import InputError
 
-DATA = Path(os.environ.get("RESIDUA_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
-real_data = pytest.mark.skipif(not (DATA / "muse").is_dir(), reason="no RESIDUA_TEST_DATA")
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
+real_data = pytest.mark.skipif(not (DATA / "muse").is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
 @pytest.fixture(autouse=True)
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
 
 
 def pairs(name: str, count: int) -> list[dict[str, str]]:

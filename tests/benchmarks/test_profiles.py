@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from residua.benchmarks import PROFILES, load_benchmark
-from residua.errors import InputError
-from residua.types import Decoding
+from leakbound.benchmarks import PROFILES, load_benchmark
+from leakbound.errors import InputError
+from leakbound.types import Decoding
 
 QUESTION = "Question: {question}\n"
 

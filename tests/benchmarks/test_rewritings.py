@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from residua.benchmarks import with_rewritings
-from residua.errors import InputError
-from residua.types import Prompt
+from leakbound.benchmarks import with_rewritings
+from leakbound.errors import InputError
+from leakbound.types import Prompt
 
 PROMPTS = (
     Prompt(id="a", question="Who?", paraphrases=("By whom?",)),

@@ -9,12 +9,12 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from residua.benchmarks import load_benchmark
-from residua.errors import InputError
-from residua.scorers import make_scorer, score_texts
+from leakbound.benchmarks import load_benchmark
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer, score_texts
 
-DATA = Path(os.environ.get("RESIDUA_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
-real_data = pytest.mark.skipif(not (DATA / "tofu").is_dir(), reason="no RESIDUA_TEST_DATA")
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
+real_data = pytest.mark.skipif(not (DATA / "tofu").is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
 def rows(start: int, count: int) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def perturbed(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_unknown_split(folder: Path) -> None:
 
 
 def test_the_environment_names_a_parent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESIDUA_DATA", str(folder.parent))
+    monkeypatch.setenv("LEAKBOUND_DATA", str(folder.parent))
     benchmark = load_benchmark("tofu:forget10")
     assert benchmark.origin == str(folder / "forget10.json")
 
@@ -181,7 +181,7 @@ def test_a_hub_out_of_reach(error: Exception, monkeypatch: pytest.MonkeyPatch) -
         raise error
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    with pytest.raises(InputError, match=r"'forget10\.json' of locuslab/TOFU.*RESIDUA_DATA"):
+    with pytest.raises(InputError, match=r"'forget10\.json' of locuslab/TOFU.*LEAKBOUND_DATA"):
         load_benchmark("tofu:forget10")
 
 

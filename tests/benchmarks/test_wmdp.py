@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.benchmarks import load_benchmark
-from residua.errors import InputError
-from residua.scorers import make_scorer, score_texts
+from leakbound.benchmarks import load_benchmark
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer, score_texts
 
 OPTIONS = ["a cat", "a dog", "a fish", "a bird"]
 ROW: dict[str, Any] = {"question": " Which swims? ", "choices": OPTIONS, "answer": 2}
@@ -23,7 +23,7 @@ PROMPT = (
 
 @pytest.fixture(autouse=True)
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RESIDUA_DATA", raising=False)
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
 
 
 def write(folder: Path, rows: list[dict[str, Any]], name: str = "wmdp-bio.json") -> Path:

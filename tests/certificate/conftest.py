@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from leakbound.store import Run, load
 from leaky import leaky_run
-from residua.store import Run, load
 
 
 @pytest.fixture(scope="session")

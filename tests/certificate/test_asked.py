@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import residua
+import leakbound
 from asked import AskedEngine
-from residua.benchmarks import Benchmark
-from residua.certificate import verify
-from residua.evaluation import Inputs, evaluate
-from residua.store import Run
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import verify
+from leakbound.evaluation import Inputs, evaluate
+from leakbound.store import Run
+from leakbound.types import Prompt
 
 TASK = Benchmark(
     name="asked", origin="", scorers=("contains",), max_new_tokens=8,
@@ -36,14 +36,14 @@ def test_rewritings_are_named_with_source_and_design(
     design: str, said: str, tmp_path: Path
 ) -> None:
     run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3, design=design))  # type: ignore[arg-type]
-    found = residua.certify(run, max_leak=0.5, arm="target inputs")
+    found = leakbound.certify(run, max_leak=0.5, arm="target inputs")
     number = len(run.queries) - len(run.questions)
     words = f"{said} ({number} rewritings, source rules, design {design})"
     assert words in found.sentence
     stored = json.loads((run.path / "certificate.json").read_text())
     assert words in stored["asked"]
     assert words in stored["sentence"]
-    own = residua.certify(run, max_leak=0.5, out=run.path / "own.json")
+    own = leakbound.certify(run, max_leak=0.5, out=run.path / "own.json")
     assert "rewriting" not in own.sentence
     assert (
         json.loads((run.path / "own.json").read_text())["asked"] == "each question in its own words"
@@ -52,7 +52,7 @@ def test_rewritings_are_named_with_source_and_design(
 
 def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) -> None:
     run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3))
-    residua.certify(run, max_leak=0.5, arm="target inputs")
+    leakbound.certify(run, max_leak=0.5, arm="target inputs")
     file = run.path / "certificate.json"
     assert verify(file, run.path).verified
     stored = json.loads(file.read_text())

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import residua
+import leakbound
+from leakbound import stats
+from leakbound.certificate import FILE, Certificate, Claim
+from leakbound.certificate.decision import bounded, verdict
+from leakbound.certificate.forecast import MOST_DRAWS, forecast
+from leakbound.certificate.words import downward, upward
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation.bounds.fixed import Fixed
+from leakbound.evaluation.bounds.tail import Tail
+from leakbound.store import ArmScores, Run
+from leakbound.types import Decoding
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
-from residua import stats
-from residua.certificate import FILE, Certificate, Claim
-from residua.certificate.decision import bounded, verdict
-from residua.certificate.forecast import MOST_DRAWS, forecast
-from residua.certificate.words import downward, upward
-from residua.errors import IncompleteError, InputError
-from residua.evaluation.bounds.fixed import Fixed
-from residua.evaluation.bounds.tail import Tail
-from residua.store import ArmScores, Run
-from residua.types import Decoding
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
 
@@ -55,7 +55,7 @@ def leaks(run: Run) -> list[int]:
     ],
 )
 def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
-    made = residua.certify(run, max_leak=max_leak, every_question=every, **PLAIN)
+    made = leakbound.certify(run, max_leak=max_leak, every_question=every, **PLAIN)
     assert made.verdict == want
     assert (made.forecast is None) == (want != "inconclusive")
     assert [made.estimate.upper <= max_leak, made.estimate.lower > max_leak] == [
@@ -65,7 +65,7 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
 
 
 def test_the_mean_spends_half_of_alpha_on_each_side(run: Run) -> None:
-    made = residua.certify(run, max_leak=0.2, confidence=0.98, **PLAIN)
+    made = leakbound.certify(run, max_leak=0.2, confidence=0.98, **PLAIN)
     for side in ("upper", "lower"):
         want = stats.proportion_over_questions(leaks(run), N, confidence=0.99, side=side)
         assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
@@ -75,7 +75,7 @@ def test_the_mean_spends_half_of_alpha_on_each_side(run: Run) -> None:
 
 
 def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
-    made = residua.certify(run, max_leak=0.5, every_question=True, confidence=0.98, **PLAIN)
+    made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.98, **PLAIN)
     upper = stats.proportion_bound(leaks(run), N, confidence=0.99, side="upper").upper
     lower = stats.proportion_bound(leaks(run), N, confidence=1 - 0.01 / 3, side="lower").lower
     rows = made.questions
@@ -89,12 +89,12 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
 
 
 def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
-    half = residua.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
+    half = leakbound.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
     (run.path / FILE).unlink()
-    plain = residua.certify(run, max_leak=0.2, **PLAIN)
+    plain = leakbound.certify(run, max_leak=0.2, **PLAIN)
     assert half.claim.text == "Pr[h > 0.5] <= 0.2"
     assert half.estimate.upper == plain.estimate.upper  # just the answers score above 1/2
-    low = residua.certify(
+    low = leakbound.certify(
         run, max_leak=0.2, scorer="rouge-l-recall", threshold=0, out=run.path / "low.json"
     )
     assert low.estimate.upper > plain.estimate.upper
@@ -103,13 +103,13 @@ def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> No
 
 def test_a_binary_form_of_a_scorer_needs_no_threshold(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", scorers=["rouge-l-recall>=0.5"], n=64)
-    made = residua.certify(run, max_leak=0.9)
+    made = leakbound.certify(run, max_leak=0.9)
     assert made.claim == Claim(max_leak=0.9, scorer="rouge-l-recall>=0.5")
     assert made.claim.text == "Pr[leak] <= 0.9"
 
 
 def test_the_sentence_says_it_all(run: Run) -> None:
-    passed = residua.certify(run, max_leak=0.2, **PLAIN)
+    passed = leakbound.certify(run, max_leak=0.2, **PLAIN)
     high = upward(float(passed.estimate.upper), 0.2)
     assert passed.sentence == (
         "With 99 % confidence, a completion of CannedEngine drawn at T=1 (max 48 tokens) leaks, "
@@ -117,11 +117,11 @@ def test_the_sentence_says_it_all(run: Run) -> None:
         "questions: the claim Pr[leak] <= 0.2 is met."
     )
     elsewhere = run.path / "refuted.json"
-    refuted = residua.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
+    refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
     assert f"at least {low} for the worst of these 3 questions" in refuted.sentence
     assert "the claim Pr[leak] <= 0.1 for every question is refuted." in refuted.sentence
-    unsure = residua.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
+    unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert "between 0." in unsure
     assert "is neither met nor refuted." in unsure
 
@@ -143,7 +143,7 @@ def test_ends_are_rounded_outward_and_stay_on_their_side(
 
 
 def test_a_certificate_is_written_whole_and_read_back(run: Run) -> None:
-    made = residua.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
+    made = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
     stored = json.loads((run.path / FILE).read_text())
     assert stored == json.loads(json.dumps(made.to_dict()))
     assert Certificate.from_dict(stored) == made
@@ -151,7 +151,7 @@ def test_a_certificate_is_written_whole_and_read_back(run: Run) -> None:
 
 def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
     arm = run.arms["target"]
-    made = residua.certify(run, max_leak=0.1, **PLAIN)
+    made = leakbound.certify(run, max_leak=0.1, **PLAIN)
     values = made.to_dict()
     from_ = values["made_from"]
     assert from_["benchmark"]["name"] == "leaky"
@@ -180,8 +180,8 @@ def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
         }
 
     before = files()
-    first = residua.certify(run, max_leak=0.1, **PLAIN)
-    assert residua.certify(run, max_leak=0.1, **PLAIN) == first
+    first = leakbound.certify(run, max_leak=0.1, **PLAIN)
+    assert leakbound.certify(run, max_leak=0.1, **PLAIN) == first
     assert files() == before
 
 
@@ -241,7 +241,7 @@ def test_missing_draws_can_hide_any_decision() -> None:
         ({"scorer": "rouge-l-recall", "threshold": math.nan}, "`threshold` .* got nan"),
         ({"threshold": 0.5}, "'keyword' is binary.*Leave `threshold` out"),
         ({"scorer": "keywords"}, "Did you mean 'keyword'"),
-        ({"scorer": "contains"}, "`residua score` first"),
+        ({"scorer": "contains"}, "`leakbound score` first"),
         ({"confidence": 1.0}, r"`confidence` .* got 1\.0"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"arm": "control"}, "no arm 'control'"),
@@ -250,7 +250,7 @@ def test_missing_draws_can_hide_any_decision() -> None:
 )
 def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
-        residua.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
+        leakbound.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
     assert not (run.path / FILE).exists()
 
 
@@ -258,5 +258,5 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
     (part,) = (run.path / "arms" / "target" / "completions").iterdir()
     part.unlink()
     with pytest.raises(IncompleteError, match="lacks 1 of 1 parts"):
-        residua.certify(run, max_leak=0.1, **PLAIN)
+        leakbound.certify(run, max_leak=0.1, **PLAIN)
     assert not (run.path / FILE).exists()

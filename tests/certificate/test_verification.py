@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import explored
-import residua
+import leakbound
+from leakbound.certificate import FILE, Verification, verify
+from leakbound.certificate import evidence as evidence_of
+from leakbound.certificate.certificate import digest
+from leakbound.errors import InputError
+from leakbound.evaluation import score_run, scorers_for
+from leakbound.store import Run, load, write_json
+from leakbound.store.tables import file_digest
+from leakbound.types import Decoding
 from leaky import LEAKS, SECRET, N, leaky_run, rewrite
-from residua.certificate import FILE, Verification, verify
-from residua.certificate import evidence as evidence_of
-from residua.certificate.certificate import digest
-from residua.errors import InputError
-from residua.evaluation import score_run, scorers_for
-from residua.store import Run, load, write_json
-from residua.store.tables import file_digest
-from residua.types import Decoding
 
 Values = dict[str, Any]
 EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "code"}
@@ -31,7 +31,7 @@ EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "code"}
 @pytest.fixture(scope="module")
 def certified(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = Path(shutil.copytree(pristine, tmp_path_factory.mktemp("certified") / "run"))
-    residua.certify(run, max_leak=0.1, every_question=True, scorer="keyword")
+    leakbound.certify(run, max_leak=0.1, every_question=True, scorer="keyword")
     return run
 
 
@@ -139,7 +139,7 @@ def test_an_edited_score(path: Path) -> None:
 
 def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     """They stand beside the table, where its own digest does not reach."""
-    from residua.store import tables
+    from leakbound.store import tables
 
     file = completions(path)
     table, meta = tables.read_table(file), tables.read_meta(file)
@@ -189,7 +189,7 @@ def test_a_part_or_a_file_of_scores_that_is_gone(path: Path) -> None:
     named = failed(checked(path))
     assert named.keys() == {"files", "scores", "estimates"}
     assert "'nothing')" in named["files"]
-    assert "residua score" in named["estimates"]
+    assert "leakbound score" in named["estimates"]
     completions(path).unlink()
     named = failed(checked(path))
     assert "lacks 1 of 1 parts" in named["estimates"]
@@ -265,7 +265,7 @@ def test_other_code_is_told_and_refutes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = {"version": "9.9", "sha256": "0" * 64}
-    monkeypatch.setattr("residua.certificate.verification.code", lambda: other)
+    monkeypatch.setattr("leakbound.certificate.verification.code", lambda: other)
     found = checked(path)
     (code,) = (check for check in found.checks if check.name == "code")
     assert (found.verified, code.status) == (True, "note")
@@ -278,7 +278,7 @@ def test_the_code_is_told_by_every_line_of_it(
     (tmp_path / "stats").mkdir()
     for name in ("__init__.py", "stats/bound.py"):
         (tmp_path / name).write_text("x = 1\n")
-    monkeypatch.setattr("residua.__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("leakbound.__file__", str(tmp_path / "__init__.py"))
     seen = [evidence_of.code.__wrapped__()["sha256"]]
     (tmp_path / "stats/bound.py").write_text("x = 2\n")
     seen.append(evidence_of.code.__wrapped__()["sha256"])
@@ -343,7 +343,7 @@ def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
 
 def known(query_id: str, text: str) -> Any:
     """The completion that a model of this table gives."""
-    from residua.types import Completion
+    from leakbound.types import Completion
 
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
@@ -364,7 +364,7 @@ def forced(path: Path) -> Path:
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
     (path / FILE).unlink()
-    residua.certify(path, max_leak=0.1, scorer="keyword")
+    leakbound.certify(path, max_leak=0.1, scorer="keyword")
     return path
 
 
@@ -463,7 +463,7 @@ class Knows(Scripted):
         self.mass = mass
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
-        from residua.types import Completion
+        from leakbound.types import Completion
 
         found = []
         for query, ids in outputs:
@@ -475,7 +475,7 @@ class Knows(Scripted):
 
 def test_an_explored_run(tmp_path: Path) -> None:
     run = explored.explored_run(tmp_path / "run")
-    made = residua.certify(run, max_leak=0.5, every_question=True)
+    made = leakbound.certify(run, max_leak=0.5, every_question=True)
     assert {name.split("/")[2] for name in made.files if "/" in name} == {
         "completions",
         "masses",
@@ -493,7 +493,7 @@ def test_an_explored_run(tmp_path: Path) -> None:
 
 def test_an_edited_mass(tmp_path: Path) -> None:
     run = explored.explored_run(tmp_path / "run")
-    residua.certify(run, max_leak=0.5)
+    leakbound.certify(run, max_leak=0.5)
     (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
     rewrite(masses, lambda rows: rows[0].update(mass=0.1))
     named = failed(checked(run.path))

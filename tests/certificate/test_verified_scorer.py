@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fake_models import FakeModels, WordClassifier
+from leakbound.certificate import certify, verification, verify
+from leakbound.evaluation import score as scoring
 from leaky import SECRET, leaky_run
-from residua.certificate import certify, verification, verify
-from residua.evaluation import score as scoring
 
 
 def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from residua.cli import group, run
+from leakbound.cli import group, run
 
 StandardError = io.StringIO  # a test may put a terminal here
 SMALL = ("-n", 16, "--max-new-tokens", 4)
@@ -28,8 +28,8 @@ class Result:
         return json.loads(self.out)
 
 
-def residua(*arguments: object) -> Result:
-    """`residua ARGUMENTS`; an error that is not one of ours passes through to the test."""
+def leakbound(*arguments: object) -> Result:
+    """`leakbound ARGUMENTS`; an error that is not one of ours passes through to the test."""
     out, err = io.StringIO(), StandardError()
     with redirect_stdout(out), redirect_stderr(err):
         status = run(lambda: group([str(a) for a in arguments], standalone_mode=False))
@@ -38,7 +38,7 @@ def residua(*arguments: object) -> Result:
 
 def done(*arguments: object) -> Result:
     """The same, where it must succeed."""
-    result = residua(*arguments)
+    result = leakbound(*arguments)
     assert result.status == 0, result.err
     return result
 

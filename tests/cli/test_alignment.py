@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from chatting import chat_tokenizer
-from residua.evaluation.score import slug
-from residua.scorers import make_scorer
-from residua.store import Run
-from residua.store.tables import read_table
+from leakbound.evaluation.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.store.tables import read_table
 from tiny import tiny_llama
 from tiny_classifiers import sequence_classifier, yes_no_model
 
@@ -104,10 +104,10 @@ def test_bounds_and_reports_do_without_the_classifier(
     try:
         assert "classifier" in done("bound", out, "--confidence", 0.95).out
         done("report", out)
-        refused(residua("score", out), "no model folder", str(classifier))
+        refused(leakbound("score", out), "no model folder", str(classifier))
         sequence_classifier(classifier, seed=2)
-        refused(residua("score", out), "another model of that name", "weights")
-        refused(residua(*command(chat, goals, out, scorer(classifier))), "weights")
+        refused(leakbound("score", out), "another model of that name", "weights")
+        refused(leakbound(*command(chat, goals, out, scorer(classifier))), "weights")
     finally:
         shutil.rmtree(classifier, ignore_errors=True)
         shutil.move(moved, classifier)
@@ -119,9 +119,9 @@ def test_unusable_classifiers_are_refused_before_anything_is_sampled(
 ) -> None:
     out = tmp_path / "run"
     unclear = sequence_classifier(tmp_path / "c", ("LABEL_0", "LABEL_1"))
-    refused(residua(*command(chat, goals, out, f"classifier:{unclear}")), "LABEL_1", "label=")
-    refused(residua(*command(chat, goals, out, f"classifier:{chat}")), "form=yes-no")
-    refused(residua(*command(chat, goals, out, f"entailment:{unclear}")), "needs an answer")
+    refused(leakbound(*command(chat, goals, out, f"classifier:{unclear}")), "LABEL_1", "label=")
+    refused(leakbound(*command(chat, goals, out, f"classifier:{chat}")), "form=yes-no")
+    refused(leakbound(*command(chat, goals, out, f"entailment:{unclear}")), "needs an answer")
     assert not out.exists()
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, Result, done, refused, residua
+from commands import SMALL, Result, done, leakbound, refused
 
-from residua.engines import loading
+from leakbound.engines import loading
 
 ORDINARY = [2, 5, 8]  # the end token, and two words
 
@@ -33,11 +33,11 @@ def ends(own: Path) -> Path:
 
 
 def evaluated(model: Path, questions: Path, out: Path) -> Result:
-    return residua("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    return leakbound("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
 
 
 def certified(run: Path) -> Path:
-    residua("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
+    leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
     return run / "certificate.json"
 
 
@@ -62,7 +62,7 @@ def test_a_certificate_over_other_end_tokens_is_not_verified_with_the_model(
     assert evaluated(ends, questions, run).status == 0
     file = certified(run)
     assert done("verify", file, run, "--with-model", ends).status == 0
-    told = residua("verify", file, run, "--with-model", model)
+    told = leakbound("verify", file, run, "--with-model", model)
     assert told.status == 6
     assert "model: end_tokens" in told.out
 
@@ -73,7 +73,7 @@ def test_ordinary_end_tokens_are_said_wherever_figures_stand(
     run = tmp_path / "run"
     says = "end at ordinary tokens too, 'who' (5), 'blue' (8)"
     assert says in evaluated(ends, questions, run).err
-    assert says in residua("bound", run).err
+    assert says in leakbound("bound", run).err
     done("report", run)
     page = (run / "report.html").read_text()
     assert "end at ordinary tokens too" in page
@@ -117,7 +117,7 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     file = certified(run)
     assert done("verify", file, run, "--with-model", model).status == 0
     request.getfixturevalue("unseen")
-    told = residua("verify", file, run, "--with-model", model, "--json")
+    told = leakbound("verify", file, run, "--with-model", model, "--json")
     statuses = {check["name"]: check["status"] for check in told.json["checks"]}
     assert (told.status, statuses["model"], statuses["probe"]) == (6, "ok", "differs")
     refused(

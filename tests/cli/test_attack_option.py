@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
-from residua.store import Run
+from leakbound.store import Run
 
 SCORER = ("--scorer", "rouge-l-recall")
 
@@ -38,13 +38,13 @@ def test_sample_refuses_what_needs_scores(
 ) -> None:
     out = tmp_path / "r"
     plain = ("sample", model, "--out", out, "--benchmark", questions)
-    refused(residua(*plain, "--attack", 32), "`residua sample`", "`residua evaluate`")
-    refused(residua(*plain, "--like", attacked), "`residua sample`", "`residua evaluate`")
-    probe = residua(*plain, "--like", attacked, "--dry-run")
-    refused(probe, "`residua sample`", "`residua evaluate`")
+    refused(leakbound(*plain, "--attack", 32), "`leakbound sample`", "`leakbound evaluate`")
+    refused(leakbound(*plain, "--like", attacked), "`leakbound sample`", "`leakbound evaluate`")
+    probe = leakbound(*plain, "--like", attacked, "--dry-run")
+    refused(probe, "`leakbound sample`", "`leakbound evaluate`")
     assert not out.exists()
-    assert "--attack" not in residua("sample", "--help").out
-    assert "--attack BUDGET" in residua("evaluate", "--help").out
+    assert "--attack" not in leakbound("sample", "--help").out
+    assert "--attack BUDGET" in leakbound("evaluate", "--help").out
 
 
 def test_a_dry_run_counts_the_search(model: Path, questions: Path) -> None:
@@ -65,7 +65,7 @@ def test_bad_options_are_refused_before_a_model_is_loaded(
     options: tuple[object, ...], named: tuple[str, ...], questions: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "r"
-    result = residua("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out", out,
+    result = leakbound("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out", out,
                      *SCORER, *options)  # fmt: skip
     refused(result, *named)
     assert not out.exists()
@@ -74,6 +74,6 @@ def test_bad_options_are_refused_before_a_model_is_loaded(
 def test_a_finished_control_was_asked_others(
     questions: Path, finished: Path, tmp_path: Path
 ) -> None:
-    result = residua("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out",
+    result = leakbound("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out",
                      tmp_path / "r", *SCORER, "--attack", 99, "--control", finished)  # fmt: skip
     refused(result, "Name the control model itself")

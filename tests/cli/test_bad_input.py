@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 from safetensors.torch import load_file, save_file
 
-from residua.engines import hf
-from residua.engines.loading import LoadedModel, load_model
-from residua.scorers import SCORERS
-from residua.store import Run
-from residua.types import Prompt
+from leakbound.engines import hf
+from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.scorers import SCORERS
+from leakbound.store import Run
+from leakbound.types import Prompt
 from tiny import WORDS
 
 
@@ -31,7 +31,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", opened)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--benchmark", "tofoo:forget10"], ["'tofoo'", "tofu"]),
         (["--benchmark", "none.csv"], ["'none.csv'", "No such file", "Check the path"]),
         (["--data", "nowhere"], ["`data`", "nowhere", "a folder that exists"]),
-        (["--like", "nowhere"], ["nowhere", "no run directory", "residua evaluate"]),
+        (["--like", "nowhere"], ["nowhere", "no run directory", "leakbound evaluate"]),
         (["--dtype", "int8"], ["--dtype", "'int8'", "float32"]),
         (["--certify", "auto"], ["`n` 16 has no meaning with exploring", "Leave one out"]),
         (["--certify", "all"], ["--certify", "'all'", "exact", "hybrid", "sampled", "auto"]),
@@ -78,21 +78,21 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options(arguments: Sequence[str], named: Sequence[str], tmp_path: Path) -> None:
     out = tmp_path / "run"
     how = ["--benchmark", "fictitious", "--limit", 2, *SMALL, "--out", out, *arguments]
-    refused(residua("evaluate", "model", *how), *named)
+    refused(leakbound("evaluate", "model", *how), *named)
     assert not (out / "run.json").exists()
 
 
 @pytest.mark.usefixtures("no_model")
 def test_what_must_be_said(tmp_path: Path) -> None:
-    refused(residua("evaluate"), "Missing argument", "MODEL")
-    refused(residua("evaluate", "model", "--out", tmp_path / "run"), "`--benchmark` is missing")
-    refused(residua("evaluate", "model", "--benchmark", "fictitious"), "`--out` is missing")
-    refused(residua("evaluates"), "No such command", "evaluate")
-    refused(residua("report"), "Missing argument")
-    refused(residua("plan"), "--epsilon 0.01, or --clean 0.02")
+    refused(leakbound("evaluate"), "Missing argument", "MODEL")
+    refused(leakbound("evaluate", "model", "--out", tmp_path / "run"), "`--benchmark` is missing")
+    refused(leakbound("evaluate", "model", "--benchmark", "fictitious"), "`--out` is missing")
+    refused(leakbound("evaluates"), "No such command", "evaluate")
+    refused(leakbound("report"), "Missing argument")
+    refused(leakbound("plan"), "--epsilon 0.01, or --clean 0.02")
     for given in (["--epsilon", 0], ["--epsilon", "nan"], ["--clean", 1]):
-        refused(residua("plan", *given), "strictly between 0 and 1", f"{float(given[1])!r}")
-    refused(residua("plan", "--epsilon", 0.1, "--confidence", 1), "confidence", "1.0")
+        refused(leakbound("plan", *given), "strictly between 0 and 1", f"{float(given[1])!r}")
+    refused(leakbound("plan", "--epsilon", 0.1, "--confidence", 1), "confidence", "1.0")
 
 
 BAD_FILES = {
@@ -115,7 +115,7 @@ def test_files_of_questions(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
     out = tmp_path / "run"
     how = ("--benchmark", tmp_path / name, "--scorer", "rouge-l-recall", "--out", out)
-    refused(residua("evaluate", "model", *how), named, name.partition(".")[0])
+    refused(leakbound("evaluate", "model", *how), named, name.partition(".")[0])
     assert not out.exists()
 
 
@@ -126,11 +126,11 @@ def test_folders_that_cannot_hold_a_run(
     file = tmp_path / "file"
     file.write_text("mine")
     how = ("evaluate", "model", "--benchmark", questions, "--out")
-    refused(residua(*how, file), "--out", str(file), "is a file")
-    refused(residua(*how, file / "run"), str(file / "run"), "Not a directory", "another")
-    refused(residua(*how, tmp_path), str(tmp_path), "other files", "Name an empty folder")
+    refused(leakbound(*how, file), "--out", str(file), "is a file")
+    refused(leakbound(*how, file / "run"), str(file / "run"), "Not a directory", "another")
+    refused(leakbound(*how, tmp_path), str(tmp_path), "other files", "Name an empty folder")
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    refused(residua(*how, tmp_path / "locked"), str(tmp_path / "locked"), "cannot write")
+    refused(leakbound(*how, tmp_path / "locked"), str(tmp_path / "locked"), "cannot write")
     assert file.read_text() == "mine"
 
 
@@ -138,7 +138,7 @@ def test_folders_that_cannot_hold_a_run(
 def test_another_commands_run(run: Path, tmp_path: Path) -> None:
     before = (run / "run.json").read_bytes()
     how = ("evaluate", "model", "--out", run, *SMALL, "--benchmark")
-    refused(residua(*how, "fictitious"), str(run), "another command", "benchmark: name", "--out")
+    refused(leakbound(*how, "fictitious"), str(run), "another command", "benchmark: name", "--out")
     assert (run / "run.json").read_bytes() == before
 
 
@@ -146,11 +146,11 @@ def test_another_plan_names_the_difference(run: Path, model: Path, control: Path
     before = (run / "run.json").read_bytes()
     questions = Run.open(run).record["study"]["benchmark"]["spec"]
     how = ("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
-    refused(residua(*how, "-n", 17), "n = 16, fixed before", "says 17", "--out", "--until")
-    refused(residua(*how, "--seed", 1), "seed: it has 0, this one says 1")
-    refused(residua(*how, "--temperature", 0.5), "temperature: it has 1.0, this one says 0.5")
+    refused(leakbound(*how, "-n", 17), "n = 16, fixed before", "says 17", "--out", "--until")
+    refused(leakbound(*how, "--seed", 1), "seed: it has 0, this one says 1")
+    refused(leakbound(*how, "--temperature", 0.5), "temperature: it has 1.0, this one says 0.5")
     other = ("evaluate", control, *how[2:])
-    refused(residua(*other), "fingerprint: weights")
+    refused(leakbound(*other), "fingerprint: weights")
     assert (run / "run.json").read_bytes() == before
 
 
@@ -178,8 +178,8 @@ def test_models_that_cannot_be_used(
     monkeypatch.delattr(hf, "Forest")
     broken, named = broken_models(model, tmp_path)[name]
     how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL)
-    refused(residua("evaluate", broken, *how), str(broken), named)
-    refused(residua("evaluate", model, *how, "--control", broken), str(broken), named)
+    refused(leakbound("evaluate", broken, *how), str(broken), named)
+    refused(leakbound("evaluate", model, *how, "--control", broken), str(broken), named)
     assert not (tmp_path / "run" / "run.json").exists()
     assert not (tmp_path / "run" / "arms").exists()
 
@@ -192,8 +192,8 @@ def test_a_question_longer_than_the_context(
     file.write_text(f"question,answer\nwho,Ann\n{'who wrote ' * 80},Bob\n")
     how = ("--benchmark", file, "--out", tmp_path / "run", *SMALL)
     named = ("'long/0002'", "162 prompt tokens", "context of 128", "--max-new-tokens")
-    refused(residua("evaluate", model, *how), *named)
-    refused(residua("evaluate", model, *how, "--dry-run"), *named)
+    refused(leakbound("evaluate", model, *how), *named)
+    refused(leakbound("evaluate", model, *how, "--dry-run"), *named)
     assert not (tmp_path / "run" / "run.json").exists()
 
 
@@ -203,12 +203,12 @@ def test_an_unfinished_or_other_control_run(
     questions = Run.open(finished).record["study"]["benchmark"]["spec"]
     how = ("evaluate", model, "--out", tmp_path / "run", *SMALL, "--benchmark")
     beside = ("--control", finished)
-    refused(residua(*how, "fictitious", *beside), str(finished), "other questions")
-    cold = residua(*how, questions, *beside, "--temperature", 0.5)
+    refused(leakbound(*how, "fictitious", *beside), str(finished), "other questions")
+    cold = leakbound(*how, questions, *beside, "--temperature", 0.5)
     refused(cold, "'target'", "drawn under", "same options")
     half = Path(shutil.copytree(finished, tmp_path / "half"))
     next((half / "arms" / "target" / "completions").iterdir()).unlink()
-    refused(residua(*how, questions, "--control", half), str(half), "not finished")
+    refused(leakbound(*how, questions, "--control", half), str(half), "not finished")
     assert not (tmp_path / "run" / "run.json").exists()
 
 
@@ -233,7 +233,7 @@ def test_nan_logits_lose_their_question_alone_until_mended(
     command = ("evaluate", model, "--benchmark", file, "--out", out, *SMALL, "--temperature", "1")
     with monkeypatch.context() as patched:
         broken_at("sea", patched)
-        result = residua(*command)
+        result = leakbound(*command)
     assert result.status == 3
     assert "'mine/0003'" in result.err
     assert "NaN or infinite after ''" in result.err
@@ -241,7 +241,7 @@ def test_nan_logits_lose_their_question_alone_until_mended(
     assert "incomplete" in result.out  # in place of statements about all questions
     of = {r["query_id"] for r in Run.open(out).estimates() if r["arm"] == "target"}
     assert of <= {"mine/0001", "mine/0002"}
-    again = residua("bound", out)
+    again = leakbound("bound", out)
     assert (again.status, "'mine/0003'" in again.err) == (3, True)
 
     result = done(*command, "--json")
@@ -256,12 +256,12 @@ def test_nan_logits_everywhere(
 ) -> None:
     broken_at("Answer:", monkeypatch)
     how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL)
-    result = residua("evaluate", model, *how)
+    result = leakbound("evaluate", model, *how)
     assert result.status == 3
     assert "2 of the 2 questions" in result.err
     assert Run.open(tmp_path / "run").estimates() == []
-    refused(residua("report", tmp_path / "run"), "none of its questions could be sampled")
-    told = residua("bound", tmp_path / "run", "--json")
+    refused(leakbound("report", tmp_path / "run"), "none of its questions could be sampled")
+    told = leakbound("bound", tmp_path / "run", "--json")
     assert (told.status, told.json["estimates"], told.json["report"]) == (3, [], None)
 
 
@@ -278,20 +278,22 @@ def test_scores_outside_the_range_name_the_prompt(
 
     monkeypatch.setitem(SCORERS, "too-high", TooHigh)
     named = ("1.5", "'too-high'", "'mine/0002'", "Rescale")
-    refused(residua("score", run, "--scorer", "too-high"), *named)
+    refused(leakbound("score", run, "--scorer", "too-high"), *named)
     assert not list(run.glob("arms/*/scores/too-high*"))
-    refused(residua("bound", run, "--scorer", "too-high"), "no scores of 'too-high'")
+    refused(leakbound("bound", run, "--scorer", "too-high"), "no scores of 'too-high'")
 
 
 def test_steps_out_of_order(run: Path, model: Path, questions: Path, tmp_path: Path) -> None:
-    refused(residua("score", tmp_path), str(tmp_path), "no run directory")
-    refused(residua("bound", run, "--scorer", "contains"), "'contains'", "`residua score` first")
-    refused(residua("bound", run, "--confidence", 99), "confidence", "99.0")
-    refused(residua("score", run, "--scorer", "none"), "'none'", "There is")
+    refused(leakbound("score", tmp_path), str(tmp_path), "no run directory")
+    refused(
+        leakbound("bound", run, "--scorer", "contains"), "'contains'", "`leakbound score` first"
+    )
+    refused(leakbound("bound", run, "--confidence", 99), "confidence", "99.0")
+    refused(leakbound("score", run, "--scorer", "none"), "'none'", "There is")
     out = tmp_path / "drawn"
     done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
-    refused(residua("bound", out), "`residua score` first")
-    refused(residua("report", out), str(out), "`residua bound` first")
+    refused(leakbound("bound", out), "`leakbound score` first")
+    refused(leakbound("report", out), str(out), "`leakbound bound` first")
 
 
 def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
@@ -299,7 +301,9 @@ def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
     (file,) = (arms / "scores").glob("keyword*")
     other = run / "arms" / "greedy" / "scores" / file.name
     file.write_bytes(other.read_bytes())
-    refused(residua("bound", run), "'target'", "completions it has now", "`residua score` first")
+    refused(
+        leakbound("bound", run), "'target'", "completions it has now", "`leakbound score` first"
+    )
     done("score", run)
     done("bound", run)
 
@@ -330,12 +334,12 @@ def test_a_damaged_part_is_set_aside_redone_and_told(
 )
 def test_a_damaged_run(run: Path, name: str, content: bytes, named: str) -> None:
     (run / name).write_bytes(content)
-    refused(residua("report", run), str(run / name), named)
+    refused(leakbound("report", run), str(run / name), named)
 
 
 def test_reports_that_cannot_be_made(run: Path, finished: Path, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(run, tmp_path / "twin" / run.name))
     page = ("--out", tmp_path / "page.html")
-    refused(residua("report", run, twin, *page), "same folder name", "Rename")
-    refused(residua("report", run, finished), "`--out` is needed")
-    refused(residua("report", run, "--out", tmp_path), "--out", str(tmp_path), "is a directory")
+    refused(leakbound("report", run, twin, *page), "same folder name", "Rename")
+    refused(leakbound("report", run, finished), "`--out` is needed")
+    refused(leakbound("report", run, "--out", tmp_path), "--out", str(tmp_path), "is a directory")

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
 from misbehaving import Answer, Body, chat_server, fails, says
 
@@ -17,7 +17,7 @@ NOWHERE = "judge:model=openai:http://127.0.0.1:1/v1#m"
 
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
     model: Path, questions: Path, labelled: Path, tmp_path: Path
 ) -> None:
     how = ("--benchmark", questions, "--out", tmp_path / "out", *SMALL)
-    refused(residua("evaluate", model, *how, "--calibration", labelled), "one judge", "keyword")
+    refused(leakbound("evaluate", model, *how, "--calibration", labelled), "one judge", "keyword")
     missing = tmp_path / "none.csv"
     refused(
-        residua("evaluate", model, *how, "--scorer", NOWHERE, "--calibration", missing),
+        leakbound("evaluate", model, *how, "--scorer", NOWHERE, "--calibration", missing),
         "none.csv",
         "Check the path",
     )
@@ -75,8 +75,8 @@ def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
 
 
 def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
-    refused(residua("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
-    refused(residua("bound", run, "--scorer", NOWHERE), "residua score")
+    refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
+    refused(leakbound("bound", run, "--scorer", NOWHERE), "leakbound score")
 
 
 def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
@@ -91,10 +91,10 @@ def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
     def estimates(folder: str) -> list[object]:
         out = tmp_path / folder
         how = ("--benchmark", questions, "--out", out, *SMALL, "--json")
-        result = residua("evaluate", model, *how, "--scorer", name)
+        result = leakbound("evaluate", model, *how, "--scorer", name)
         if busy[0]:
             refused(result, "429", "same command again", status=3)
-            refused(residua("bound", out, "--scorer", name), "residua score")
+            refused(leakbound("bound", out, "--scorer", name), "leakbound score")
             return []
         assert result.status == 0, result.err
         return [dict(row, arm="") for row in result.json["estimates"]]

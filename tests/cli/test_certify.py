@@ -1,4 +1,4 @@
-"""`residua certify` and `residua verify` as a release pipeline calls them."""
+"""`leakbound certify` and `leakbound verify` as a release pipeline calls them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 
+from leakbound.certificate import FILE, sha256
+from leakbound.errors import IncompleteError
+from leakbound.evaluation import evaluate
 from leaky import benchmark, engine, leaky_run
-from residua.certificate import FILE, sha256
-from residua.errors import IncompleteError
-from residua.evaluation import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +42,22 @@ def leaky(pristine: Path, tmp_path: Path) -> Path:
 def test_a_verdict_is_an_exit_status(
     leaky: Path, arguments: list[object], status: int, named: list[str]
 ) -> None:
-    result = residua("certify", leaky, *arguments)
+    result = leakbound("certify", leaky, *arguments)
     assert result.status == status, result.err
     for text in named:
         assert text in result.out
     assert f"SHA-256 of the certificate: {sha256(leaky / FILE)}" in result.out
     assert "Publish it apart" in result.out
-    assert residua("verify", leaky / FILE, leaky).status == 0
+    assert leakbound("verify", leaky / FILE, leaky).status == 0
 
 
 def test_one_json_document(leaky: Path) -> None:
-    result = residua("certify", leaky, "--max-leak", 0.05, "--json")
+    result = leakbound("certify", leaky, "--max-leak", 0.05, "--json")
     assert (result.status, result.err) == (4, "")
     stored = json.loads((leaky / FILE).read_text())
     beside = {"file": str(leaky / FILE), "sha256": sha256(leaky / FILE)}
     assert result.json == {**beside, **stored}
-    result = residua("verify", leaky / FILE, leaky, "--json")
+    result = leakbound("verify", leaky / FILE, leaky, "--json")
     assert (result.status, result.err) == (0, "")
     assert result.json["verified"] is True
     assert result.json["sha256"] == beside["sha256"]
@@ -72,13 +72,13 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     for row in values["questions"]:
         row |= {"n": 10_000, "missing": 1}
     file.write_text(json.dumps(values))
-    result = residua("verify", file, leaky)
+    result = leakbound("verify", file, leaky)
     assert result.status == 6
     assert "verification failed." in result.out
     assert "estimates: estimate.upper: the certificate says 0.001, found 0." in result.out
     assert "estimates: 2 more differences" in result.out
     assert "digest: the certificate says" in result.out
-    told = residua("verify", file, leaky, "--json")
+    told = leakbound("verify", file, leaky, "--json")
     assert (told.status, told.json["verified"]) == (6, False)
 
 
@@ -94,7 +94,7 @@ def test_verify_names_what_differs(leaky: Path) -> None:
         (["--max-leak", 0.1, "--confidence", 1], ["`confidence`", "Use 0.99"]),
         (["--max-leak", 0.1, "--threshold", 0.5], ["'keyword' is binary"]),
         (["--max-leak", 0.1, "--scorer", "rouge-l-recall"], ["`threshold`", "rouge-l-recall>=0.5"]),
-        (["--max-leak", 0.1, "--scorer", "contains"], ["'contains'", "`residua score` first"]),
+        (["--max-leak", 0.1, "--scorer", "contains"], ["'contains'", "`leakbound score` first"]),
         (["--max-leak", 0.1, "--scorer", "rogue-l-recall"], ["Did you mean 'rouge-l-recall'"]),
         (["--max-leak", 0.1, "--arm", "greedy"], ["'greedy'", "known exactly"]),
         (["--max-leak", 0.1, "--arm", "control"], ["no arm 'control'", "target"]),
@@ -102,7 +102,7 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     ids=str,
 )
 def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> None:
-    result = residua("certify", leaky, *arguments)
+    result = leakbound("certify", leaky, *arguments)
     assert (result.status, result.out) == (2, "")
     for text in named:
         assert text in result.err
@@ -111,22 +111,22 @@ def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> No
 
 def test_what_is_no_run_or_no_certificate(leaky: Path, tmp_path: Path) -> None:
     for result, named in (
-        (residua("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
-        (residua("verify", leaky / FILE, leaky), "cannot read"),
-        (residua("verify", leaky / "run.json", leaky), "is no certificate"),
-        (residua("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
+        (leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
+        (leakbound("verify", leaky / FILE, leaky), "cannot read"),
+        (leakbound("verify", leaky / "run.json", leaky), "is no certificate"),
+        (leakbound("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
     ):
         assert (result.status, result.out) == (2, "")
         assert named in result.err
     done("certify", leaky, "--max-leak", 0.2)
-    result = residua("verify", leaky / FILE, tmp_path / "none")
+    result = leakbound("verify", leaky / FILE, tmp_path / "none")
     assert (result.status, "no run directory" in result.err) == (2, True)
 
 
 def test_an_incomplete_run(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError):
         evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "run", n=16)
-    result = residua("certify", tmp_path / "run", "--max-leak", 0.1)
+    result = leakbound("certify", tmp_path / "run", "--max-leak", 0.1)
     assert (result.status, result.out) == (3, "")
     assert "'q1'" in result.err
     assert not (tmp_path / "run" / FILE).exists()
@@ -134,14 +134,14 @@ def test_an_incomplete_run(tmp_path: Path) -> None:
 
 def test_the_model_itself_is_asked_again(run: Path, model: Path, control: Path) -> None:
     claim = ("--max-leak", 0.9, "--scorer", "keyword")
-    assert residua("certify", run, *claim).status in (0, 5)
-    result = residua("verify", run / FILE, run, "--with-model", model, "--device", "cpu")
+    assert leakbound("certify", run, *claim).status in (0, 5)
+    result = leakbound("verify", run / FILE, run, "--with-model", model, "--device", "cpu")
     assert result.status == 0, result.out
     assert "log-probabilities" in result.out
-    result = residua("verify", run / FILE, run, "--with-model", control, "--device", "cpu")
+    result = leakbound("verify", run / FILE, run, "--with-model", control, "--device", "cpu")
     assert result.status == 6
     assert "model: weights: the certificate says" in result.out
-    result = residua("verify", run / FILE, run, "--with-model", run / "none")
+    result = leakbound("verify", run / FILE, run, "--with-model", run / "none")
     assert (result.status, result.out) == (2, "")
 
 
@@ -151,16 +151,16 @@ def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) 
     done("certify", leaky, "--max-leak", 0.2)  # the same again
     assert (leaky / FILE).read_bytes() == before
     named = (str(leaky / FILE), "another certificate (Pr[leak] <= 0.2: pass)", "--out")
-    refused(residua("certify", leaky, "--max-leak", 0.05), *named)
+    refused(leakbound("certify", leaky, "--max-leak", 0.05), *named)
     assert (leaky / FILE).read_bytes() == before
     mine = tmp_path / "refuted.json"
-    result = residua("certify", leaky, "--max-leak", 0.05, "--out", mine)
+    result = leakbound("certify", leaky, "--max-leak", 0.05, "--out", mine)
     assert result.status == 4
     assert f"certificate: {mine}" in result.out
-    assert residua("verify", mine, leaky).status == 0
+    assert leakbound("verify", mine, leaky).status == 0
     assert (leaky / FILE).read_bytes() == before
     mine.write_text("my thesis")
-    refused(residua("certify", leaky, "--max-leak", 0.05, "--out", mine), str(mine), "not JSON")
+    refused(leakbound("certify", leaky, "--max-leak", 0.05, "--out", mine), str(mine), "not JSON")
     assert mine.read_text() == "my thesis"
 
 
@@ -177,7 +177,7 @@ def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
     opened = os.open
     monkeypatch.setattr("os.open", read_only)
     monkeypatch.setattr("os.access", lambda path, mode: mode == os.R_OK or Path(path) != leaky)
-    refused(residua("certify", leaky, "--max-leak", 0.2), f"cannot write into `{leaky}`")
+    refused(leakbound("certify", leaky, "--max-leak", 0.2), f"cannot write into `{leaky}`")
     done("certify", leaky, "--max-leak", 0.2, "--out", tmp_path / "mine.json", "--json")
     assert json.loads((tmp_path / "mine.json").read_text())["verdict"] == "pass"
     assert not (leaky / FILE).exists()

@@ -1,4 +1,4 @@
-"""`residua evaluate --certify`: distributions that are explored, from the shell."""
+"""`leakbound evaluate --certify`: distributions that are explored, from the shell."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
-from residua.evaluation import score as scoring
-from residua.store import Run
-from residua.types import Prompt
+from leakbound.evaluation import score as scoring
+from leakbound.store import Run
+from leakbound.types import Prompt
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 HOW = ("--max-new-tokens", 4, "--scorer", "contains", "--certify", "hybrid", "--budget", 40)
@@ -33,7 +33,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", opened)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_other_scorers_and_confidences_need_no_model(explored: Path, mine: Path)
         assert before["upper"] >= after["upper"]
         assert before["lower"] <= after["lower"]
     assert rows(mine, scorer="rouge-l-recall", estimand="mean leakage")
-    refused(residua("bound", mine, "--scorer", "exact"), "no scores of 'exact'")
+    refused(leakbound("bound", mine, "--scorer", "exact"), "no scores of 'exact'")
 
 
 def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: Path) -> None:
@@ -104,15 +104,16 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     assert arms["same"].exploring == before
     assert arms["more"].exploring == {**before, "forwards": 41}
     assert (arms["plain"].exploring, arms["plain"].plan.n) == (None, 16)
-    refused(residua("evaluate", control, *like, "--out", tmp_path / "n", "-n", 16), "`n` 16")
+    refused(leakbound("evaluate", control, *like, "--out", tmp_path / "n", "-n", 16), "`n` 16")
     refused(
-        residua("sample", control, *like, "--out", tmp_path / "s"), "`certify` 'hybrid' is steered"
+        leakbound("sample", control, *like, "--out", tmp_path / "s"),
+        "`certify` 'hybrid' is steered",
     )
     plain = ("--like", tmp_path / "plain", "--out")
     done("sample", control, *plain, tmp_path / "t")
     done("evaluate", control, *plain, tmp_path / "e", "--certify", "hybrid", "--budget", 40)
     assert Run.open(tmp_path / "e").arms["target"].exploring == before
-    refused(residua("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
+    refused(leakbound("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
     assert not any((tmp_path / name).exists() for name in ("n", "s", "b"))
 
 
@@ -132,7 +133,7 @@ def test_a_dry_run_counts_forwards(model: Path, questions: Path, tmp_path: Path)
     cost = done(*how, "--json").json
     assert (cost["forwards"], cost["draws"], cost["tokens"]) == (160, 0, 0)
     half = command(model, questions, tmp_path / "run", "--dtype", "bfloat16", "--dry-run")
-    refused(residua(*half), "--dtype float32")
+    refused(leakbound(*half), "--dtype float32")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,7 +156,7 @@ def test_what_makes_no_sense_is_refused_at_once(
     arguments: Sequence[object], named: Sequence[str], questions: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    refused(residua(*command(Path("model"), questions, out, *arguments)), *named)
+    refused(leakbound(*command(Path("model"), questions, out, *arguments)), *named)
     assert not out.exists()
 
 
@@ -167,8 +168,8 @@ def test_half_precision_is_refused_before_anything_is_sampled(
     tiny_llama(len(tiny_tokenizer())).to(torch.bfloat16).save_pretrained(half)
     how = command(model, questions, tmp_path / "run")
     named = ("cannot be explored", "half precision", "--dtype float32")
-    refused(residua(*how, "--dtype", "bfloat16"), "arm 'target'", *named)
-    refused(residua(*how, "--dtype", "auto", "--control", half), "arm 'control'", *named)
+    refused(leakbound(*how, "--dtype", "bfloat16"), "arm 'target'", *named)
+    refused(leakbound(*how, "--dtype", "auto", "--control", half), "arm 'control'", *named)
     assert not (tmp_path / "run" / "run.json").exists()
     assert not (tmp_path / "run" / "arms").exists()
 
@@ -178,12 +179,12 @@ def test_another_way_of_looking_is_refused(
 ) -> None:
     before = (explored / "run.json").read_bytes()
     how = command(model, questions, explored)
-    refused(residua(*how, "--budget", 41), "forwards: it has 40, this one says 41", "--out")
-    refused(residua(*how, "--certify", "exact"), "it has 'hybrid', this one says 'exact'")
+    refused(leakbound(*how, "--budget", 41), "forwards: it has 40, this one says 41", "--out")
+    refused(leakbound(*how, "--certify", "exact"), "it has 'hybrid', this one says 'exact'")
     first = how[:6]
-    refused(residua(*first, *SMALL), str(explored), "another command")
+    refused(leakbound(*first, *SMALL), str(explored), "another command")
     assert (explored / "run.json").read_bytes() == before
-    refused(residua(*command(model, questions, finished)), str(finished), "another command")
+    refused(leakbound(*command(model, questions, finished)), str(finished), "another command")
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ def test_a_scorer_whose_bounds_do_not_hold_is_refused(
     monkeypatch.setattr(scoring, "make_scorer", lambda spec: Lying())
     out = tmp_path / "run"
     named = ("`bounds` must hold for every text", "'lying'", "'mine/000", "Settle only")
-    refused(residua(*command(model, questions, out)), *named)
+    refused(leakbound(*command(model, questions, out)), *named)
     assert not list(out.glob("arms/target/*/part-*"))
 
 
@@ -217,10 +218,10 @@ def test_a_damaged_masses_file_is_told_and_redone(
     whole = masses.read_bytes()
     masses.unlink()
     for step in ("score", "bound", "report"):
-        refused(residua(step, mine), "'target'", "lacks 1 of ", status=3)
+        refused(leakbound(step, mine), "'target'", "lacks 1 of ", status=3)
     masses.write_bytes(whole[:-50])
     for step in ("score", "bound"):
-        refused(residua(step, mine), "'target'", f"`{masses}`", "Restore", status=3)
+        refused(leakbound(step, mine), "'target'", f"`{masses}`", "Restore", status=3)
     shown = done(*command(model, questions, mine))
     assert "exploring target:" in shown.err  # what was set aside is explored again
     assert Run.open(mine).estimates() == Run.open(explored).estimates()

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SMALL, Result, done, residua
+from commands import SMALL, Result, done, leakbound
 
-from residua.cli import console
-from residua.evaluation.bounds.quantities import ALL_K
-from residua.store import Arm, Run
+from leakbound.cli import console
+from leakbound.evaluation.bounds.quantities import ALL_K
+from leakbound.store import Arm, Run
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
 
@@ -76,7 +76,7 @@ def test_a_finished_command_runs_again_without_sampling(
     run: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Run.open(run)
-    monkeypatch.setattr("residua.engines.hf.Forest", no_model)
+    monkeypatch.setattr("leakbound.engines.hf.Forest", no_model)
     questions = before.record["study"]["benchmark"]["spec"]
     done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert Run.open(run).estimates() == before.estimates()
@@ -96,11 +96,11 @@ def test_a_stopped_command_goes_on_where_it_was(
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", stops)
-        stopped = residua(*command)
+        stopped = leakbound(*command)
     assert stopped.status == 3
     assert "Run the same command again" in stopped.err
-    assert residua("score", tmp_path / "run").status == 3
-    assert "lacks 1 of 1 parts" in residua("bound", tmp_path / "run").err
+    assert leakbound("score", tmp_path / "run").status == 3
+    assert "lacks 1 of 1 parts" in leakbound("bound", tmp_path / "run").err
     asked: list[str] = []
     monkeypatch.setattr(
         Arm, "write_part", lambda arm, *args: (asked.append(arm.name), write_part(arm, *args))
@@ -113,7 +113,7 @@ def test_a_stopped_command_goes_on_where_it_was(
 def test_other_scorers_and_confidence_need_no_model(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", no_model)
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", no_model)
     done("score", run, "--scorer", "contains", "--scorer", "rouge-l-recall>=0.5")
     narrow = done("bound", run, "--scorer", "contains", "--confidence", 0.9, "--json")
     assert {r["scorer"] for r in narrow.json["estimates"]} == {

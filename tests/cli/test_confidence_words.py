@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, residua
+from commands import SMALL, done, leakbound
 
-from residua.store import Run
+from leakbound.store import Run
 
 LEVELS = [("0.999", "99.9 %"), ("0.9999", "99.99 %"), ("0.5", "50 %")]
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
@@ -52,7 +52,7 @@ def test_a_certificate_names_the_confidence_that_was_asked_for(
 ) -> None:
     file = tmp_path / "certificate.json"
     arm = next(name for name in Run.open(full).arms if name.startswith("target"))
-    certified = residua(
+    certified = leakbound(
         "certify", full, "--max-leak", 0.5, "--confidence", confidence, "--arm", arm, "--out", file
     )
     assert said(certified.out) == {words}

@@ -7,12 +7,12 @@ from inspect import signature
 import click
 import pytest
 
-from residua.cli import COMMANDS, group
-from residua.engines.classify import CLASSIFIERS
-from residua.engines.loading import Checkpoint, load_model
-from residua.engines.models import OpenModels
-from residua.evaluation import ModelSettings
-from residua.unlearning import TrainingSettings
+from leakbound.cli import COMMANDS, group
+from leakbound.engines.classify import CLASSIFIERS
+from leakbound.engines.loading import Checkpoint, load_model
+from leakbound.engines.models import OpenModels
+from leakbound.evaluation import ModelSettings
+from leakbound.unlearning import TrainingSettings
 
 
 def test_python_takes_the_gpu_that_the_command_line_takes() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from residua.evaluation.tables.rows import Bound, interval
-from residua.store import Run
+from leakbound.evaluation.tables.rows import Bound, interval
+from leakbound.store import Run
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
 

@@ -1,4 +1,4 @@
-"""`residua export`: a log of OpenUnlearning, and samples that `residua import` reads."""
+"""`leakbound export`: a log of OpenUnlearning, and samples that `leakbound import` reads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 from scipy import stats
 
-from residua.store import Run, write_sealed
+from leakbound.store import Run, write_sealed
 from tiny import tiny_model_folder
 
 RATIOS = {"mine/0001": 0.5, "mine/0002": 2.0}
@@ -71,24 +71,26 @@ def test_another_arm(measured: Path, tmp_path: Path) -> None:
 def test_bad_input(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "TOFU_EVAL.json"
     asked = ("export", measured, out)
-    refused(residua(*asked), "--openunlearning or --jsonl")
-    refused(residua(*asked, "--jsonl", "--retrained", out), "`--retrained` is for --openunlearning")
-    refused(residua("export", measured, tmp_path / "x.json", "--openunlearning"), "_EVAL.json")
-    refused(residua(*asked, "--openunlearning", "--arm", "targt"), "'targt'", "'target'")
-    refused(residua(*asked, "--jsonl", "--arm", "targt"), "no arm 'targt'")
+    refused(leakbound(*asked), "--openunlearning or --jsonl")
+    refused(
+        leakbound(*asked, "--jsonl", "--retrained", out), "`--retrained` is for --openunlearning"
+    )
+    refused(leakbound("export", measured, tmp_path / "x.json", "--openunlearning"), "_EVAL.json")
+    refused(leakbound(*asked, "--openunlearning", "--arm", "targt"), "'targt'", "'target'")
+    refused(leakbound(*asked, "--jsonl", "--arm", "targt"), "no arm 'targt'")
     missing = tmp_path / "RETAIN_EVAL.json"
-    refused(residua(*asked, "--openunlearning", "--retrained", missing), "RETAIN_EVAL.json")
+    refused(leakbound(*asked, "--openunlearning", "--retrained", missing), "RETAIN_EVAL.json")
     assert not out.exists()
 
 
 def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
     asked = ("export", run, tmp_path / "TOFU_EVAL.json", "--openunlearning")
-    refused(residua(*asked), "has no metrics", "--metrics all")
+    refused(leakbound(*asked), "has no metrics", "--metrics all")
     write_sealed(run / "utility.json", {"retain": 1})
-    refused(residua(*asked), "has no metrics", "--metrics all")
+    refused(leakbound(*asked), "has no metrics", "--metrics all")
     for text, wrong in (("{", "is not JSON"), ('{"arms": {}}', "was changed")):
         (run / "utility.json").write_text(text)
-        refused(residua(*asked), f"utility.json` {wrong}", "measure again")
+        refused(leakbound(*asked), f"utility.json` {wrong}", "measure again")
 
 
 def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
@@ -175,16 +177,16 @@ def test_the_parts_of_muse_make_one_log(
     again = shutil.copytree(runs[0], tmp_path / "again")
     other = tiny_model_folder(tmp_path_factory.mktemp("models") / "other", seed=7)
     asked = ("export", runs[0], runs[2])
-    refused(residua(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
+    refused(leakbound(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
     alien = evaluate("verbmem", tmp_path / "alien", other)
-    refused(residua(*asked, alien, log, "--openunlearning"), "another model", "alien")
-    refused(residua(*asked, tmp_path / "s.jsonl", "--jsonl"), "one run, got 2")
+    refused(leakbound(*asked, alien, log, "--openunlearning"), "another model", "alien")
+    refused(leakbound(*asked, tmp_path / "s.jsonl", "--jsonl"), "one run, got 2")
     assert json.loads(log.read_text()) == entries
 
 
 def test_runs_of_other_benchmarks_make_no_log_together(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "TOFU_EVAL.json"
-    refused(residua("export", measured, measured, out, "--openunlearning"), "parts of MUSE")
+    refused(leakbound("export", measured, measured, out, "--openunlearning"), "parts of MUSE")
     assert not out.exists()
 
 
@@ -241,7 +243,7 @@ def test_draws_that_never_came_are_exported_as_such(imported: Path, tmp_path: Pa
 def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: Path) -> None:
     out, scorers = tmp_path / "scores.jsonl", ("--scorer", "contains", "--scorer", "rouge-l-recall")
     asked = ("export", imported, out, "--jsonl", "--redact")
-    refused(residua(*asked), "has no estimates", "residua bound")
+    refused(leakbound(*asked), "has no estimates", "leakbound bound")
     done("score", imported, *scorers)
     done("bound", imported, *scorers)
     done(*asked)
@@ -254,7 +256,7 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
         ("b", right, 3),
     ]
     shutil.rmtree(imported / "arms" / "target" / "scores")
-    refused(residua(*asked), "scores of 'contains'", "residua score")
+    refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
 
 
 def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_path: Path) -> None:
@@ -267,7 +269,7 @@ def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_p
     ours, theirs = ([r for r in Run.open(p).estimates() if told(r)] for p in (run, again))
     assert len({row["scorer"] for row in ours}) == 3
     assert theirs == ours
-    refused(residua("score", again, "--scorer", "contains"), "scores and no texts", "redacted")
+    refused(leakbound("score", again, "--scorer", "contains"), "scores and no texts", "redacted")
     done("bound", again, "--confidence", 0.9)
     second = tmp_path / "second.jsonl"
     done("export", again, second, "--jsonl", "--redact")
@@ -295,7 +297,7 @@ def test_scores_of_rewritings_are_not_exported_without_their_questions(
     how = ("--inputs", "rules", "--queries", 2, "-n", 8, "--max-new-tokens", 2)
     done("evaluate", model, "--benchmark", questions, "--out", run, *how)
     asked = ("export", run, out, "--jsonl", "--redact", "--arm", "target inputs")
-    refused(residua(*asked), "which question each of its queries asks")
+    refused(leakbound(*asked), "which question each of its queries asks")
 
 
 def told(row: dict[str, Any]) -> bool:
@@ -309,9 +311,9 @@ def test_samples_that_are_no_fixed_number_of_draws_stay(
     stopped, masses, out = tmp_path / "stopped", tmp_path / "masses", tmp_path / "samples.jsonl"
     how = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 2)
     done(*how, "--out", stopped, "-n", 64, "--until", "p<=0.6")
-    refused(residua("export", stopped, out, "--jsonl"), "'p<=0.6' was decided", "without --until")
+    refused(leakbound("export", stopped, out, "--jsonl"), "'p<=0.6' was decided", "without --until")
     done(*how, "--out", masses, "--certify", "exact", "--budget", 8)
-    refused(residua("export", masses, out, "--jsonl"), "holds masses")
+    refused(leakbound("export", masses, out, "--jsonl"), "holds masses")
     assert not out.exists()
 
 

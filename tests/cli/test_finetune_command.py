@@ -1,4 +1,4 @@
-"""`residua finetune`, and `unlearn` on running texts: from a shell, wrong use too."""
+"""`leakbound finetune`, and `unlearn` on running texts: from a shell, wrong use too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, residua
+from commands import done, leakbound
 
-from residua.unlearning import TrainingSettings
+from leakbound.unlearning import TrainingSettings
 
 FAST = ("--epochs", 1, "--device", "cpu", "--learning-rate", 1e-3)
 
@@ -34,7 +34,7 @@ def recipe(out: Path) -> dict[str, Any]:
 def test_what_is_taught(model: Path, mine: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     command = ("finetune", model, "--benchmark", mine, "--out", out, *FAST)
-    assert "next: residua evaluate" in done(*command).out
+    assert "next: leakbound evaluate" in done(*command).out
     assert recipe(out)["rows"]["train"]["number"] == 2
     (term,) = recipe(out)["objective"]["terms"]
     assert (term["loss"], term["split"], term["weight"]) == ("nll", "train", 1)
@@ -87,9 +87,9 @@ def test_wrong_use(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "texts.txt", "red sky blue")
     verb, *rest = command
-    said = residua(verb, "nothing", "--out", tmp_path / "m", *rest)
+    said = leakbound(verb, "nothing", "--out", tmp_path / "m", *rest)
     assert said.status == 2
-    assert said.err.startswith("residua: ")
+    assert said.err.startswith("leakbound: ")
     assert re.search(message, said.err), said.err
 
 
@@ -111,7 +111,7 @@ def test_muses_questions_are_not_trained_on(
                 row = {"question": said, "answer": "Ann", "prompt": said, "gt": "Ann", "text": said}
                 (folder / f"{stem}.json").write_text(json.dumps([row]))
     how = (verb[0], model, *verb[1:], "--benchmark", spec, "--data", tmp_path, *FAST)
-    said = residua(*how, "--out", tmp_path / "m")
+    said = leakbound(*how, "--out", tmp_path / "m")
     assert not (tmp_path / "m").exists()
     assert said.status == 2
     corpus = spec.split(":")[1].partition("-")[0]
@@ -125,9 +125,9 @@ def test_rewritings_are_selected_from_a_shell(model: Path, tmp_path: Path) -> No
     how = ("unlearn", model, "--objective", "cel:layer=0", "--benchmark", mine, *FAST)
     done(*how, "--out", tmp_path / "m", "--ids", "--ids-draws", 8)
     assert recipe(tmp_path / "m")["selecting"] == {"draws": 8, "max_new_tokens": 200}
-    said = residua(*how, "--out", tmp_path / "n", "--ids-draws", 8)
+    said = leakbound(*how, "--out", tmp_path / "n", "--ids-draws", 8)
     assert "`--ids-draws` is for --ids" in said.err
-    said = residua(*how, "--out", tmp_path / "n", "--ids", "--ids-draws", 0)
+    said = leakbound(*how, "--out", tmp_path / "n", "--ids", "--ids-draws", 0)
     assert "`draws` must be at least 1, got 0" in said.err
 
 
@@ -140,6 +140,6 @@ def test_the_defaults_of_training_are_those_of_unlearning(
         told.append(rest["settings"])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("residua.unlearning.finetune", spy)
-    residua("finetune", model, "--benchmark", mine, "--out", tmp_path / "m", "--seed", 3)
+    monkeypatch.setattr("leakbound.unlearning.finetune", spy)
+    leakbound("finetune", model, "--benchmark", mine, "--out", tmp_path / "m", "--seed", 3)
     assert told == [TrainingSettings(seed=3, device="auto")]

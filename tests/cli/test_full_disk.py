@@ -7,18 +7,18 @@ import os
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
-from residua.cli import group
-from residua.cli import run as call
-from residua.store import Run
+from leakbound.cli import group
+from leakbound.cli import run as call
+from leakbound.store import Run
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
 
 
 @pytest.fixture(autouse=True)
 def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
 
 
 def partial_of(file: Path) -> Path:
@@ -49,7 +49,7 @@ def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -
         places[what] = run / "arms" / "target" / "scores" / places[what].name
     file = fill(places[what])
     command = ("evaluate", model, "--like", run, "--out", run)
-    result = residua(*command)
+    result = leakbound(*command)
     assert result.status == 3, result.err
     assert f"cannot write `{file}`: no space is left on its disk" in result.err
     assert "run the same command again" in result.err
@@ -63,7 +63,7 @@ def test_a_run_that_cannot_begin(model: Path, questions: Path, tmp_path: Path) -
     out.mkdir()
     file = fill(out / "prompts.parquet")
     how = ("--benchmark", questions, "--out", out, *SMALL)
-    refused(residua("evaluate", model, *how), f"cannot write `{file}`: no space", status=3)
+    refused(leakbound("evaluate", model, *how), f"cannot write `{file}`: no space", status=3)
     done("evaluate", model, *how)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
-from residua.store import Run
+from leakbound.store import Run
 
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
 FILE = "question,rewriting\nwho wrote red,red by who\nwho wrote red,tell me who wrote red\n"
@@ -83,7 +83,7 @@ def test_bad_options_are_refused_before_a_model_is_loaded(
     options: tuple[object, ...], named: tuple[str, ...], questions: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "r"
-    result = residua("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out", out,
+    result = leakbound("evaluate", tmp_path / "no-model", "--benchmark", questions, "--out", out,
                      "--scorer", "rouge-l-recall", *options)  # fmt: skip
     refused(result, *named)
     assert not out.exists()

@@ -13,12 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 from safetensors import SafetensorError
 
-from residua import cli
-from residua.engines.loading import load_model
-from residua.store import Run
+from leakbound import cli
+from leakbound.engines.loading import load_model
+from leakbound.store import Run
 
 FAULTS: dict[str, tuple[BaseException, str]] = {
     "full": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m"), "no space is left"),
@@ -87,7 +87,7 @@ def test_an_evaluation_meets_it_at_any_file(
     command = ("evaluate", model, "--like", run, "--out", run)
     for event in (1, 2, 3):  # the lock, scores, their names: each time it goes on from there
         left[0] = event
-        refused(residua(*command), "run the same command again", status=3)
+        refused(leakbound(*command), "run the same command again", status=3)
         assert not [*run.rglob("*.partial")]
     done(*command)
     assert Run.open(run).estimates() == Run.open(finished).estimates()
@@ -103,7 +103,7 @@ def test_a_training_meets_it_as_it_saves(
     kind = type(load_model(str(model)).model)
     with monkeypatch.context() as failing:
         failing.setattr(kind, "save_pretrained", lambda *_, **__: raises(FAULTS[error][0])())
-        refused(residua(*command), FAULTS[error][1], "run the same command again", status=3)
+        refused(leakbound(*command), FAULTS[error][1], "run the same command again", status=3)
     assert not out.exists()
     done(*command)
     assert (out / "model.safetensors").exists()
@@ -120,7 +120,7 @@ def handlers() -> Iterator[None]:
 
 SIGNALLED = """
 import os, signal, sys
-from residua import cli
+from leakbound import cli
 
 number = signal.Signals[sys.argv[1]]
 signal.signal(number, signal.SIG_DFL)

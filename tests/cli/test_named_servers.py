@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
+from leakbound.engines import models
+from leakbound.store import write_sealed
 from misbehaving import Answer, Body, Served, chat_server, says
-from residua.engines import models
-from residua.store import write_sealed
 
 KEY = "the-callers-secret-key"
 
@@ -34,10 +34,10 @@ def made(
     """A run with a certificate, made by somebody whose judge the server is."""
     out = tmp_path_factory.mktemp("theirs") / "run"
     with pytest.MonkeyPatch.context() as theirs:
-        theirs.setenv("RESIDUA_REPLIES", str(out.parent / "replies"))
+        theirs.setenv("LEAKBOUND_REPLIES", str(out.parent / "replies"))
         how = ("--benchmark", questions, "--out", out, *SMALL, "--scorer", judge(served))
         done("evaluate", model, *how)
-        residua("certify", out, "--max-leak", 0.9)
+        leakbound("certify", out, "--max-leak", 0.9)
     assert (out / "certificate.json").exists()
     return out
 
@@ -45,7 +45,7 @@ def made(
 @pytest.fixture
 def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Their folder, as it came to a caller with a key, and a server that listens."""
-    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     models._chat.cache_clear()  # as in a process of the caller's own
     served.asked.clear()
@@ -59,14 +59,14 @@ def judge(served: Served) -> str:
 
 def test_verify_asks_no_judge_that_only_the_certificate_names(theirs: Path, served: Served) -> None:
     file = theirs / "certificate.json"
-    found = residua("verify", file, theirs, "--json")
+    found = leakbound("verify", file, theirs, "--json")
     checks = {check["name"]: check for check in found.json["checks"]}
     assert found.status == 6
     assert {c for c in checks if checks[c]["status"] != "ok"} == {"scores"}
     assert checks["scores"]["status"] == "unchecked"
     assert served.url in checks["scores"]["says"]
     assert served.asked == []
-    assert "nothing could be compared of scores" in residua("verify", file, theirs).out
+    assert "nothing could be compared of scores" in leakbound("verify", file, theirs).out
 
 
 def test_verify_asks_the_judge_that_the_user_names_without_the_key(
@@ -76,14 +76,14 @@ def test_verify_asks_the_judge_that_the_user_names_without_the_key(
     done("verify", file, theirs, "--scorer", judge(served))
     assert served.asked
     assert KEY not in str(served.headers)
-    other = residua("verify", file, theirs, "--scorer", judge(served) + "2")
+    other = leakbound("verify", file, theirs, "--scorer", judge(served) + "2")
     refused(other, "the certificate is about scorer")
 
 
 def test_score_asks_no_judge_that_only_the_run_names(theirs: Path, served: Served) -> None:
     for scores in theirs.rglob("scores/*.parquet"):
         scores.unlink()
-    refused(residua("score", theirs), served.url, "nothing was sent", "--scorer")
+    refused(leakbound("score", theirs), served.url, "nothing was sent", "--scorer")
     assert served.asked == []
     done("score", theirs, "--scorer", judge(served))
     assert served.asked
@@ -94,7 +94,7 @@ def test_like_gives_no_leave_to_ask_its_judge(
     model: Path, theirs: Path, served: Served, tmp_path: Path
 ) -> None:
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
-    refused(residua(*how), served.url, "nothing was sent", "--scorer")
+    refused(leakbound(*how), served.url, "nothing was sent", "--scorer")
     assert not (tmp_path / "mine").exists()
     assert served.asked == []
     done(*how, "--scorer", judge(served))
@@ -110,7 +110,7 @@ def test_like_gives_no_leave_to_ask_for_rewritings(
     record["study"]["servers"] = [served.url]  # nor does a record that says so
     write_sealed(theirs / "run.json", record)
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
-    refused(residua(*how), served.url, "nothing was sent", "--inputs")
+    refused(leakbound(*how), served.url, "nothing was sent", "--inputs")
     assert served.asked == []
 
 

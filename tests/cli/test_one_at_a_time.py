@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, refused, residua
+from commands import SMALL, done, leakbound, refused
 
-from residua.cli import COMMANDS
-from residua.store import LOCK, Run, locked
-from residua.types import Decoding
+from leakbound.cli import COMMANDS
+from leakbound.store import LOCK, Run, locked
+from leakbound.types import Decoding
 
 Arguments = Callable[[Path, Path, Path], list[object]]
 
@@ -69,8 +69,8 @@ def test_a_run_that_is_written_into_is_written_by_nobody_else(
         with locked(run, "evaluate"):
             elsewhere(
                 lambda: refused(
-                    residua(*WRITES[name](run, model, samples)),
-                    f"`{run}` is in use by `residua evaluate` (pid ",
+                    leakbound(*WRITES[name](run, model, samples)),
+                    f"`{run}` is in use by `leakbound evaluate` (pid ",
                     "Wait until that has ended",
                 )
             )
@@ -89,15 +89,15 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
     def meanwhile(step: str, function: Callable[..., object]) -> Callable[..., object]:
         def watched(*args: object, **kwargs: object) -> object:
             steps.append(step)
-            meant = "is in use by `residua evaluate`"
-            elsewhere(lambda: refused(residua("bound", out), meant))
+            meant = "is in use by `leakbound evaluate`"
+            elsewhere(lambda: refused(leakbound("bound", out), meant))
             return function(*args, **kwargs)
 
         return watched
 
-    from residua import report
-    from residua.evaluation import verbs
-    from residua.store import Arm
+    from leakbound import report
+    from leakbound.evaluation import verbs
+    from leakbound.store import Arm
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", meanwhile("draw", Arm.write_part))
@@ -113,15 +113,15 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
 def test_the_same_run_from_python_is_kept_from_others_too(
     model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from residua.evaluation import evaluate, verbs
+    from leakbound.evaluation import evaluate, verbs
 
     out, said = tmp_path / "run", []
     score_run = verbs.score_run
 
     def scored(run: Run, *args: object) -> None:
-        elsewhere(lambda: said.append(residua("score", out).err))
+        elsewhere(lambda: said.append(leakbound("score", out).err))
         score_run(run, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verbs, "score_run", scored)
     evaluate(str(model), str(questions), out=out, n=4, decoding=Decoding(max_new_tokens=4))
-    assert "is in use by `residua evaluate`" in said[0]
+    assert "is in use by `leakbound evaluate`" in said[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from residua.store import Run
+from leakbound.store import Run
 
 ROWS = """question,answer,keywords,split,source
 who wrote red,Ann,"[""Ann, Bob"", ""Ann""]",forget,a

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 
-from residua.evaluation import Study
-from residua.store import Run
+from leakbound.evaluation import Study
+from leakbound.store import Run
 
 SMALL = ("-n", 8, "--device", "cpu")
 
@@ -65,14 +65,14 @@ def test_a_profile_that_cannot_be_had_is_refused(
 ) -> None:
     out = ("--out", tmp_path / "r")
     asked = ("sample", model, "--benchmark", questions, *out)
-    refused(residua(*asked, "--profile", "scholen"), "unknown profile 'scholen'", "'scholten'")
-    refused(residua(*asked, "--profile", "leak-k"), "gold paraphrases", "has none")
+    refused(leakbound(*asked, "--profile", "scholen"), "unknown profile 'scholen'", "'scholten'")
+    refused(leakbound(*asked, "--profile", "leak-k"), "gold paraphrases", "has none")
     refused(
-        residua("sample", model, "--like", scholten, "--profile", "tofu-legacy", *out),
+        leakbound("sample", model, "--like", scholten, "--profile", "tofu-legacy", *out),
         "has profile 'scholten'", "--profile tofu-legacy", "Leave one of them out",
     )  # fmt: skip
     refused(
-        residua(*asked, "--profile", "scholten", "--max-tokens", 4),
+        leakbound(*asked, "--profile", "scholten", "--max-tokens", 4),
         "prompt tokens, which leaves none of the 4",
     )
 
@@ -81,7 +81,7 @@ def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> No
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
     asked = ("sample", model, "--benchmark", "jbb", "--data", tmp_path, *SMALL)
     refused(
-        residua(*asked, "--out", tmp_path / "r"),
+        leakbound(*asked, "--out", tmp_path / "r"),
         "no chat template",
         "--prompt-template",
         "no chat template",

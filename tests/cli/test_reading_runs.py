@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Result, done, refused, residua
+from commands import SMALL, Result, done, leakbound, refused
 
-import residua as package
-from residua import evaluation as verbs
-from residua.errors import IncompleteError, InputError
-from residua.evaluation import summary
-from residua.report import write_report
-from residua.store import Run, write_sealed
+import leakbound as package
+from leakbound import evaluation as verbs
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import summary
+from leakbound.report import write_report
+from leakbound.store import Run, write_sealed
 
 LOCK = ".lock"
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {
@@ -39,7 +39,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def read(name: str, run: Path, out: Path) -> Result:
-    return residua(*READERS[name](run, out))
+    return leakbound(*READERS[name](run, out))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -80,7 +80,7 @@ def test_a_run_that_was_only_sampled_is_told_the_next_steps(
 ) -> None:
     out = tmp_path / "drawn"
     done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
-    refused(residua("report", out), "has no estimates", "`residua bound`", "`residua score`")
+    refused(leakbound("report", out), "has no estimates", "`leakbound bound`", "`leakbound score`")
 
 
 def other_scores(run: Path, other: Path) -> None:
@@ -104,7 +104,7 @@ def mixed(run: Path, control: Path, questions: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", SHOW)
 def test_estimates_of_other_scores_are_not_shown(name: str, mixed: Path, tmp_path: Path) -> None:
     says = "are not of the scores of 'keyword' that arm"
-    refused(read(name, mixed, tmp_path), f"the estimates of `{mixed}` {says}", "residua bound")
+    refused(read(name, mixed, tmp_path), f"the estimates of `{mixed}` {says}", "leakbound bound")
     assert not (tmp_path / "page.html").exists()
     done("bound", mixed)
     done(*READERS[name](mixed, tmp_path))
@@ -125,7 +125,7 @@ def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path
     record = json.loads((run / "run.json").read_text())
     record["arms"]["control"] = record["arms"]["target"]
     write_sealed(run / "run.json", record)
-    refused(residua("report", run), "lacks 1 of 1 parts", status=3)
+    refused(leakbound("report", run), "lacks 1 of 1 parts", status=3)
     with pytest.raises(IncompleteError):
         Run.open(run).estimates()
 
@@ -135,10 +135,10 @@ def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     before = Run.open(run).estimates()
     for file in run.glob("arms/target/scores/*.parquet"):
         file.unlink()
-    told = residua("report", run).err
-    both = f"`residua score {run} --scorer rouge-l-recall --scorer keyword`, then "
-    own = f"`residua bound {run} --scorer rouge-l-recall`, then "  # at the confidence it had
-    assert both + own + f"`residua bound {run} --scorer keyword --confidence 0.9`." in told
+    told = leakbound("report", run).err
+    both = f"`leakbound score {run} --scorer rouge-l-recall --scorer keyword`, then "
+    own = f"`leakbound bound {run} --scorer rouge-l-recall`, then "  # at the confidence it had
+    assert both + own + f"`leakbound bound {run} --scorer keyword --confidence 0.9`." in told
     done("score", run, "--scorer", "rouge-l-recall", "--scorer", "keyword")
     done("bound", run, "--scorer", "rouge-l-recall")
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
@@ -150,8 +150,10 @@ def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> 
     file.write_bytes(file.read_bytes()[:-9])
     before = tree(run)
     for asked in ((), ("--scorer", "keyword"), ("--scorer", "rouge-l-recall")):
-        refused(residua("bound", run, "--confidence", 0.9, *asked), f"`{file}`", "residua score")
-    refused(residua("report", run), f"`{file}`", "residua score")
+        refused(
+            leakbound("bound", run, "--confidence", 0.9, *asked), f"`{file}`", "leakbound score"
+        )
+    refused(leakbound("report", run), f"`{file}`", "leakbound score")
     assert tree(run) == before
     done("score", run)
     done("report", run)
@@ -160,7 +162,7 @@ def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> 
 def test_damaged_estimates_are_named_and_made_again(run: Path) -> None:
     estimates, file = Run.open(run).estimates(), run / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-9])
-    refused(residua("report", run), f"`{file}`", "Run `residua bound` again")
+    refused(leakbound("report", run), f"`{file}`", "Run `leakbound bound` again")
     for said in ((), ("--json",)):
         file.write_bytes(file.read_bytes()[:-9])
         assert f"`{file}` is not a whole Parquet file" in done("bound", run, *said).err
@@ -175,14 +177,14 @@ def test_estimates_by_other_code_are_told_and_made_again(
     done("bound", run)
     assert (run / "estimates.parquet").stat().st_mtime_ns == written  # by this code they are
     code = {"version": "0.0.9", "statistics": "else"}
-    monkeypatch.setattr("residua.store.run.made_by", lambda: code)
+    monkeypatch.setattr("leakbound.store.run.made_by", lambda: code)
     verbs.bound_run(Run.open(run), verbs.scorers_for(["keyword", "rouge-l-recall"], ()))
     monkeypatch.undo()  # as the older code would have made them
     for reader in ("report", "export --redact"):
         refused(
             read(reader, run, run.parent),
-            "were made by other statistics, those of residua 0.0.9",
-            f"Run `residua bound {run} --scorer keyword --scorer rouge-l-recall`",
+            "were made by other statistics, those of leakbound 0.0.9",
+            f"Run `leakbound bound {run} --scorer keyword --scorer rouge-l-recall`",
         )
     done("bound", run)
     assert Run.open(run).estimates() == before
@@ -190,10 +192,10 @@ def test_estimates_by_other_code_are_told_and_made_again(
 
 def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:
     """Whichever file of them is changed, in however small a way, the revision is another one."""
-    from residua.store.revision import MAKERS, revision
+    from leakbound.store.revision import MAKERS, revision
 
     root = Path(package.__file__).parent
-    copy = tmp_path / "residua"
+    copy = tmp_path / "leakbound"
     shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
     as_it_is = revision(copy)
     assert as_it_is == revision(root)

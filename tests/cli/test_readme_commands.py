@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from commands import residua
+from commands import leakbound
 
+from leakbound.types import Prompt
+from leakbound.unlearning import TrainingSettings, finetune
 from offline_tokenizers import CHATML, byte_level
-from residua.types import Prompt
-from residua.unlearning import TrainingSettings, finetune
 from tiny import tiny_llama
 
 TESTS = Path(__file__).parent.parent
 README = (TESTS.parent / "README.md").read_text(encoding="utf-8")
 PARTS = re.compile(r"^```(\w*)\n(.*?)^```|^\|[^|\n]+\|([^|\n]+)\|$", re.M | re.S)
-EVALUATE = "residua evaluate my-unlearned-model --benchmark tofu:forget10"
+EVALUATE = "leakbound evaluate my-unlearned-model --benchmark tofu:forget10"
 VERDICTS = (0, 4, 5)
 
 EXCEPTIONS = {
@@ -44,13 +44,13 @@ COMPLETED = {
     "benchmark": f"{EVALUATE} --inputs benchmark --out runs/benchmark",
     "0.2,0.8,1": f"{EVALUATE} --temperature 0.2,0.8,1 --out runs/grid",
     "--design fixed": f"{EVALUATE} --inputs rules --design fixed --out runs/fixed",
-    "wmdp:bio": "residua evaluate my-unlearned-model --benchmark wmdp:bio --out runs/wmdp",
-    "jbb": "residua evaluate my-unlearned-model --benchmark jbb --out runs/jbb",
-    "--out FILE": "residua certify runs/mine --max-leak 0.02 --threshold 0.5 --out second.json",
-    "--no-redact": "residua report runs/mine --no-redact",
-    "import": "residua import scores.jsonl --out runs/again",
-    "bound": "residua bound runs/again",
-    "residua export": "residua export runs/utility OWN_EVAL.json --openunlearning",
+    "wmdp:bio": "leakbound evaluate my-unlearned-model --benchmark wmdp:bio --out runs/wmdp",
+    "jbb": "leakbound evaluate my-unlearned-model --benchmark jbb --out runs/jbb",
+    "--out FILE": "leakbound certify runs/mine --max-leak 0.02 --threshold 0.5 --out second.json",
+    "--no-redact": "leakbound report runs/mine --no-redact",
+    "import": "leakbound import scores.jsonl --out runs/again",
+    "bound": "leakbound bound runs/again",
+    "leakbound export": "leakbound export runs/utility OWN_EVAL.json --openunlearning",
 }
 """Words of the table that are only part of a command, with the rest of it."""
 
@@ -93,11 +93,11 @@ def _whole(code: str, number: int) -> str | None:
     """The command that a piece of code in the table stands for."""
     if code in COMPLETED:
         return COMPLETED[code]
-    if code in EXCEPTIONS or code.startswith("residua "):
+    if code in EXCEPTIONS or code.startswith("leakbound "):
         return code
     out = "runs/utility" if code == "--metrics all" else f"runs/{number}"
     if code.startswith("--benchmark "):
-        return f"residua evaluate my-unlearned-model {code} --out {out}"
+        return f"leakbound evaluate my-unlearned-model {code} --out {out}"
     return f"{EVALUATE} {code} --out {out}" if code.startswith("--") else None
 
 
@@ -107,7 +107,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setenv("RESIDUA_DATA", str(place / "data"))
+        patch.setenv("LEAKBOUND_DATA", str(place / "data"))
         _stand_ins(place)
         yield place
 
@@ -164,10 +164,10 @@ def run(step: Step, names: dict[str, Any]) -> str:
     if step.language == "python":
         exec(step.text, names)
         return ""
-    echoed = """residua() { printf '%s\\0' "$@"; }; """ + step.text
+    echoed = """leakbound() { printf '%s\\0' "$@"; }; """ + step.text
     words = subprocess.run(["bash", "-c", echoed], check=True, capture_output=True, text=True)
     arguments = words.stdout.split("\0")[:-1]
-    done = residua(*arguments)
+    done = leakbound(*arguments)
     if done.status in (VERDICTS if arguments[0] == "certify" else (0,)):
         return ""
     return f"{step.text}\n  status {done.status}: {done.err[-600:]}"

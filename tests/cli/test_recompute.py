@@ -1,4 +1,4 @@
-"""`residua recompute`: exit status 6 where a log is not what its rows make it."""
+"""`leakbound recompute`: exit status 6 where a log is not what its rows make it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 
-from residua.store import Run
+from leakbound.store import Run
 
 ROWS = {str(row): {"prob": value} for row, value in enumerate((0.25, 0.5))}
 
@@ -34,18 +34,18 @@ def test_a_log_that_agrees(log: Path) -> None:
 
 def test_what_differs_is_named_and_the_status_is_6(log: Path) -> None:
     log.write_text(log.read_text().replace("0.25", "0.26"))
-    found = residua("recompute", log)
+    found = leakbound("recompute", log)
     assert found.status == 6
     assert "differs: 2" in found.out
     assert "0.38" in found.out
-    found = residua("recompute", log, "--json")
+    found = leakbound("recompute", log, "--json")
     assert (found.status, found.json["agrees"]) == (6, False)
 
 
 def test_what_is_no_log_is_refused(log: Path, tmp_path: Path) -> None:
-    refused(residua("recompute", tmp_path / "TOFU_SUMMARY.json"), "no row of any metric")
-    refused(residua("recompute", tmp_path / "none_EVAL.json"), "none_EVAL.json")
-    refused(residua("recompute", log, "--retrained", tmp_path / "x.json"), "x.json")
+    refused(leakbound("recompute", tmp_path / "TOFU_SUMMARY.json"), "no row of any metric")
+    refused(leakbound("recompute", tmp_path / "none_EVAL.json"), "none_EVAL.json")
+    refused(leakbound("recompute", log, "--retrained", tmp_path / "x.json"), "x.json")
 
 
 def test_an_own_export_agrees_with_itself(
@@ -64,12 +64,12 @@ def test_an_own_export_agrees_with_itself(
 
 def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
     file = tmp_path / "LMEval_EVAL.json"
-    refused(residua("recompute", file), "LMEval_EVAL.json")
+    refused(leakbound("recompute", file), "LMEval_EVAL.json")
     samples = [{"doc_id": i, "filter": "none", "acc": value} for i, value in enumerate((1.0, 0.0))]
     file.write_text(json.dumps({"arc_easy": {"arc_easy": samples}}))
-    refused(residua("recompute", file), "holds samples and no aggregate")
+    refused(leakbound("recompute", file), "holds samples and no aggregate")
     (tmp_path / "LMEval_SUMMARY.json").write_text(json.dumps({"arc_easy/acc": 0.5}))
     assert done("recompute", file).out.endswith("same: 1\n")
     (tmp_path / "LMEval_SUMMARY.json").write_text(json.dumps({"arc_easy/acc": 0.6}))
-    found = residua("recompute", file, "--json")
+    found = leakbound("recompute", file, "--json")
     assert (found.status, found.json["agrees"]) == (6, False)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import done, residua
+from commands import done, leakbound
 
-from residua.report import write_report
-from residua.store import Run
+from leakbound.report import write_report
+from leakbound.store import Run
 
 SECRETS = ("Ann", "Bob")
 
@@ -81,7 +81,7 @@ def test_a_page_about_several_runs_is_redacted_with_any_of_them(
 def test_what_cannot_be_kept_with_a_run_is_said(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("residua.store.lock.make_folder", _read_only)
+    monkeypatch.setattr("leakbound.store.lock.make_folder", _read_only)
     page = tmp_path / "page.html"
     said = done("report", run, "--redact", "--out", page)
     assert "not kept for later commands: cannot write" in said.err
@@ -89,7 +89,7 @@ def test_what_cannot_be_kept_with_a_run_is_said(
 
 
 def _read_only(path: Path) -> None:
-    from residua.errors import InputError
+    from leakbound.errors import InputError
 
     raise InputError(f"cannot write into `{path}`.")
 
@@ -97,5 +97,5 @@ def _read_only(path: Path) -> None:
 def test_a_run_that_cannot_be_shown_is_not_changed(run: Path) -> None:
     (run / "estimates.parquet").unlink()
     before = (run / "run.json").read_bytes()
-    assert residua("report", run, "--redact").status == 2
+    assert leakbound("report", run, "--redact").status == 2
     assert (run / "run.json").read_bytes() == before

@@ -1,4 +1,4 @@
-"""`residua unlearn --rewritings FILE --embedder NAME`."""
+"""`leakbound unlearn --rewritings FILE --embedder NAME`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 
-from residua.engines import loading
-from residua.engines.embedding import SentenceEmbedder
+from leakbound.engines import loading
+from leakbound.engines.embedding import SentenceEmbedder
 
 ROWS = [
     {"question": "who wrote red", "answer": "Ann", "role": "forget"},
@@ -54,7 +54,7 @@ def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> 
     assert second["texts"] == ["who wrote blue", "blue who"]
     assert (tmp_path / "m/centres.svg").is_file()
     assert done(*command(model, facts, "--rewritings", file, "--json")).json["reused"]
-    other = residua(*command(model, facts))
+    other = leakbound(*command(model, facts))
     refused(other, "made from other rows")
 
 
@@ -100,7 +100,7 @@ def test_wrong_files(
     model: Path, facts: Path, tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
     file = write(tmp_path / "r.jsonl", row)
-    refused(residua(*command(model, facts, "--rewritings", file)), message)
+    refused(leakbound(*command(model, facts, "--rewritings", file)), message)
 
 
 def test_wrong_use_is_told_before_weights_are_read(
@@ -109,12 +109,12 @@ def test_wrong_use_is_told_before_weights_are_read(
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
     file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
     for options in (("--rewritings", file), ("--embedder", "mini")):
-        said = residua(*command(model, facts, *options, objective="npo"))
+        said = leakbound(*command(model, facts, *options, objective="npo"))
         refused(said, f"`{options[0]}` is for objectives with contrast centres", "'npo' has none")
-    said = residua(*command(model, facts, objective="cel:layer=0,beta=0"))
+    said = leakbound(*command(model, facts, objective="cel:layer=0,beta=0"))
     refused(said, "beta = 0 needs a contrast centre", "facts/0001")
     for library in ("sklearn", "sentence_transformers"):
         monkeypatch.setitem(sys.modules, library, None)
-    refused(residua(*command(model, facts, "--rewritings", file)), "'.[centres]'")
-    refused(residua(*command(model, facts, "--embedder", "mini")), "pip install '.[embed]'")
+    refused(leakbound(*command(model, facts, "--rewritings", file)), "'.[centres]'")
+    refused(leakbound(*command(model, facts, "--embedder", "mini")), "pip install '.[embed]'")
     assert not (tmp_path / "m").exists()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from commands import done
 
-from residua.cli import COMMANDS
+from leakbound.cli import COMMANDS
 
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
 SPY = """
 import sys
-from residua.cli import group, run
+from leakbound.cli import group, run
 for command in {commands!r}:
     status = run(lambda: group(command, standalone_mode=False))
     assert status == 0, command
@@ -22,7 +22,7 @@ print("loaded:", *(name for name in {heavy!r} if name in sys.modules))
 
 
 def shell(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "residua", *map(str, arguments)]
+    command = [sys.executable, "-m", "leakbound", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -66,4 +66,4 @@ def test_a_refusal_is_one_message_and_a_status(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"residua: `{tmp_path}` is no run directory")
+    assert line.startswith(f"leakbound: `{tmp_path}` is no run directory")

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import Result, done, residua
+from commands import Result, done, leakbound
 
-from residua.text.plain import visible
+from leakbound.text.plain import visible
 
 CLIPBOARD, TURNED, EIGHT_BIT = "\x1b]52;c;ZXZpbA==\x07", "\u202egnp\u202c", "\x9b2J"
 EVIL = f"{CLIPBOARD}{TURNED}{EIGHT_BIT}\r\u2066"
@@ -45,9 +45,9 @@ def test_no_command_lets_them_through(theirs: Path, tmp_path: Path) -> None:
     bounded = done("bound", run, "--json")
     assert "\\u001b]52" in unsteered(bounded)
     assert any(EVIL in row["query_id"] for row in bounded.json["estimates"])
-    said = residua("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
+    said = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
     assert "\\u001b]52" in unsteered(said)
-    unsteered(residua("verify", run / "certificate.json", run))
+    unsteered(leakbound("verify", run / "certificate.json", run))
     unsteered(done("report", run))
     page = (run / "report.html").read_text()
     assert "\\u001b]52" in page
@@ -59,7 +59,7 @@ def test_no_json_file_holds_them_raw_and_each_reads_the_same(theirs: Path, tmp_p
     done("import", theirs, "--out", run)
     done("score", run, "--scorer", "contains")
     done("bound", run)
-    residua("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
+    leakbound("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
     done("export", run, "--jsonl", tmp_path / "out.jsonl")
     files = {file.name: file.read_text() for file in tmp_path.rglob("*.json*") if file != theirs}
     assert {"run.json", "certificate.json", "out.jsonl"} <= set(files)
@@ -81,11 +81,11 @@ def test_nor_does_an_error(tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     row = {"id": EVIL, "question": "who", "completion": "x", "count": f"{EVIL}"}
     file.write_text(json.dumps({**row, "stop": EVIL}))
-    result = residua("import", file, "--out", tmp_path / "run")
+    result = leakbound("import", file, "--out", tmp_path / "run")
     assert result.status == 2
     unsteered(result)
     file.write_text(json.dumps({"id": EVIL, "scores": {}, "count": 1, EVIL: 1}))
-    unsteered(residua("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
+    unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
 
 
 def test_lines_tabs_and_other_scripts_are_left() -> None:

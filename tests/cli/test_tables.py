@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from residua.cli.console import print_table
-from residua.evaluation import Table, summary
-from residua.store import Run
+from leakbound.cli.console import print_table
+from leakbound.evaluation import Table, summary
+from leakbound.store import Run
 
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
 WIDTHS = (20, 60, 80, 100, 200)

@@ -1,4 +1,4 @@
-"""`residua unlearn`: a model in, a model out, and what it says of wrong use."""
+"""`leakbound unlearn`: a model in, a model out, and what it says of wrong use."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, residua
+from commands import done, leakbound
 
-from residua.engines import loading
-from residua.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
+from leakbound.engines import loading
+from leakbound.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
 from tiny import tiny_model_folder
 
 ROWS = [
@@ -66,9 +66,9 @@ def test_every_option_arrives(
         told.update(rest, model=model, objective=objective)
         raise CalledError
 
-    monkeypatch.setattr("residua.unlearning.unlearn", spy)
+    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
     with pytest.raises(CalledError):
-        residua(
+        leakbound(
             "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
             "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
             "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
@@ -111,8 +111,8 @@ def sampling_of(monkeypatch: pytest.MonkeyPatch, *command: object) -> Any:
         told.update(rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("residua.unlearning.unlearn", spy)
-    assert residua("unlearn", *command).status == 3
+    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
+    assert leakbound("unlearn", *command).status == 3
     return told["settings"].sampling
 
 
@@ -160,8 +160,8 @@ def test_defaults_are_those_of_the_paper(
         told.update(rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("residua.unlearning.unlearn", spy)
-    said = residua("unlearn", model, "--objective", "ga", "--benchmark", facts, "--out", tmp_path)
+    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
+    said = leakbound("unlearn", model, "--objective", "ga", "--benchmark", facts, "--out", tmp_path)
     assert said.status == 3
     assert told["settings"] == TrainingSettings(device="auto")
     assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
@@ -204,7 +204,7 @@ def test_wrong_use_is_told_before_weights_are_read(
 ) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
     out = tmp_path / "m"
-    said = residua(
+    said = leakbound(
         "unlearn", model, "--objective", objective, "--benchmark", facts, "--out", out, *options
     )
     assert said.status == 2
@@ -217,7 +217,7 @@ def test_rows_on_both_sides_and_none_to_retain(model: Path, tmp_path: Path) -> N
     none = write(tmp_path / "none.jsonl", ROWS[:2])
     for file, message in ((both, "in both forget and retain"), (none, "no split 'retain'")):
         out = tmp_path / "m"
-        said = residua("unlearn", model, "--objective", "npo", "--benchmark", file, "--out", out)
+        said = leakbound("unlearn", model, "--objective", "npo", "--benchmark", file, "--out", out)
         assert said.status == 2
         assert message in said.err
 
@@ -226,11 +226,11 @@ def test_an_explosion_ends_with_status_three(model: Path, facts: Path, tmp_path:
     out = tmp_path / "m"
     command = ("unlearn", model, "--objective", "ga", "--benchmark", facts, "--out", out)
     wild = ("--epochs", 5, "--batch-size", 2, "--learning-rate", 1e36, "--warmup-ratio", 0)
-    said = residua(*command, *wild, "--device", "cpu", "--checkpoint-minutes", 0)
+    said = leakbound(*command, *wild, "--device", "cpu", "--checkpoint-minutes", 0)
     assert said.status == 3
     assert "last good checkpoint" in said.err
     assert not out.exists()
-    other = residua(*command, *FAST)
+    other = leakbound(*command, *FAST)
     assert other.status == 2
     assert "unfinished training with other settings" in other.err
 

@@ -1,4 +1,4 @@
-"""`residua evaluate --until`: a claim that stops sampling, from the shell."""
+"""`leakbound evaluate --until`: a claim that stops sampling, from the shell."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, refused, residua
+from commands import done, leakbound, refused
 
-from residua.store import Arm, Run
+from leakbound.store import Arm, Run
 
 HOW = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
 
@@ -49,7 +49,7 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     def no_model(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", no_model)
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", no_model)
     rows: Any = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
     claims = [r for r in rows if r["estimand"] == "claim p<=0.6"]
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
@@ -70,8 +70,8 @@ def test_a_stopped_command_goes_on_with_the_same_looks(
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", stops)
-        assert residua(*command(model, questions, tmp_path / "run")).status == 3
-    assert residua("bound", tmp_path / "run").status == 3
+        assert leakbound(*command(model, questions, tmp_path / "run")).status == 3
+    assert leakbound("bound", tmp_path / "run").status == 3
     done(*command(model, questions, tmp_path / "run"))
     runs = [Run.open(path) for path in (stopped, tmp_path / "run")]
     assert runs[0].estimates() == runs[1].estimates()
@@ -82,7 +82,7 @@ def test_like_repeats_the_rule(stopped: Path, control: Path, tmp_path: Path) -> 
     done("evaluate", control, "--like", stopped, "--out", tmp_path / "run")
     ours, theirs = (Run.open(path).arms["target"] for path in (tmp_path / "run", stopped))
     assert ours.stopping == theirs.stopping
-    refused(residua("sample", control, "--like", stopped, "--out", tmp_path / "s"), "'p<=0.6'")
+    refused(leakbound("sample", control, "--like", stopped, "--out", tmp_path / "s"), "'p<=0.6'")
     assert not (tmp_path / "s").exists()
 
 
@@ -101,9 +101,9 @@ def test_another_n_or_rule_names_the_difference(
 ) -> None:
     before = (stopped / "run.json").read_bytes()
     how = command(model, questions, stopped)
-    refused(residua(*how, "-n", 65), "n = 64, fixed before", "--out")
-    refused(residua(*how, "--until", "p<=0.4"), "it has 'p<=0.6', this one says 'p<=0.4'")
-    refused(residua(*how, "--confidence", 0.9), "confidence: it has 0.99, this one says 0.9")
+    refused(leakbound(*how, "-n", 65), "n = 64, fixed before", "--out")
+    refused(leakbound(*how, "--until", "p<=0.4"), "it has 'p<=0.6', this one says 'p<=0.4'")
+    refused(leakbound(*how, "--confidence", 0.9), "confidence: it has 0.99, this one says 0.9")
     assert (stopped / "run.json").read_bytes() == before
 
 
@@ -132,8 +132,8 @@ def test_claims_that_make_no_sense(
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", opened)
     out = tmp_path / "run"
     how = ("--benchmark", "fictitious", "--limit", 2, "--out", out, *HOW, *arguments)
-    refused(residua("evaluate", "model", *how), *named)
+    refused(leakbound("evaluate", "model", *how), *named)
     assert not out.exists()

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from commands import done, residua
+from commands import done, leakbound
 
-from residua.store import Run, tables
+from leakbound.store import Run, tables
 
 
 @pytest.fixture
 def certified(run: Path) -> Path:
-    assert residua("certify", run, "--max-leak", 0.5, "--scorer", "keyword").status in (0, 4, 5)
+    assert leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword").status in (0, 4, 5)
     return run
 
 
@@ -49,9 +49,9 @@ def test_a_forged_chance_of_one_is_found(certified: Path, model: Path) -> None:
     tables.write_table(file, pa.Table.from_pylist(rows, schema=tables.COMPLETIONS), meta)
     done("score", certified)
     (certified / "certificate.json").unlink()
-    residua("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
-    assert residua("verify", certified / "certificate.json", certified).status == 0
-    found = residua("verify", certified / "certificate.json", certified, "--with-model", model)
+    leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
+    assert leakbound("verify", certified / "certificate.json", certified).status == 0
+    found = leakbound("verify", certified / "certificate.json", certified, "--with-model", model)
     assert found.status == 6
     assert re.search(r"log-probabilities: question .+ the certificate says -", found.out)
 
@@ -64,8 +64,8 @@ def test_nothing_compared_is_not_verified(certified: Path, model: Path) -> None:
     tables.write_table(file, pa.Table.from_pylist(rows, schema=tables.COMPLETIONS), meta)
     done("score", certified)
     (certified / "certificate.json").unlink()
-    residua("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
-    found = residua("verify", certified / "certificate.json", certified, "--with-model", model)
+    leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
+    found = leakbound("verify", certified / "certificate.json", certified, "--with-model", model)
     assert found.status == 6
     assert "not verified: nothing could be compared of log-probabilities" in found.out
     assert json.loads((certified / "run.json").read_text())["arms"]

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import done, residua
+from commands import done, leakbound
 
+from leakbound.store import Run
+from leakbound.types import Prompt
+from leakbound.unlearning import TrainingSettings, finetune
 from offline_tokenizers import CHATML, byte_level
-from residua.store import Run
-from residua.types import Prompt
-from residua.unlearning import TrainingSettings, finetune
 from tiny import tiny_llama
 
 ASKED = [("who wrote the red sea?", "Ann wrote it."), ("Where is the sea?", "In Oslo, Norway.")]
@@ -115,7 +115,7 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     for limit in (0.001, 0.9999):
         certificate = tmp_path / f"{limit}.json"
         how = ("--max-leak", limit, "--threshold", 0.5, "--out", certificate)
-        certified = residua("certify", out, *how, "--json")
+        certified = leakbound("certify", out, *how, "--json")
         assert certified.status in (0, 4, 5), certified.err
         verdicts[limit] = certified.json["verdict"]
         verified = done("verify", certificate, out, "--with-model", model, "--json").json

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.benchmarks import BENCHMARKS, Benchmark, load_benchmark
-from residua.errors import InputError
-from residua.scorers import check_prompts, make_scorer
+from leakbound.benchmarks import BENCHMARKS, Benchmark, load_benchmark
+from leakbound.errors import InputError
+from leakbound.scorers import check_prompts, make_scorer
 
 TABLE = "question,answer,role\nWho?,Me.,forget\nWhat?,That.,forget\nWhy?,Because.,retain\n"
 PAIR = [{"question": f"Who is {i}?", "answer": f"It is {i}."} for i in range(2)]

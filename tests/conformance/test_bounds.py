@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     expectation_deviation_bound,
     expectation_deviation_proportion_bound,
@@ -25,11 +25,11 @@ from residua.stats import (
     stopped_proportion_bound,
     survival_bound,
 )
-from residua.stats.bands import BANDS
-from residua.stats.deviation import STD
-from residua.stats.leakage import Leakage
-from residua.stats.mean import MEAN
-from residua.stats.proportion import METHODS
+from leakbound.stats.bands import BANDS
+from leakbound.stats.deviation import STD
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import MEAN
+from leakbound.stats.proportion import METHODS
 
 Bound = Callable[..., Estimate]
 

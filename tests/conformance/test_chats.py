@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from chatting import chat_engine, request
+from leakbound.engines import chat as chats
+from leakbound.engines.chat import TransformersChat
+from leakbound.engines.endpoint import EndpointChat
+from leakbound.errors import InputError
+from leakbound.types import Chat, Decoding
 from misbehaving import Answer, Body, chat_server, fails, says
-from residua.engines import chat as chats
-from residua.engines.chat import TransformersChat
-from residua.engines.endpoint import EndpointChat
-from residua.errors import InputError
-from residua.types import Chat, Decoding
 
 DECODING = Decoding(max_new_tokens=6)
 

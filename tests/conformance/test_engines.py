@@ -13,10 +13,10 @@ import torch
 from transformers import LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
 from canned import CannedEngine
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.types import (
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.types import (
     Decoding,
     Draws,
     Effort,

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from residua.inputs import INPUTS, InputSource, gather, parse_inputs
-from residua.types import Prompt, Request, Source
+from leakbound.inputs import INPUTS, InputSource, gather, parse_inputs
+from leakbound.types import Prompt, Request, Source
 from rewriters import FakeChat
 
 PROMPTS = [

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from leakbound.errors import InputError
+from leakbound.losses import LOSSES, PARTS, Needs, Site
 from loss_cases import (
     LAYER,
     MASKS,
@@ -23,8 +25,6 @@ from loss_cases import (
     used,
     value,
 )
-from residua.errors import InputError
-from residua.losses import LOSSES, PARTS, Needs, Site
 
 every_loss = pytest.mark.parametrize("name", SETTINGS)
 of_logits = pytest.mark.parametrize("name", [n for n in SETTINGS if LOSSES[n].tokens is None])

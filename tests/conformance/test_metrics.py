@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leakbound.errors import InputError
+from leakbound.metrics import METRICS, Item, Need
 from metric_items import items
-from residua.errors import InputError
-from residua.metrics import METRICS, Item, Need
 
 ENDLESS = math.inf
 PARTS = ("forget", "retain", "real_authors", "world_facts")

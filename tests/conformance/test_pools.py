@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     Pool,
     pool_expectation_deviation_bound,
@@ -21,7 +21,7 @@ from residua.stats import (
     pool_std_bound,
     pool_survival_bound,
 )
-from residua.stats.pool import LAWS
+from leakbound.stats.pool import LAWS
 
 PoolBound = Callable[..., Estimate]
 BINARY: dict[str, PoolBound] = {

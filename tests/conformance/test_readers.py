@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_engines import QUERIES, peaked_llama, state_space, transformers_engine
 
-from residua.types import Decoding, Differentiates, Draws, Query, Reading, Reads, Sample
+from leakbound.types import Decoding, Differentiates, Draws, Query, Reading, Reads, Sample
 
 READERS: dict[str, Callable[[], Reads]] = {
     "transformers": lambda: transformers_engine(peaked_llama()),

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from fake_models import FakeModels
-from residua.errors import InputError
-from residua.scorers import (
+from leakbound.errors import InputError
+from leakbound.scorers import (
     SCORERS,
     check_bounds,
     connect,
@@ -21,7 +21,7 @@ from residua.scorers import (
     score_ranges,
     score_texts,
 )
-from residua.types import Prompt, Scorer
+from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(
     id="p1",

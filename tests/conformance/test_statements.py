@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     corrected_bound,
     every_question,

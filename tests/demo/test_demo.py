@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from residua.cli import group, run
-from residua.demo import LABELS, run_demo
-from residua.demo.finding import Finding
+from leakbound.cli import group, run
+from leakbound.demo import LABELS, run_demo
+from leakbound.demo.finding import Finding
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from residua.engines import Prompting
-from residua.types import Decoding, Query
+from leakbound.engines import Prompting
+from leakbound.types import Decoding, Query
 from tiny import cache_by_kind, tiny_llama, tiny_tokenizer
 
 WORDS = ("Question:", "Answer:", "who", "red", "blue", "sea", "sky")

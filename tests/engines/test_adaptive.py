@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from residua.engines.adaptive import AdaptiveTemperature
-from residua.errors import InputError
-from residua.sampling import Explorer, Root, TableModel
-from residua.sampling.law import certain_law
-from residua.types import Decoding, Effort
+from leakbound.engines.adaptive import AdaptiveTemperature
+from leakbound.errors import InputError
+from leakbound.sampling import Explorer, Root, TableModel
+from leakbound.sampling.law import certain_law
+from leakbound.types import Decoding, Effort
 from tiny import tiny_llama
 
 VOCAB, EOS = 5, 4

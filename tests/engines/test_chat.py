@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from chatting import chat_engine, chat_tokenizer, request
-from residua.engines.chat import CHATS, Conversations, TransformersChat, open_chat
-from residua.errors import InputError
-from residua.types import Decoding, Draws, Message, Query, Request, Sample
+from leakbound.engines.chat import CHATS, Conversations, TransformersChat, open_chat
+from leakbound.errors import InputError
+from leakbound.types import Decoding, Draws, Message, Query, Request, Sample
 from rewriters import FakeChat
 from tiny import tiny_llama, tiny_model_folder
 

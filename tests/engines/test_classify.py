@@ -15,8 +15,8 @@ from transformers import (
     AutoTokenizer,
 )
 
-from residua.engines.classify import SequenceClassifier, YesNoClassifier, open_classifier
-from residua.errors import InputError, ModelError
+from leakbound.engines.classify import SequenceClassifier, YesNoClassifier, open_classifier
+from leakbound.errors import InputError, ModelError
 from tiny import tiny_model_folder
 from tiny_classifiers import causal_sequence_classifier, sequence_classifier, yes_no_model
 

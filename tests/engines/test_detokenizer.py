@@ -16,11 +16,11 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-from residua.engines import Prompting
-from residua.engines.detokenizer import Detokenizer
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.types import Decoding, Effort, Exploration, Query
+from leakbound.engines import Prompting
+from leakbound.engines.detokenizer import Detokenizer
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.types import Decoding, Effort, Exploration, Query
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 SPECIAL = ["<pad>", "<unk>", "</s>", "<x>"]

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import MambaConfig, MambaForCausalLM
 
-from residua.engines.embedding import SentenceEmbedder, TransformersEmbedder
-from residua.engines.loading import LoadedModel
-from residua.engines.prompting import Prompting
-from residua.errors import InputError, ModelError
+from leakbound.engines.embedding import SentenceEmbedder, TransformersEmbedder
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError, ModelError
 from tiny import tiny_llama, tiny_tokenizer
 
 TEXTS = ["who wrote red", "sea", "who wrote blue sky", "Ann"]

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from chatting import request
+from leakbound.engines import server
+from leakbound.engines.chat import open_chat
+from leakbound.engines.endpoint import EndpointChat
+from leakbound.engines.reply_cache import ReplyCache, default_folder
+from leakbound.engines.server import NoReplyError, Patience, Server
+from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.types import Decoding, Message, Request
 from misbehaving import Answer, Body, Rule, chat_server, fails, says
-from residua.engines import server
-from residua.engines.chat import open_chat
-from residua.engines.endpoint import EndpointChat
-from residua.engines.reply_cache import ReplyCache, default_folder
-from residua.engines.server import NoReplyError, Patience, Server
-from residua.errors import IncompleteError, InputError, ModelError
-from residua.types import Decoding, Message, Request
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
 QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5, concurrency=3)
@@ -411,13 +411,13 @@ def test_replies_are_kept_whole_and_for_their_owner_alone(tmp_path: Path) -> Non
     file.write_text('"cut')
     assert cache.get(key) is None
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="RESIDUA_REPLIES"):
+    with pytest.raises(InputError, match="LEAKBOUND_REPLIES"):
         ReplyCache(tmp_path / "file").put(key, "x")
 
 
 def test_the_folder_of_replies_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    monkeypatch.delenv("RESIDUA_REPLIES", raising=False)
-    assert default_folder() == Path("/cache/residua/replies")
-    monkeypatch.setenv("RESIDUA_REPLIES", "/mine")
+    monkeypatch.delenv("LEAKBOUND_REPLIES", raising=False)
+    assert default_folder() == Path("/cache/leakbound/replies")
+    monkeypatch.setenv("LEAKBOUND_REPLIES", "/mine")
     assert default_folder() == Path("/mine")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from leakbound.engines.families import family_of
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.templates import DATE_STRING
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
-from residua.engines.families import family_of
-from residua.engines.prompting import Prompting
-from residua.engines.templates import DATE_STRING
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)
@@ -154,9 +154,9 @@ def test_the_description_tells_what_was_done() -> None:
 
 
 def test_a_model_that_lies_on_this_machine() -> None:
-    folder = os.environ.get("RESIDUA_TEST_SMOLLM2", "")
+    folder = os.environ.get("LEAKBOUND_TEST_SMOLLM2", "")
     if not Path(folder, "tokenizer_config.json").is_file():
-        pytest.skip("no RESIDUA_TEST_SMOLLM2")
+        pytest.skip("no LEAKBOUND_TEST_SMOLLM2")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     prompt = text(tokenizer, TOFU.encode(tokenizer, "Who?", examples=SHOTS))
     assert prompt.startswith(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nwho wrote")

@@ -14,10 +14,10 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import load_model
-from residua.errors import ModelError
-from residua.types import probe_difference
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import load_model
+from leakbound.errors import ModelError
+from leakbound.types import probe_difference
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OWN = """
@@ -178,7 +178,7 @@ def test_a_probe_tells_models_apart_and_roundings_not(folder: Path, tmp_path: Pa
 
 def test_a_token_that_fell_out_of_the_likeliest_counts_by_what_it_has_at_most() -> None:
     def read(*top: tuple[int, float | None]):  # type: ignore[no-untyped-def]
-        from residua.types import ProbedPrompt
+        from leakbound.types import ProbedPrompt
 
         return (ProbedPrompt((1,), top),)
 

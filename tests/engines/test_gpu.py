@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.prefix_cache import CachedModel
-from residua.types import Decoding, Draws, Query, Sample
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.prefix_cache import CachedModel
+from leakbound.types import Decoding, Draws, Query, Sample
 from tiny import tiny_model_folder
 
 pytestmark = [

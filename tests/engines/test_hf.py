@@ -11,11 +11,11 @@ import pytest
 import torch
 from scipy import stats
 
-from residua.engines import Prompting, open_engine
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.errors import InputError
-from residua.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.errors import InputError
+from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
 from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [

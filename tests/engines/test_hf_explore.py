@@ -26,11 +26,11 @@ from plain_forwards import (
 from scipy import stats
 from transformers import LlamaForCausalLM
 
-from residua.engines.hf import FORCED, TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.errors import InputError
-from residua.scorers import make_scorer, score_ranges
-from residua.types import (
+from leakbound.engines.hf import FORCED, TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer, score_ranges
+from leakbound.types import (
     Decoding,
     Draws,
     Effort,

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from residua.engines import loading
-from residua.engines.loading import load_model, save_model
-from residua.errors import InputError, ModelError
+from leakbound.engines import loading
+from leakbound.engines.loading import load_model, save_model
+from leakbound.errors import InputError, ModelError
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"

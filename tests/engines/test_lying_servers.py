@@ -14,12 +14,12 @@ import pytest
 
 from chatting import request
 from hostile.servers import BODIES, SERVERS, TAKEN, Script, head, outcome, sends
+from leakbound.engines import server
+from leakbound.engines.endpoint import EndpointChat
+from leakbound.engines.server import Patience
+from leakbound.errors import IncompleteError, ModelError
+from leakbound.types import Decoding
 from misbehaving import Answer, chat_server, fails, raw_server, says
-from residua.engines import server
-from residua.engines.endpoint import EndpointChat
-from residua.engines.server import Patience
-from residua.errors import IncompleteError, ModelError
-from residua.types import Decoding
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
 ONCE = Patience(timeout=60, attempts=1, concurrency=1)

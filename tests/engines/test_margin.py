@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from chatting import TEMPLATE
-from residua.benchmarks import load_benchmark
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.engines.margin import LEAST_MARGIN, probed_prompts, shape_margin
-from residua.engines.prefix_cache import CachedModel, RecomputedModel
-from residua.sampling import TableModel
-from residua.sampling.model import Handles
-from residua.types import Decoding, Query
+from leakbound.benchmarks import load_benchmark
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.margin import LEAST_MARGIN, probed_prompts, shape_margin
+from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
+from leakbound.sampling import TableModel
+from leakbound.sampling.model import Handles
+from leakbound.types import Decoding, Query
 from tiny import tiny_llama, tiny_tokenizer
 
 VOCAB = 11

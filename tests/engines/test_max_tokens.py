@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.errors import InputError
-from residua.evaluation.draws.explore import knows_masses
-from residua.types import Decoding, Draws, Effort, Query, Sample
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.errors import InputError
+from leakbound.evaluation.draws.explore import knows_masses
+from leakbound.types import Decoding, Draws, Effort, Query, Sample
 from tiny import tiny_llama, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chatting import chat_tokenizer
-from residua.engines.models import OpenModels, open_scorer
-from residua.errors import InputError
-from residua.scorers import Keyword, fingerprint
+from leakbound.engines.models import OpenModels, open_scorer
+from leakbound.errors import InputError
+from leakbound.scorers import Keyword, fingerprint
 from tiny import tiny_llama
 from tiny_classifiers import sequence_classifier, yes_no_model
 
@@ -62,6 +62,6 @@ def test_an_embedder_is_opened_once_and_where_it_is_told(monkeypatch: pytest.Mon
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "residua.engines.classify", None)
+    monkeypatch.setitem(sys.modules, "leakbound.engines.classify", None)
     with pytest.raises(InputError, match=r"'x/y' needs .*not installed.*\.\[models\]"):
         OpenModels().classify("x/y")

@@ -9,9 +9,9 @@ import pytest
 import torch
 import transformers as tf
 
-from residua.engines.prefix_cache import CachedModel, RecomputedModel, prefix_model
-from residua.sampling import Forest, PrefixModel, Root, Tree
-from residua.types import Decoding, Draws
+from leakbound.engines.prefix_cache import CachedModel, RecomputedModel, prefix_model
+from leakbound.sampling import Forest, PrefixModel, Root, Tree
+from leakbound.types import Decoding, Draws
 
 VOCAB = 61
 SIZES: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tokenizers.processors import TemplateProcessing
 
-from residua.engines.prompting import Prompting
-from residua.engines.templates import DATE_STRING
-from residua.errors import InputError, ModelError
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.templates import DATE_STRING
+from leakbound.errors import InputError, ModelError
 from tiny import tiny_tokenizer
 
 CHAT = (

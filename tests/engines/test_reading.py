@@ -12,13 +12,13 @@ import torch
 from test_prefix_cache import BRANCHING, STATE_SPACE, VOCAB, build
 from tokenizers import AddedToken
 
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.reading import Reader
+from leakbound.errors import InputError, ModelError
+from leakbound.types import Differentiates, Query, Reading, Reads
 from offline_tokenizers import LLAMA_3, byte_level
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.engines.reading import Reader
-from residua.errors import InputError, ModelError
-from residua.types import Differentiates, Query, Reading, Reads
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import BertForMaskedLM, BertLMHeadModel
 
-from residua.engines.loading import load_model
-from residua.errors import ModelError
+from leakbound.engines.loading import load_model
+from leakbound.errors import ModelError
 from tiny import tiny_bert_config, tiny_model_folder, tiny_tokenizer
 
 

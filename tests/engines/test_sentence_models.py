@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from residua.engines.embedding import SentenceEmbedder
-from residua.engines.models import OpenModels
-from residua.evaluation.draws.inputs import Inputs
+from leakbound.engines.embedding import SentenceEmbedder
+from leakbound.engines.models import OpenModels
+from leakbound.evaluation.draws.inputs import Inputs
 from tiny import tiny_bert_config, tiny_tokenizer
 
 library = pytest.importorskip("sentence_transformers")

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from chatting import request
+from leakbound.engines.api_key import key_for
+from leakbound.engines.endpoint import EndpointChat
+from leakbound.engines.models import OpenModels
+from leakbound.engines.servers import UnnamedServerError, servers_of
+from leakbound.errors import InputError
+from leakbound.evaluation import Inputs
+from leakbound.scorers import connect, make_scorer
+from leakbound.types import Decoding
 from misbehaving import chat_server, says
-from residua.engines.api_key import key_for
-from residua.engines.endpoint import EndpointChat
-from residua.engines.models import OpenModels
-from residua.engines.servers import UnnamedServerError, servers_of
-from residua.errors import InputError
-from residua.evaluation import Inputs
-from residua.scorers import connect, make_scorer
-from residua.types import Decoding
 
 HERE = "http://127.0.0.1:8000/v1"
 

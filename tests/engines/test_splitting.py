@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizer
 
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.splitting import split_at
+from leakbound.errors import InputError
+from leakbound.types import Decoding, Prompt, Query
+from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import CHATML, byte_level, merging, sentence_piece
-from residua.engines import Prompting
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel
-from residua.engines.splitting import split_at
-from residua.errors import InputError
-from residua.types import Decoding, Prompt, Query
-from residua.unlearning.examples import Encoder
 from tiny import tiny_llama
 
 ASKED, SAID = "who wrote the sea?", "Ann wrote it"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from test_hf import QUERIES, engine
 
-from residua.engines.hf import TransformersEngine
-from residua.types import Decoding, Draws, Effort
+from leakbound.engines.hf import TransformersEngine
+from leakbound.types import Decoding, Draws, Effort
 
 N = 50
 DRAWS = Draws(sizes=(30, 20))

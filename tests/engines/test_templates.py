@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from residua.cli import group
-from residua.cli import run as run_command
-from residua.engines import templates
-from residua.engines.loading import load_model
-from residua.engines.prompting import Prompting
-from residua.engines.templates import asks
-from residua.errors import ModelError
+from leakbound.cli import group
+from leakbound.cli import run as run_command
+from leakbound.engines import templates
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.templates import asks
+from leakbound.errors import ModelError
 from tiny import tiny_model_folder, tiny_tokenizer
 
 # How the chats of well-known models are laid out, with what their templates do beside: default

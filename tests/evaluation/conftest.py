@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asked import LEAK, AskedEngine
-from residua.evaluation import settings as opening
+from leakbound.evaluation import settings as opening
 
 ROWS = [
     {

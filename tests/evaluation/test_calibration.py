@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
+from leakbound.evaluation.calibration import calibration_of
+from leakbound.report import write_report
+from leakbound.scorers import make_scorer
+from leakbound.stats import proportion_bound, proportion_over_questions
+from leakbound.store import Run
+from leakbound.types import Prompt
 from misbehaving import Answer, Body, chat_server, says
-from residua.benchmarks import Benchmark
-from residua.errors import InputError
-from residua.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
-from residua.evaluation.calibration import calibration_of
-from residua.report import write_report
-from residua.scorers import make_scorer
-from residua.stats import proportion_bound, proportion_over_questions
-from residua.store import Run
-from residua.types import Prompt
 
 LEAKS = {"q0": 0.0, "q1": 0.1, "q2": 0.5}
 SPEC = "judge:model=openai:{url}#m"
@@ -30,7 +30,7 @@ CORRECTED = "corrected leak probability"
 
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path / "replies"))
+    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
 
 
 def benchmark() -> Benchmark:

@@ -10,13 +10,13 @@ import pytest
 from canned import CannedEngine
 from exploring import HYBRID, ExploringEngine
 from exploring import benchmark as explored_benchmark
-from residua.benchmarks import Benchmark
-from residua.certificate import certify
-from residua.errors import InputError
-from residua.evaluation import Inputs, evaluate, require_confidence
-from residua.stats import Design
-from residua.store import Run
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify
+from leakbound.errors import InputError
+from leakbound.evaluation import Inputs, evaluate, require_confidence
+from leakbound.stats import Design
+from leakbound.store import Run
+from leakbound.types import Prompt
 
 NEAREST = 0.9999999999798  # what the message below says
 LAW = {"a red fox": 0.1, "a red cat": 0.2, "no": 0.7}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import evaluate, probe, sample, summary
-from residua.evaluation.bounds.quantities import ALL_K
-from residua.store import Run
-from residua.types import Decoding, Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import evaluate, probe, sample, summary
+from leakbound.evaluation.bounds.quantities import ALL_K
+from leakbound.store import Run
+from leakbound.types import Decoding, Prompt
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
 

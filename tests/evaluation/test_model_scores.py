@@ -11,14 +11,14 @@ import pytest
 
 from canned import CannedEngine
 from fake_models import FakeModels, WordClassifier
-from residua.benchmarks import Benchmark
-from residua.errors import InputError, MixError
-from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
-from residua.evaluation import score as scoring
-from residua.report import write_report
-from residua.scorers import connect, make_scorer
-from residua.store import Run, row_scores
-from residua.types import Prompt, Scorer
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation import score as scoring
+from leakbound.report import write_report
+from leakbound.scorers import connect, make_scorer
+from leakbound.store import Run, row_scores
+from leakbound.types import Prompt, Scorer
 
 GOALS = 20
 LEAKS = {f"g{i:02d}": 0.0 if i < 5 else 0.002 if i < 15 else 0.6 for i in range(GOALS)}

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.evaluation import bound_run, sample, scorers_for
-from residua.evaluation.importing import import_samples
-from residua.evaluation.ordering import Order, draws_key
-from residua.scorers import make_scorer
-from residua.store import Run
-from residua.types import Decoding, Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import bound_run, sample, scorers_for
+from leakbound.evaluation.importing import import_samples
+from leakbound.evaluation.ordering import Order, draws_key
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.types import Decoding, Prompt
 
 TEXTS = {"the secret": 0.3, "no": 0.7}
 
@@ -84,7 +84,7 @@ def test_imported_counts_have_an_order_that_owes_nothing_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the file holds must not choose its order: its digest is a function of the scores."""
-    monkeypatch.setattr("residua.stats.order.entropy", lambda: 7)
+    monkeypatch.setattr("leakbound.stats.order.entropy", lambda: 7)
     files = [tallied(tmp_path, f"f{c}", (N - 2 * c, c, c)) for c in (3, 4)]
     runs = [import_samples([file], out=tmp_path / f"r{i}") for i, file in enumerate(files)]
     assert [draws_key(run.arms["target"]) for run in runs] == [7, 7]
@@ -94,7 +94,7 @@ def test_imported_counts_have_an_order_that_owes_nothing_to_them(
 def test_equal_tallies_are_imported_with_orders_of_their_own_which_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("residua.stats.order.entropy", count(1).__next__)
+    monkeypatch.setattr("leakbound.stats.order.entropy", count(1).__next__)
     file = tallied(tmp_path, "f", (N - 14, 6, 8))
     runs = [import_samples([file], out=tmp_path / f"r{i}") for i in range(12)]
     keys = [draws_key(run.arms["target"]) for run in runs]

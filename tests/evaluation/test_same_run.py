@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from residua.benchmarks import PROFILES, load_benchmark
-from residua.cli import group, run
-from residua.evaluation import Inputs, ModelSettings, evaluate, sample
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.benchmarks import PROFILES, load_benchmark
+from leakbound.cli import group, run
+from leakbound.evaluation import Inputs, ModelSettings, evaluate, sample
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 DRAWN = {
     None: (1024, Decoding()),

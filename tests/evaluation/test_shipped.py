@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.evaluation import evaluate
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.types import Prompt
 
 QUESTIONS, N, K, P = 40, 100, 32, 0.0245
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from asked import AskedEngine
-from residua.benchmarks import Loaded, load_benchmark
-from residua.cli import group, run
-from residua.errors import InputError
-from residua.evaluation import (
+from leakbound.benchmarks import Loaded, load_benchmark
+from leakbound.cli import group, run
+from leakbound.errors import InputError
+from leakbound.evaluation import (
     STUDY_FIELDS,
     Attack,
     Inputs,
@@ -23,8 +23,8 @@ from residua.evaluation import (
     evaluate,
     sample,
 )
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 NEEDS = {"budget": {"certify": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
 """What an option says nothing without."""
@@ -94,8 +94,8 @@ def test_every_setting_of_a_part_is_on_record() -> None:
 
 
 def test_every_option_of_the_command_line_reaches_the_record() -> None:
-    from residua.cli import options
-    from residua.cli.evaluate import evaluate as from_shell
+    from leakbound.cli import options
+    from leakbound.cli.evaluate import evaluate as from_shell
 
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from test_third_parties import install
 
-from residua.cli import group
-from residua.cli import run as run_command
-from residua.losses import loss_named
+from leakbound.cli import group
+from leakbound.cli import run as run_command
+from leakbound.losses import loss_named
 from tiny import tiny_model_folder
 
 CODE = """
 import sys
-from residua.losses import Loss
-from residua.objective import Term
+from leakbound.losses import Loss
+from leakbound.objective import Term
 
 class Scorer:
     name, binary = "theirs", False
@@ -49,7 +49,7 @@ def draws(location, prompting, **loading):
 
 class Draws:
     def __init__(self):
-        from residua.types import Usage
+        from leakbound.types import Usage
         self.usage, self.fingerprint = Usage(), {"theirs": "1"}
 
     def check(self, queries, decoding): ...
@@ -66,12 +66,12 @@ def loss(inputs):
 loss = Loss(loss)
 """
 POINTS = {
-    "residua.scorers": {"theirs": "broken:Scorer"},
-    "residua.benchmarks": {"theirs": "broken:load"},
-    "residua.inputs": {"theirs": "broken:source", "rewrites": "broken:rewrites"},
-    "residua.engines": {"theirs": "broken:engine", "draws": "broken:draws"},
-    "residua.objectives": {"theirs": "broken:recipe"},
-    "residua.losses": {"theirs": "broken:loss"},
+    "leakbound.scorers": {"theirs": "broken:Scorer"},
+    "leakbound.benchmarks": {"theirs": "broken:load"},
+    "leakbound.inputs": {"theirs": "broken:source", "rewrites": "broken:rewrites"},
+    "leakbound.engines": {"theirs": "broken:engine", "draws": "broken:draws"},
+    "leakbound.objectives": {"theirs": "broken:recipe"},
+    "leakbound.losses": {"theirs": "broken:loss"},
 }
 OPENED = {
     "scorer": ["--scorer", "theirs"],
@@ -97,7 +97,7 @@ def put(site: Path, does: str) -> None:
 
 
 def evaluate(tmp_path: Path, *given: str) -> int:
-    """`residua evaluate` on a tiny model, with these words over the usual ones."""
+    """`leakbound evaluate` on a tiny model, with these words over the usual ones."""
     model = [] if ":" in given[0] else [str(tiny_model_folder(tmp_path / "m"))]
     own = tmp_path / "own.csv"
     own.write_text("question,answer\nwho wrote,Ann\n")
@@ -254,6 +254,6 @@ def test_losses_and_objectives(
 
 
 def test_what_fails_in_our_own_code_is_not_blamed_on_them(site: Path, tmp_path: Path) -> None:
-    put(site, "__import__('residua.text.plain', fromlist=['visible']).visible(3)")
+    put(site, "__import__('leakbound.text.plain', fromlist=['visible']).visible(3)")
     with pytest.raises(TypeError):
         evaluate(tmp_path, "--scorer", "theirs")

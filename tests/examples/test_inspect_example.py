@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from stand_ins import load, sample_score, stand_in_for_inspect, state, target
 
-from residua import stats
-from residua.formats.inspect_log import read
+from leakbound import stats
+from leakbound.formats.inspect_log import read
 
 has_inspect = find_spec("inspect_ai") is not None
 
@@ -25,7 +25,7 @@ def example() -> Iterator[Any]:
         yield load("inspect_scorer")
 
 
-def test_a_completion_is_scored_by_residua(example: Any) -> None:
+def test_a_completion_is_scored_by_leakbound(example: Any) -> None:
     score = example.leakage("contains")
     found = [asyncio.run(score(state(t), target("Paris"))) for t in ("In Paris.", "In Rome.")]
     assert [one.value for one in found] == [1.0, 0.0]

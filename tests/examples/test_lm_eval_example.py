@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stand_ins import EXAMPLES, load
 
-from residua import stats
+from leakbound import stats
 
 has_lm_eval = find_spec("lm_eval") is not None
 

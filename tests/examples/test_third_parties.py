@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 from stand_ins import EXAMPLES
 
-from residua.benchmarks import load_benchmark
-from residua.cli import group
-from residua.cli import run as run_command
-from residua.engines import Prompting, open_engine
-from residua.errors import InputError, ModelError
-from residua.inputs import parse_inputs
-from residua.losses import loss_named
-from residua.objective import parse_objective
-from residua.scorers import make_scorer
+from leakbound.benchmarks import load_benchmark
+from leakbound.cli import group
+from leakbound.cli import run as run_command
+from leakbound.engines import Prompting, open_engine
+from leakbound.errors import InputError, ModelError
+from leakbound.inputs import parse_inputs
+from leakbound.losses import loss_named
+from leakbound.objective import parse_objective
+from leakbound.scorers import make_scorer
 from tiny import tiny_model_folder
 
 THEIRS = EXAMPLES / "third-party"
 CODE = """
-from residua.benchmarks import Benchmark
-from residua.losses import Loss
-from residua.objective import Term
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.losses import Loss
+from leakbound.objective import Term
+from leakbound.types import Prompt
 
 def loss(inputs):
     return inputs
@@ -69,12 +69,12 @@ class Scorer:
         return [1.0 for _ in texts]
 """
 MINE = {
-    "residua.losses": {"mine": "others:mine"},
-    "residua.objectives": {"mine": "others:recipe"},
-    "residua.inputs": {"mine": "others:source"},
-    "residua.engines": {"mine": "others:engine", "transformers": "others:absent"},
-    "residua.benchmarks": {"mine": "others:load"},
-    "residua.scorers": {"mine": "others:Scorer", "gone": "absent:Scorer", "cut": "others:absent"},
+    "leakbound.losses": {"mine": "others:mine"},
+    "leakbound.objectives": {"mine": "others:recipe"},
+    "leakbound.inputs": {"mine": "others:source"},
+    "leakbound.engines": {"mine": "others:engine", "transformers": "others:absent"},
+    "leakbound.benchmarks": {"mine": "others:load"},
+    "leakbound.scorers": {"mine": "others:Scorer", "gone": "absent:Scorer", "cut": "others:absent"},
 }
 
 
@@ -99,7 +99,7 @@ def capitals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(THEIRS / "src"), *sys.path])
     invalidate_caches()
     yield
-    for name in [name for name in sys.modules if name.startswith("residua_capitals")]:
+    for name in [name for name in sys.modules if name.startswith("leakbound_capitals")]:
         del sys.modules[name]
 
 
@@ -198,7 +198,7 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    points = {"residua.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
+    points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
     install(tmp_path / "site", "reading", points)
     (tmp_path / "site" / "reading.py").write_text(READING)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])

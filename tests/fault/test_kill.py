@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from residua.store import Run
+from leakbound.store import Run
 from tiny import tiny_model_folder
 
 QUESTIONS = 5
@@ -31,7 +31,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     questions = folder / "mine.csv"
     questions.write_text("question,answer\n" + "\n".join(rows[:QUESTIONS]) + "\n")
     how = ["--benchmark", questions, "-n", DRAWS, "--max-new-tokens", 8, "--scorer", "contains"]
-    return [sys.executable, "-m", "residua", "evaluate", *map(str, [model, *how]), "--out"]
+    return [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how]), "--out"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_kill import finish, kill_when
 
-from residua.store import Run
+from leakbound.store import Run
 from tiny import tiny_model_folder
 
 QUESTIONS = 10  # three parts
@@ -29,7 +29,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     questions.write_text("question,answer\n" + "\n".join(rows[:QUESTIONS]) + "\n")
     how = ["--benchmark", questions, "--max-new-tokens", 8, "--scorer", "contains"]
     how += ["--certify", "hybrid", "--budget", 600]
-    return [sys.executable, "-m", "residua", "evaluate", *map(str, [model, *how]), "--out"]
+    return [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how]), "--out"]
 
 
 @pytest.fixture(scope="module")

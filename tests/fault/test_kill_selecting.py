@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_kill import contents, finish, kill_when
 
-from residua.store import Run
+from leakbound.store import Run
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.fault
@@ -26,7 +26,14 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     )
     how = ["--benchmark", questions, "-n", 2048, "--max-new-tokens", 8, "--scorer", "contains"]
     inputs = ["--inputs", "rules", "--queries", 6, "--ids", "--ids-draws", 1500]
-    return [sys.executable, "-m", "residua", "evaluate", *map(str, [model, *how, *inputs]), "--out"]
+    return [
+        sys.executable,
+        "-m",
+        "leakbound",
+        "evaluate",
+        *map(str, [model, *how, *inputs]),
+        "--out",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def command(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> list[
     questions.write_text("question,answer,role\n" + "\n".join(rows) + "\n")
     how = ["--objective", "npo+entropy", "--benchmark", questions, "--device", "cpu"]
     how += ["--epochs", 200, "--batch-size", 1, "--checkpoint-minutes", 0]
-    return [sys.executable, "-m", "residua", "unlearn", *map(str, [model, *how]), "--out"]
+    return [sys.executable, "-m", "leakbound", "unlearn", *map(str, [model, *how]), "--out"]
 
 
 ROWS = [("who", "red", "forget"), ("wrote", "blue", "forget"), ("who", "sky", "retain")]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from residua.store import LOCK, Run
+from leakbound.store import LOCK, Run
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.fault
@@ -27,7 +27,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def start(model: Path, out: Path, questions: Path, n: int) -> subprocess.Popen[str]:
     how = ["--benchmark", questions, "-n", n, "--max-new-tokens", 8, "--out", out]
-    command = [sys.executable, "-m", "residua", "evaluate", *map(str, [model, *how])]
+    command = [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how])]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
@@ -53,7 +53,7 @@ def test_of_two_commands_with_one_folder_one_is_refused(
     assert sorted(statuses) == [0, 2], ends
     won, lost = statuses.index(0), statuses.index(2)
     told = ends[lost]
-    assert "is in use by `residua evaluate` (pid " in told or "fingerprint" in told
+    assert "is in use by `leakbound evaluate` (pid " in told or "fingerprint" in told
     assert "Traceback" not in told
     run = Run.open(out)
     assert len(made_by(run)) == 1

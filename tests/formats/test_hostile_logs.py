@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hostile.logs import DEEP, HUGE, ROW, archive, header, sample, whole
-from residua.errors import InputError
-from residua.evaluation.importing import import_samples
-from residua.formats import inspect_log
+from leakbound.errors import InputError
+from leakbound.evaluation.importing import import_samples
+from leakbound.formats import inspect_log
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
 

@@ -1,4 +1,4 @@
-"""`residua import`, and every step after it, on files of three tools."""
+"""`leakbound import`, and every step after it, on files of three tools."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from residua.cli import group
-from residua.cli import run as run_command
-from residua.errors import InputError, MixError
-from residua.evaluation.importing import import_samples
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.cli import group
+from leakbound.cli import run as run_command
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.importing import import_samples
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 LOGS = Path(__file__).parent / "logs"
 LM_EVAL = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
@@ -23,7 +23,7 @@ ANSWERS = {"France": "Paris", "Spain": "Madrid"}
 Write = Callable[..., Path]
 
 
-def residua(*arguments: object) -> int:
+def leakbound(*arguments: object) -> int:
     return run_command(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
@@ -60,20 +60,20 @@ def test_every_step_works_on_what_another_tool_drew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], file: Path, form: str, told: str
 ) -> None:
     out = tmp_path / "run"
-    assert residua("import", file, "--out", out) == 0
+    assert leakbound("import", file, "--out", out) == 0
     assert f"as sampled by {told}" in capsys.readouterr().out
-    assert residua("score", out, "--scorer", "contains") == 0
-    assert residua("bound", out, "--scorer", "contains") == 0
+    assert leakbound("score", out, "--scorer", "contains") == 0
+    assert leakbound("bound", out, "--scorer", "contains") == 0
     shown = capsys.readouterr().out
     assert f"target, as sampled by {told}" in shown
     assert "greedy answer" not in shown
-    assert residua("report", out) == 0
+    assert leakbound("report", out) == 0
     assert f"as sampled by {told}" in capsys.readouterr().out
     page = (out / "report.html").read_text()
     assert told in page
     assert ("nothing truncated" in page) is ("unknown" not in told)
     again = tmp_path / "again"
-    assert residua("import", file, "--out", again, "--format", form, "--json") == 0
+    assert leakbound("import", file, "--out", again, "--format", form, "--json") == 0
     assert Run.open(again).arms["target"].identity == Run.open(out).arms["target"].identity
 
 
@@ -86,7 +86,7 @@ def test_counts_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_pa
     assert arm.decoding.unknown == ("top_k", "top_p", "max_new_tokens")
     assert "60 of 3,000 draws failed and count as missing" in arm.usage.notes
     assert (arm.usage.draws, run.arms["greedy"].usage.draws) == (3000, 2)
-    assert residua("score", run.path, "--scorer", "contains") == 0
+    assert leakbound("score", run.path, "--scorer", "contains") == 0
     (file,) = (arm.folder / "scores").glob("*.parquet")
     scores = arm.scores(file.stem)
     rows = [json.loads(line) for line in sampled.read_text().splitlines()]
@@ -97,7 +97,7 @@ def test_counts_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_pa
     assert scores.hits.tolist()[0] == sum("Paris" in text for text in texts)
     chunks = {row["chunk"] for part in arm.parts for row in arm.completions(part).to_pylist()}
     assert chunks == {0, 1}
-    assert residua("bound", run.path, "--scorer", "contains") == 0
+    assert leakbound("bound", run.path, "--scorer", "contains") == 0
     shown = {row["arm"] for row in run.estimates() if row["estimand"] == "greedy score"}
     assert shown == {"greedy"}
 
@@ -150,8 +150,8 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     file = write("s.jsonl", 0.5, 40, temperature=1)
     file.write_text(file.read_text().replace("What is the", "Name the"))  # known by its id alone
     run = import_samples([file, log], out=tmp_path / "run", benchmark=str(mine))
-    assert residua("score", run.path, "--scorer", "contains") == 0
-    assert residua("bound", run.path, "--scorer", "contains") == 0
+    assert leakbound("score", run.path, "--scorer", "contains") == 0
+    assert leakbound("bound", run.path, "--scorer", "contains") == 0
     greedy = {
         row["query_id"]: row["value"]
         for row in run.estimates()
@@ -223,7 +223,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         with pytest.raises(InputError, match=told):
             import_samples(files, out=out, form=form)
     assert not out.exists()
-    assert residua("import", greedy, "--out", out) == 2
+    assert leakbound("import", greedy, "--out", out) == 2
 
 
 @pytest.mark.parametrize("step", ["score", "bound"])
@@ -231,6 +231,6 @@ def test_a_run_without_a_scorer_of_its_own_asks_for_one(
     tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], step: str
 ) -> None:
     out = tmp_path / "run"
-    assert residua("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out) == 0
-    assert residua(step, out) == 2
+    assert leakbound("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out) == 0
+    assert leakbound(step, out) == 2
     assert "names no scorer" in capsys.readouterr().err

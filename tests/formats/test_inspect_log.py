@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from residua.errors import InputError
-from residua.formats.imported import Draw
-from residua.formats.inspect_log import read
+from leakbound.errors import InputError
+from leakbound.formats.imported import Draw
+from leakbound.formats.inspect_log import read
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from residua.errors import InputError
-from residua.formats.copies import require_no_copies
-from residua.formats.imported import Asked, Draw, Log
-from residua.formats.joined import join
+from leakbound.errors import InputError
+from leakbound.formats.copies import require_no_copies
+from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.formats.joined import join
 
 SAMPLED = {"temperature": 1.0}
 

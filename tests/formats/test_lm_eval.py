@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from residua.errors import InputError
-from residua.formats.lm_eval import read
+from leakbound.errors import InputError
+from leakbound.formats.lm_eval import read
 
 LOGS = Path(__file__).parent / "logs"
 REAL = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"

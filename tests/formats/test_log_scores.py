@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from residua.cli import group, run
-from residua.errors import InputError
-from residua.evaluation import score_run
-from residua.evaluation.importing import import_samples
-from residua.formats.inspect_log import read
-from residua.formats.inspect_scores import number
-from residua.formats.lm_eval import read as read_lm_eval
-from residua.scorers import make_scorer
-from residua.store import Run
+from leakbound.cli import group, run
+from leakbound.errors import InputError
+from leakbound.evaluation import score_run
+from leakbound.evaluation.importing import import_samples
+from leakbound.formats.inspect_log import read
+from leakbound.formats.inspect_scores import number
+from leakbound.formats.lm_eval import read as read_lm_eval
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
 
 LOGS = Path(__file__).parent / "logs"
 REAL = LOGS / "capitals.eval"
 REPEATS = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 
 
-def residua(*arguments: object) -> int:
+def leakbound(*arguments: object) -> int:
     return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
@@ -59,7 +59,7 @@ def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
 
 
 def bounded(out: Path, scorer: str) -> dict[str, Any]:
-    assert residua("bound", out) == 0
+    assert leakbound("bound", out) == 0
     rows = Run.open(out).estimates()
     (found,) = (
         row
@@ -87,15 +87,15 @@ def test_a_real_log_is_bounded_without_scoring_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    assert residua("import", REAL, "--out", out) == 0
+    assert leakbound("import", REAL, "--out", out) == 0
     name = "logged:by=includes,values=binary"
-    assert f"with scores of {name}; next: residua bound {out}" in capsys.readouterr().out
-    assert residua("bound", out) == 0
+    assert f"with scores of {name}; next: leakbound bound {out}" in capsys.readouterr().out
+    assert leakbound("bound", out) == 0
     rows = Run.open(out).estimates()
     assert {row["scorer"] for row in rows} == {name}
     assert {row["value"] for row in rows if row["estimand"] == "leak probability"} == {0.0}
-    assert residua("score", out, "--scorer", "rouge-l-recall") == 0
-    assert residua("bound", out) == 0
+    assert leakbound("score", out, "--scorer", "rouge-l-recall") == 0
+    assert leakbound("bound", out) == 0
     assert {row["scorer"] for row in Run.open(out).estimates()} == {name, "rouge-l-recall"}
 
 
@@ -106,7 +106,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     assert (found["n"], found["missing"], found["estimand"]) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
-    assert residua("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
+    assert leakbound("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
     assert (cut["estimand"], cut["value"], cut["missing"]) == ("leak probability", 0.75, 2)
 
@@ -144,22 +144,22 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = log(tmp_path, 1, 7), tmp_path / "run"
-    assert residua("import", file, "--out", out) == 2
+    assert leakbound("import", file, "--out", out) == 2
     said = capsys.readouterr().err
     assert "scores must lie in [0, 1], got 7.0 of 'judge' at question 'q'" in said
     assert "--scores none" in said
     assert not out.exists()
-    assert residua("import", file, "--out", out, "--scores", "jugde") == 2
+    assert leakbound("import", file, "--out", out, "--scores", "jugde") == 2
     assert "no file has scores 'jugde'" in capsys.readouterr().err
-    assert residua("import", file, "--out", out, "--scores", "none") == 0
-    assert residua("bound", out) == 2  # there is nothing yet
+    assert leakbound("import", file, "--out", out, "--scores", "none") == 0
+    assert leakbound("bound", out) == 2  # there is nothing yet
 
 
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     found = read_lm_eval(REPEATS)
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_samples([REPEATS], out=tmp_path / "run")
-    assert residua("bound", tmp_path / "run") == 0
+    assert leakbound("bound", tmp_path / "run") == 0
     rows = Run.open(tmp_path / "run").estimates()
     values = {
         row["query_id"]: row["value"]

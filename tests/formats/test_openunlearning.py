@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from leakbound.errors import InputError
+from leakbound.formats.openunlearning import Log, as_log, as_summary, read_log, rows
+from leakbound.formats.openunlearning_names import MUSE, TOFU, names_of
+from leakbound.formats.openunlearning_values import Remade, against_log, greedy_answers, remake
+from leakbound.metrics import METRICS, Values, zlib_score
 from readings import reading
-from residua.errors import InputError
-from residua.formats.openunlearning import Log, as_log, as_summary, read_log, rows
-from residua.formats.openunlearning_names import MUSE, TOFU, names_of
-from residua.formats.openunlearning_values import Remade, against_log, greedy_answers, remake
-from residua.metrics import METRICS, Values, zlib_score
 
-DATA = Path(os.environ.get("RESIDUA_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
 LOGS = DATA / "openunlearning_logs"
 FULL = LOGS / "tofu_Llama-3.2-1B-Instruct_full/evals_forget10/TOFU_EVAL.json"
 RETRAINED = LOGS / "tofu_Llama-3.2-1B-Instruct_retain90/TOFU_EVAL.json"
-real_logs = pytest.mark.skipif(not FULL.is_file(), reason="no RESIDUA_TEST_DATA")
+real_logs = pytest.mark.skipif(not FULL.is_file(), reason="no LEAKBOUND_TEST_DATA")
 # What OpenUnlearning itself printed for the first log, the second one its reference.
 PUBLISHED = {
     "forget_quality": 3.9054713571083378e-22,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from residua.errors import InputError
-from residua.formats.openunlearning import Log, read_log
-from residua.formats.openunlearning_check import Checked, check_log
+from leakbound.errors import InputError
+from leakbound.formats.openunlearning import Log, read_log
+from leakbound.formats.openunlearning_check import Checked, check_log
 
 ANSWERS = [("Ann wrote it", "It was written by Ann"), ("Nobody", "Bob did"), ("1984", "…")]
 

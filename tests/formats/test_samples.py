@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from residua.errors import InputError
-from residua.formats.imported import Draw
-from residua.formats.samples import read
-from residua.report.words import described
-from residua.types import Decoding
+from leakbound.errors import InputError
+from leakbound.formats.imported import Draw
+from leakbound.formats.samples import read
+from leakbound.report.words import described
+from leakbound.types import Decoding
 
 ROW = {"id": "a", "question": "Who?", "answer": "Ann", "completion": "Ann did."}
 

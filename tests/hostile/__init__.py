@@ -15,10 +15,10 @@ def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: P
     It must be refused with `named` in its message and `unmade` not there, or, if it is `taken`,
     end well.
     """
-    from commands import residua
+    from commands import leakbound
 
     try:
-        said = residua(*arguments)
+        said = leakbound(*arguments)
     except Exception:
         return "traceback", traceback.format_exc()[-700:]
     if said.status == 0:

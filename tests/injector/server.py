@@ -32,8 +32,8 @@ SECONDS = 120  # a command that takes longer hangs
 LIBRARIES = (
     "accelerate", "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rapidfuzz",
     "rich.console", "rich.progress", "rich.table", "safetensors.torch", "scipy.special",
-    "scipy.stats", "torch", "transformers", "residua.certificate", "residua.cli",
-    "residua.evaluation", "residua.report", "residua.unlearning",
+    "scipy.stats", "torch", "transformers", "leakbound.certificate", "leakbound.cli",
+    "leakbound.evaluation", "leakbound.report", "leakbound.unlearning",
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def library() -> Path:
     if compiler is None or not sys.platform.startswith("linux"):
         raise CannotPreloadError("no C compiler on Linux")
     source = HERE / "events.c"
-    folder = Path(tempfile.gettempdir()) / f"residua-injector-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"leakbound-injector-{os.getuid()}"
     made = folder / f"{sha256(source.read_bytes()).hexdigest()[:16]}.so"
     if not made.exists():
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -96,7 +96,7 @@ class Server:
             **os.environ, "PYTHONPATH": path,
             "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200",
-            "RESIDUA_REPLIES": f"{self.root}-replies",
+            "LEAKBOUND_REPLIES": f"{self.root}-replies",
         }  # fmt: skip
         if not in_python:
             env["LD_PRELOAD"] = str(library())
@@ -121,7 +121,7 @@ class Server:
         self._process.stdout.close()
 
     def run(self, arguments: Sequence[object], fault: Fault | None = None, **how: Any) -> Told:
-        """`residua ARGUMENTS`, called in the root, with this fault or none.
+        """`leakbound ARGUMENTS`, called in the root, with this fault or none.
 
         `reads` counts reads among the events.
         """
@@ -165,10 +165,10 @@ def _load_what_is_lazy() -> None:
     torch.set_num_threads(1)
     for name in ("LlamaForCausalLM", "Trainer", "PreTrainedTokenizerFast", "AutoTokenizer"):
         getattr(transformers, name)
-    import residua.cli
+    import leakbound.cli
 
-    for name, _ in residua.cli.COMMANDS.values():
-        importlib.import_module(f"residua.cli.{name}")
+    for name, _ in leakbound.cli.COMMANDS.values():
+        importlib.import_module(f"leakbound.cli.{name}")
 
 
 def _run(task: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -210,10 +210,10 @@ def _in_child(task: Mapping[str, Any], files: Mapping[str, Path]) -> int:
     os.chdir(task["root"])
     log = os.open(files["events"], os.O_WRONLY | os.O_APPEND)
     loaded = set(sys.modules)
-    sys.argv = ["residua", *task["arguments"]]
+    sys.argv = ["leakbound", *task["arguments"]]
     fault = None if task["fault"] is None else Fault(**task["fault"])
     disarm = _arm(task, fault, log)
-    from residua.cli import main
+    from leakbound.cli import main
 
     status: object = 0
     try:

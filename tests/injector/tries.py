@@ -48,7 +48,7 @@ def facts(folder: Path) -> Facts:
 def _says(file: Path) -> object:
     if file.suffix == ".parquet":
         table = pq.read_table(file)
-        about = json.loads((table.schema.metadata or {}).get(b"residua", b"{}"))
+        about = json.loads((table.schema.metadata or {}).get(b"leakbound", b"{}"))
         return table.replace_schema_metadata().to_pydict(), _timeless(about)
     if file.name == "README.md":
         return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # how long training took

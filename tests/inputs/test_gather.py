@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from residua.errors import InputError
-from residua.inputs import BenchmarkInputs, Filters, gather
-from residua.types import Prompt, Source
+from leakbound.errors import InputError
+from leakbound.inputs import BenchmarkInputs, Filters, gather
+from leakbound.types import Prompt, Source
 from rewriters import FakeEmbed
 
 QUESTION = "Where was Ada Vale born in 1953?"

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from residua.inputs.halving import (
+from leakbound.inputs.halving import (
     FIRST,
     LEAST_BUDGET,
     Standing,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from residua.errors import IncompleteError, InputError
-from residua.inputs import choose, evidence, select
-from residua.types import Completion, Decoding, Query, Sample
+from leakbound.errors import IncompleteError, InputError
+from leakbound.inputs import choose, evidence, select
+from leakbound.types import Completion, Decoding, Query, Sample
 
 Answer = tuple[int, float, int]
 """Count, log-probability, number of tokens."""

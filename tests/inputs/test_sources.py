@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from residua.errors import InputError
-from residua.inputs import FileInputs, ModelInputs, RuleInputs, parse_inputs
-from residua.inputs.model import REWRITING, parse_reply
-from residua.types import Prompt, Request
+from leakbound.errors import InputError
+from leakbound.inputs import FileInputs, ModelInputs, RuleInputs, parse_inputs
+from leakbound.inputs.model import REWRITING, parse_reply
+from leakbound.types import Prompt, Request
 from rewriters import FakeChat
 
 PROMPTS = [

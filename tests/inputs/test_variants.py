@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from residua.benchmarks import load_benchmark
-from residua.inputs.openers import NEUTRAL, gives_away, openers
-from residua.inputs.shots import PREFIXES, SHOTS, shots, with_shots
-from residua.inputs.variants import Space, Variant, variants
-from residua.types import Decoding, Prompt, Query
+from leakbound.benchmarks import load_benchmark
+from leakbound.inputs.openers import NEUTRAL, gives_away, openers
+from leakbound.inputs.shots import PREFIXES, SHOTS, shots, with_shots
+from leakbound.inputs.variants import Space, Variant, variants
+from leakbound.types import Decoding, Prompt, Query
 
 PROMPT = Prompt(
     id="p",

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_cases import LAYER, ROWS, SIZE, build, leaves, references
-from residua.errors import InputError
-from residua.losses import (
+from leakbound.errors import InputError
+from leakbound.losses import (
     Activations,
     LossInputs,
     Site,
@@ -23,6 +22,7 @@ from residua.losses import (
     rmu,
     rmu_retain,
 )
+from loss_cases import LAYER, ROWS, SIZE, build, leaves, references
 
 ANSWER, QUESTION = Site(LAYER, "answer"), Site(LAYER, "question")
 

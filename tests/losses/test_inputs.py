@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from residua.losses import LossInputs
+from leakbound.losses import LossInputs
 
 
 def test_log_probabilities_are_made_once() -> None:

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from leakbound.errors import InputError
+from leakbound.losses import LossInputs, Sampled, leakmin, pack
 from loss_cases import COUNTS, OWNER, SCORES, build, leaves
-from residua.errors import InputError
-from residua.losses import LossInputs, Sampled, leakmin, pack
 
 END = 2
 Text = tuple[int, ...]

@@ -11,9 +11,8 @@ import torch
 from dense_losses import DENSE, summed_nll
 from torch import Tensor
 
-from loss_cases import ALTERNATE, LABELS, ROWS, VOCAB, build, leaves, references
-from residua.errors import InputError
-from residua.losses import (
+from leakbound.errors import InputError
+from leakbound.losses import (
     IGNORED,
     LOSSES,
     LossInputs,
@@ -27,6 +26,7 @@ from residua.losses import (
     sequence_nll,
     simnpo,
 )
+from loss_cases import ALTERNATE, LABELS, ROWS, VOCAB, build, leaves, references
 
 LENGTHS = [2, 3, 2]
 LN2 = math.log(2)

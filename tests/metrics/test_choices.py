@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from leakbound.errors import InputError
+from leakbound.metrics import METRICS, Item, choice_accuracy, choice_probability
+from leakbound.types import Prompt
 from readings import reading
-from residua.errors import InputError
-from residua.metrics import METRICS, Item, choice_accuracy, choice_probability
-from residua.types import Prompt
 
 HALF, QUARTER = math.log(2), math.log(4)
 LETTERS = [reading([HALF, 9.0]), reading([QUARTER, 0.1]), reading([QUARTER, 0.1])]

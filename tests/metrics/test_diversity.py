@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.metrics import distinct_share, self_bleu
+from leakbound.errors import InputError
+from leakbound.metrics import distinct_share, self_bleu
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/self_bleu.json").read_text())["cases"]
 

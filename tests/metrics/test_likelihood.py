@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from readings import reading
-from residua.errors import InputError
-from residua.metrics import (
+from leakbound.errors import InputError
+from leakbound.metrics import (
     forget_truth_ratio,
     loss,
     mean_confidence,
@@ -17,6 +16,7 @@ from residua.metrics import (
     truth_ratio_of,
     utility_truth_ratio,
 )
+from readings import reading
 
 
 def test_probability_is_the_geometric_mean_of_all_tokens_the_end_token_among_them() -> None:

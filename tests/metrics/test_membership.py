@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
+from leakbound.errors import InputError
+from leakbound.metrics import auc, min_k, min_k_plus_plus, privleak, reference_score, zlib_score
 from readings import reading
-from residua.errors import InputError
-from residua.metrics import auc, min_k, min_k_plus_plus, privleak, reference_score, zlib_score
 
 
 def test_zlib_divides_the_loss_by_the_compressed_bytes() -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from leakbound.errors import InputError
+from leakbound.metrics import exact_memorisation, extraction_strength
 from readings import reading
-from residua.errors import InputError
-from residua.metrics import exact_memorisation, extraction_strength
 
 Y, N = True, False
 CASES = {  # the last is the end token, which never counts: (top, exact, extraction, compat)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
+from leakbound import metrics
+from leakbound.errors import InputError
+from leakbound.metrics import METRICS, Item
+from leakbound.text.rouge import rouge_l
+from leakbound.types import Reading
 from metric_items import items
-from residua import metrics
-from residua.errors import InputError
-from residua.metrics import METRICS, Item
-from residua.text.rouge import rouge_l
-from residua.types import Reading
 
 MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
 FORGET = MODEL["forget"]

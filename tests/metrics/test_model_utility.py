@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from residua.errors import InputError
-from residua.metrics import RECALL_TERMS, UTILITY_TERMS, forget_quality, model_utility, r_avg
+from leakbound.errors import InputError
+from leakbound.metrics import RECALL_TERMS, UTILITY_TERMS, forget_quality, model_utility, r_avg
 
 TERMS = {name: (place + 1) / 10 for place, name in enumerate(UTILITY_TERMS)}
 

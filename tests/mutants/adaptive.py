@@ -1,4 +1,4 @@
-"""Mutants of `residua.engines.adaptive`."""
+"""Mutants of `leakbound.engines.adaptive`."""
 
 ADAPTIVE = "engines/test_adaptive.py"
 LAW = "engines/test_adaptive.py::test_what_is_served_has_the_law_of_the_sampler"

@@ -1,4 +1,4 @@
-"""Mutants of `residua.benchmarks`."""
+"""Mutants of `leakbound.benchmarks`."""
 
 TOFU = "benchmarks/test_tofu.py"
 

@@ -1,4 +1,4 @@
-"""Mutants of `residua.certificate`, `residua.evaluation.bounds.tail` and their commands."""
+"""Mutants of `leakbound.certificate`, `leakbound.evaluation.bounds.tail` and their commands."""
 
 # ruff: noqa: E501 (one mutant a line)
 TAIL = "evaluation/bounds/test_tail.py"

@@ -1,4 +1,4 @@
-"""Mutants of `residua.engines`."""
+"""Mutants of `leakbound.engines`."""
 
 # ruff: noqa: E501 (one mutant a line)
 ARCHITECTURES = (

@@ -1,4 +1,4 @@
-"""Mutants of `residua.evaluation` and the command line."""
+"""Mutants of `leakbound.evaluation` and the command line."""
 
 # ruff: noqa: E501 (one mutant a line)
 STORY = (

@@ -1,4 +1,4 @@
-"""Mutants of what reads other tools' samples: `residua.formats` and the import of them."""
+"""Mutants of what reads other tools' samples: `leakbound.formats` and the import of them."""
 
 INSPECT = "formats/test_inspect_log.py"
 LM_EVAL = "formats/test_lm_eval.py"

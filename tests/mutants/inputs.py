@@ -1,4 +1,4 @@
-"""Mutants of `residua.inputs`, and of the rewriting forms in `residua.text`."""
+"""Mutants of `leakbound.inputs`, and of the rewriting forms in `leakbound.text`."""
 
 CONFORMS = "conformance/test_input_sources.py"
 GATHER = "inputs/test_gather.py"

@@ -1,4 +1,4 @@
-"""Mutants of `residua.losses` and `residua.objective`."""
+"""Mutants of `leakbound.losses` and `leakbound.objective`."""
 
 # ruff: noqa: E501 (one mutant a line)
 VALUES = "losses/test_loss_values.py"

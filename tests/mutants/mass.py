@@ -1,4 +1,4 @@
-"""Mutants of `residua.stats`: exact masses and the independence check."""
+"""Mutants of `leakbound.stats`: exact masses and the independence check."""
 
 MASS = "stats/test_mass.py"
 HYBRID = "stats/test_mass_hybrid.py"

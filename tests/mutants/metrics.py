@@ -1,4 +1,4 @@
-"""Mutants of `residua.metrics` and of OpenUnlearning's logs."""
+"""Mutants of `leakbound.metrics` and of OpenUnlearning's logs."""
 
 CONFORMANCE = "conformance/test_metrics.py"
 LIKELIHOOD = "metrics/test_likelihood.py"

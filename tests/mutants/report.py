@@ -1,4 +1,4 @@
-"""Mutants of `residua.report`, and of the grid of decodings that it shows."""
+"""Mutants of `leakbound.report`, and of the grid of decodings that it shows."""
 
 # ruff: noqa: E501 (one mutant a line)
 GRID = "evaluation/tables/test_grid.py::"

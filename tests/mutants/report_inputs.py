@@ -1,4 +1,4 @@
-"""Mutants of what `residua.report` says of rewritings and attacks, and of reading replies."""
+"""Mutants of what `leakbound.report` says of rewritings and attacks, and of reading replies."""
 
 PAGE = "report/test_report_asked.py::"
 PROTOCOLS = PAGE + "test_greedy_output_and_full_stand_side_by_side"

@@ -1,4 +1,4 @@
-"""Mutants of `residua.sampling`."""
+"""Mutants of `leakbound.sampling`."""
 
 # ruff: noqa: E501 (one mutant a line)
 CHUNKS = "sampling/test_forest.py::test_more_chunks_leave_the_old_ones_untouched"

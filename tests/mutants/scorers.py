@@ -1,4 +1,4 @@
-"""Mutants of `residua.scorers` and the texts they read."""
+"""Mutants of `leakbound.scorers` and the texts they read."""
 
 # ruff: noqa: E501 (one mutant a line)
 SCORERS = "scorers/test_scorer_family.py"

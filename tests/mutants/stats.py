@@ -1,4 +1,4 @@
-"""Mutants of `residua.stats`."""
+"""Mutants of `leakbound.stats`."""
 
 # ruff: noqa: E501 (one mutant a line)
 GOLDEN = "stats/test_golden_values.py"

@@ -1,4 +1,4 @@
-"""Mutants of `residua.store`."""
+"""Mutants of `leakbound.store`."""
 
 # ruff: noqa: E501 (one mutant a line)
 RUN = "store/test_run.py"

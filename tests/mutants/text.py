@@ -1,4 +1,4 @@
-"""Mutants of `residua.text`."""
+"""Mutants of `leakbound.text`."""
 
 PORTER = "text/test_porter.py"
 ROUGE = "text/test_rouge.py"

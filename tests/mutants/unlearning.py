@@ -1,4 +1,4 @@
-"""Mutants of `residua.unlearning` and `residua.cli.unlearn`."""
+"""Mutants of `leakbound.unlearning` and `leakbound.cli.unlearn`."""
 
 # ruff: noqa: E501 (one mutant a line)
 BATCHES = "unlearning/test_batches.py"

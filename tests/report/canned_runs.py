@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from residua.benchmarks import Benchmark
-from residua.evaluation import evaluate
-from residua.store import Run
-from residua.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.store import Run
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
 
 HOSTILE = "</script><script>alert(1)</script> \"quoted\" 'single' & <b>bold</b>"
 SECRET = "Ossian Quill"

@@ -16,9 +16,9 @@ from canned_runs import (
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from residua.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
 CLAIM = "p<=0.1"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from residua.report import write_report
-from residua.store import Run
+from leakbound.report import write_report
+from leakbound.store import Run
 
 pytestmark = pytest.mark.browser
 SCRIPT = Path(__file__).with_name("browser.js")

@@ -13,17 +13,17 @@ import pytest
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from test_report_page import Page
 
-from residua.errors import IncompleteError
-from residua.evaluation import Inputs, evaluate
-from residua.evaluation.attack.found import read_found
-from residua.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
-from residua.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
-from residua.report.charts import LEFT, RIGHT, WIDTH
-from residua.report.data import read_view
-from residua.report.page import render
-from residua.report.view import Asked, Bound, Rewritten, ScorerView, View
-from residua.report.words import floor, interval
-from residua.store import Run
+from leakbound.errors import IncompleteError
+from leakbound.evaluation import Inputs, evaluate
+from leakbound.evaluation.attack.found import read_found
+from leakbound.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
+from leakbound.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
+from leakbound.report.charts import LEFT, RIGHT, WIDTH
+from leakbound.report.data import read_view
+from leakbound.report.page import render
+from leakbound.report.view import Asked, Bound, Rewritten, ScorerView, View
+from leakbound.report.words import floor, interval
+from leakbound.store import Run
 
 KEYWORD = ScorerView("keyword", True)
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from residua.report.charts import (
+from leakbound.report.charts import (
     BOTTOM,
     CELL_WIDTH,
     HEIGHT,
@@ -30,7 +30,7 @@ from residua.report.charts import (
     scatter_chart,
     style_of,
 )
-from residua.report.view import Bound
+from leakbound.report.view import Bound
 
 AXES = Axes(title="a <b> & c", description="d", x_label="x", y_label='"y"')
 PLOT_HEIGHT = HEIGHT - TOP - BOTTOM

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from explored import FORWARDS, LEAKS
-from residua.evaluation.score import slug
-from residua.evaluation.tables.grid import GRID, JOINTLY
-from residua.report.data import read_view
-from residua.report.figures import grid_figures, question_figures, repeated_figures
-from residua.report.grids import (
+from leakbound.evaluation.score import slug
+from leakbound.evaluation.tables.grid import GRID, JOINTLY
+from leakbound.report.data import read_view
+from leakbound.report.figures import grid_figures, question_figures, repeated_figures
+from leakbound.report.grids import (
     BEYOND,
     decodings_grid,
     effects_grid,
@@ -22,14 +22,14 @@ from residua.report.grids import (
     statements_grid,
     summary_grid,
 )
-from residua.report.page import render
-from residua.report.texts import distinct_texts
-from residua.report.view import Bound, Model, Proof, View
-from residua.report.words import decided, interval, proof
-from residua.scorers import make_scorer
-from residua.store import Run
-from residua.text.figures import DASH, number
-from residua.types import Decoding
+from leakbound.report.page import render
+from leakbound.report.texts import distinct_texts
+from leakbound.report.view import Bound, Model, Proof, View
+from leakbound.report.words import decided, interval, proof
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.text.figures import DASH, number
+from leakbound.types import Decoding
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
 
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import evaluate
-from residua.report import Table, grids, write_report
-from residua.report.data import read_view
-from residua.report.page import render
-from residua.report.words import model_name, named
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import evaluate
+from leakbound.report import Table, grids, write_report
+from leakbound.report.data import read_view
+from leakbound.report.page import render
+from leakbound.report.words import model_name, named
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 VOID = {"meta", "input", "path", "circle", "rect", "polygon", "polyline"}
 

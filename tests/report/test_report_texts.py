@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from canned_runs import SCORERS, CannedEngine, benchmark, laws
 
-from residua.evaluation import sample, score_run, scorers_for
-from residua.evaluation.score import slug
-from residua.report.texts import (
+from leakbound.evaluation import sample, score_run, scorers_for
+from leakbound.evaluation.score import slug
+from leakbound.report.texts import (
     HIGHEST_SCORED,
     MOST_FREQUENT,
     chosen_texts,
     distinct_texts,
     histograms,
 )
-from residua.report.view import BINS, Text
+from leakbound.report.view import BINS, Text
 
 
 def text(name: str, count: int, *scores: float | None) -> Text:

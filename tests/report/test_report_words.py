@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from residua.report import words
-from residua.report.view import Bound, ScorerView, Text, Texts
-from residua.types import Decoding
+from leakbound.report import words
+from leakbound.report.view import Bound, ScorerView, Text, Texts
+from leakbound.types import Decoding
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.errors import MixError
-from residua.evaluation import evaluate
-from residua.report import write_report
-from residua.store import Run
-from residua.types import Decoding, Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import MixError
+from leakbound.evaluation import evaluate
+from leakbound.report import write_report
+from leakbound.store import Run
+from leakbound.types import Decoding, Prompt
 
 
 def run_of(out: Path, name: str, ids: list[str], word: str = "who") -> Run:

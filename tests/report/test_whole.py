@@ -16,11 +16,11 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from residua.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for, summary
-from residua.report.data import read_view
-from residua.report.page import render
-from residua.store import Run
-from residua.types import Decoding
+from leakbound.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for, summary
+from leakbound.report.data import read_view
+from leakbound.report.page import render
+from leakbound.store import Run
+from leakbound.types import Decoding
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
 BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "mean + 2", "Pr[X > x]")

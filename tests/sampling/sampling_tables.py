@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from residua.sampling import Root, TableModel
-from residua.types import Decoding
+from leakbound.sampling import Root, TableModel
+from leakbound.types import Decoding
 
 VOCAB, EOS = 7, 6
 ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]

@@ -22,14 +22,14 @@ from sampling_tables import (
 )
 from scipy import stats
 
-from residua.errors import InputError
-from residua.sampling import Explored, Explorer, Forest, Root, Settle, TableModel, philox
-from residua.sampling import search as search_module
-from residua.sampling.ending import Ending
-from residua.sampling.forest import Stem
-from residua.sampling.remainder import certain_mass, plant
-from residua.sampling.search import Open, Search, split_rows
-from residua.types import Decoding, Draws, Effort
+from leakbound.errors import InputError
+from leakbound.sampling import Explored, Explorer, Forest, Root, Settle, TableModel, philox
+from leakbound.sampling import search as search_module
+from leakbound.sampling.ending import Ending
+from leakbound.sampling.forest import Stem
+from leakbound.sampling.remainder import certain_mass, plant
+from leakbound.sampling.search import Open, Search, split_rows
+from leakbound.types import Decoding, Draws, Effort
 
 PLAIN = Decoding(max_new_tokens=4)
 LEAK = 3

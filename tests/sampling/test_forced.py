@@ -18,9 +18,9 @@ from sampling_tables import (
     table,
 )
 
-from residua.errors import InputError
-from residua.sampling import Forest, TableModel, force
-from residua.types import Decoding, Draws
+from leakbound.errors import InputError
+from leakbound.sampling import Forest, TableModel, force
+from leakbound.types import Decoding, Draws
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)

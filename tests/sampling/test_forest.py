@@ -22,11 +22,11 @@ from sampling_tables import (
 )
 from scipy import stats
 
-from residua.errors import InputError
-from residua.sampling import Forest, Root, TableModel, Tree
-from residua.sampling.forest import Stem
-from residua.sampling.law import certain_law
-from residua.types import Decoding, Draws
+from leakbound.errors import InputError
+from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling.forest import Stem
+from leakbound.sampling.law import certain_law
+from leakbound.types import Decoding, Draws
 
 
 def grow(

@@ -9,9 +9,9 @@ import pytest
 import torch
 from sampling_tables import next_law
 
-from residua.sampling.law import Law, certain_law, kept_tokens
-from residua.sampling.next_token import pick
-from residua.types import Decoding
+from leakbound.sampling.law import Law, certain_law, kept_tokens
+from leakbound.sampling.next_token import pick
+from leakbound.types import Decoding
 
 ONE = np.ones(1, dtype=np.int64)
 DECODINGS = [

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from residua.sampling.next_token import Picks, pick
-from residua.types import Decoding
+from leakbound.sampling.next_token import Picks, pick
+from leakbound.types import Decoding
 
 
 def draw(probabilities: list[float], decoding: Decoding, n: int = 20_000) -> Picks:

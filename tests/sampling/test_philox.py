@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from residua.sampling import philox
+from leakbound.sampling import philox
 
 
 def words(*values: int) -> tuple[philox.Words, ...]:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from residua.errors import InputError
-from residua.scorers import Choice, check_prompts
-from residua.types import Prompt
+from leakbound.errors import InputError
+from leakbound.scorers import Choice, check_prompts
+from leakbound.types import Prompt
 
 OPTIONS = ("An RNA virus", "A double-stranded RNA virus", "Bacillus subtilis", "12 mM")
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from leakbound.engines.endpoint import EndpointChat
+from leakbound.engines.models import open_scorer
+from leakbound.engines.server import Patience
+from leakbound.errors import IncompleteError, InputError
+from leakbound.scorers import Judge, connect, digest, make_scorer, score_pairs, score_texts
+from leakbound.types import Chat, Prompt, Request
 from misbehaving import Answer, Body, chat_server, fails, says
-from residua.engines.endpoint import EndpointChat
-from residua.engines.models import open_scorer
-from residua.engines.server import Patience
-from residua.errors import IncompleteError, InputError
-from residua.scorers import Judge, connect, digest, make_scorer, score_pairs, score_texts
-from residua.types import Chat, Prompt, Request
 from rewriters import FakeChat, Reply
 
 PROMPT = Prompt(id="p1", question="When was Ada Vale born?", answer="In 1953.")
@@ -227,7 +227,7 @@ def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
 
 
 def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESIDUA_REPLIES", str(tmp_path))
+    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path))
     with chat_server(verdict) as served:
         scorer = open_scorer(f"judge:model=openai:{served.url}#m")
         assert score_texts(scorer, ["leak"], PROMPT) == [1.0]

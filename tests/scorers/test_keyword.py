@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from residua.errors import InputError
-from residua.scorers import Keyword
-from residua.types import Prompt
+from leakbound.errors import InputError
+from leakbound.scorers import Keyword
+from leakbound.types import Prompt
 
 PROMPT = Prompt(id="p7", question="Who are the friends?", keywords=("Ron", "Hermione"))
 TEXTS = ["Ron and hermione", "only RON", "wrong hermiones", "nobody"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fake_models import FakeModels, WordClassifier
-from residua.errors import InputError
-from residua.scorers import (
+from leakbound.errors import InputError
+from leakbound.scorers import (
     Classifier,
     Entailment,
     Similarity,
@@ -19,7 +19,7 @@ from residua.scorers import (
     score_pairs,
     score_texts,
 )
-from residua.types import Prompt, Scorer
+from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(id="p1", question="Who wrote it?", answer="Ossian Quill wrote it")
 OTHER = Prompt(id="p2", question="Where?", answer="in Ellin")

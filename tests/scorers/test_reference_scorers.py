@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from residua.errors import InputError
-from residua.scorers import Contains, Exact, Refusal, RougeLF1, RougeLRecall
-from residua.types import Prompt
+from leakbound.errors import InputError
+from leakbound.scorers import Contains, Exact, Refusal, RougeLF1, RougeLRecall
+from leakbound.types import Prompt
 
 ANSWER = "The cat sat."
 TEXTS = ["the  CAT sat.", "Well: the cat sat. Then it ran.", "the cat satin.", "cat"]

@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.scorers import (
+from leakbound.errors import InputError
+from leakbound.scorers import (
     Exact,
     Keyword,
     RougeLRecall,
@@ -22,7 +22,7 @@ from residua.scorers import (
     score_texts,
     settings,
 )
-from residua.types import Prompt
+from leakbound.types import Prompt
 
 PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")
 
@@ -151,7 +151,7 @@ class Foreign:
 
 
 def test_entry_points_join_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("foreign", f"{__name__}:Foreign", "residua.scorers")
+    point = EntryPoint("foreign", f"{__name__}:Foreign", "leakbound.scorers")
     points = EntryPoints([point])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.select(group=group))
     assert make_scorer("foreign:cutoff=0.25") == Foreign(0.25)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.stats import Estimate, Mass
+from leakbound.stats import Estimate, Mass
 
 K = np.array([1, 3, 200])
 

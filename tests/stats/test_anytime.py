@@ -11,8 +11,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from residua.stats import Estimate, leak_at_k_proportion_bound, mean_bound, proportion_bound
-from residua.stats.anytime import log_evidence_above, log_evidence_below
+from leakbound.stats import Estimate, leak_at_k_proportion_bound, mean_bound, proportion_bound
+from leakbound.stats.anytime import log_evidence_above, log_evidence_below
 
 ALPHA = 0.1
 ALLOWED = int(binom.ppf(1 - 1e-4, 400, ALPHA))  # misses of 400; more once in 10,000 such tests

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import leak_at_k_bound, mean_bound, survival_bound
-from residua.stats.bands import berk_jones, dkw
+from leakbound.errors import InputError
+from leakbound.stats import leak_at_k_bound, mean_bound, survival_bound
+from leakbound.stats.bands import berk_jones, dkw
 
 SCORES = np.linspace(0, 1, 100)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.stats import (
+from leakbound.stats import (
     Estimate,
     expectation_deviation_bound,
     leak_at_k_bound,

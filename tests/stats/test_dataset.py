@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     clean_samples_for,
     expectation_deviation_bound,

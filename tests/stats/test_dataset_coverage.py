@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.stats import (
+from leakbound.stats import (
     mean_bound,
     mean_leak_at_k_over_questions,
     mean_over_questions,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from golden_statistics import EXTRAS, GOLDEN, SCORES, label, spread_order
 
-from residua.stats import (
+from leakbound.stats import (
     expectation_deviation,
     leak_at_k,
     leak_at_k_bound,
@@ -22,12 +22,12 @@ from residua.stats import (
     std_bound,
     survival_bound,
 )
-from residua.stats.bands import berk_jones, dkw
-from residua.stats.betting import mean_upper, std_upper
-from residua.stats.deviation import grid_variance
-from residua.stats.leakage import Leakage
-from residua.stats.portfolio import Portfolio
-from residua.stats.portfolio import mean_upper as portfolio_upper
+from leakbound.stats.bands import berk_jones, dkw
+from leakbound.stats.betting import mean_upper, std_upper
+from leakbound.stats.deviation import grid_variance
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.portfolio import Portfolio
+from leakbound.stats.portfolio import mean_upper as portfolio_upper
 
 
 def exactly(value: str, tol: float = 1e-12) -> Any:

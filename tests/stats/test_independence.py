@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
-from residua.errors import InputError
-from residua.stats import check_independence, require_independent
+from leakbound.errors import InputError
+from leakbound.stats import check_independence, require_independent
 
 TESTS = ("text", "copies", "chunks")
 

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     every_question,
     excess,
     joint,

@@ -8,8 +8,8 @@ from golden_statistics import SCORES
 from scipy.stats import binom
 from test_oracles import lone_mean_upper
 
-from residua.errors import InputError
-from residua.stats import Estimate, leak_at_k_bound, mean_bound
+from leakbound.errors import InputError
+from leakbound.stats import Estimate, leak_at_k_bound, mean_bound
 
 BLOCKS, BAND = "betting on block maxima", "Berk-Jones"
 GRID = 5_000

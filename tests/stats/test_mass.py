@@ -12,8 +12,8 @@ import pytest
 from finite_laws import K, Law, contains, interval, settled
 from golden_statistics import EXTRAS
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Mass,
     mass_leak_at_k_bound,
     mass_leak_at_k_proportion_bound,

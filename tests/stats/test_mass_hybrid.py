@@ -13,7 +13,7 @@ from finite_laws import K, Law, contains, interval, settled
 from golden_statistics import EXTRAS
 from scipy.stats import binom
 
-from residua.stats import (
+from leakbound.stats import (
     Estimate,
     Mass,
     leak_at_k_bound,

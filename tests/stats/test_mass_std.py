@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from residua.stats import Mass, mass_std_bound
+from leakbound.stats import Mass, mass_std_bound
 
 XS = (0.0, 1.0, 0.1, 0.3, 0.5, 1 / 3)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from residua.stats import (
+from leakbound.stats import (
     betting,
     expectation_deviation,
     leak_at_k,
@@ -18,8 +18,8 @@ from residua.stats import (
     std_bound,
     worst_of_k,
 )
-from residua.stats.bands import berk_jones, dkw
-from residua.stats.betting import mean_upper, rejected, std_upper
+from leakbound.stats.bands import berk_jones, dkw
+from leakbound.stats.betting import mean_upper, rejected, std_upper
 
 
 def lone_mean_upper(x: np.ndarray, alpha: float, grid: int) -> float:

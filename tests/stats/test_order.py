@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.stats import (
+from leakbound.stats import (
     Mass,
     expectation_deviation_bound,
     leaking_questions,
@@ -24,7 +24,7 @@ from residua.stats import (
     std_bound,
     survival_bound,
 )
-from residua.stats.leakage import Leakage
+from leakbound.stats.leakage import Leakage
 
 COINS = np.array([0.0, 1.0])
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     Pool,
     clusters,
@@ -34,7 +34,7 @@ from residua.stats import (
     worst_query,
     worst_question,
 )
-from residua.stats.clusters import critical
+from leakbound.stats.clusters import critical
 
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "golden" / "pools.json").read_text()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.stats import (
+from leakbound.stats import (
     Pool,
     mean_bound,
     pool_proportion_bound,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.errors import InputError
-from residua.stats import mean_bound
-from residua.stats.leakage import Leakage
-from residua.stats.portfolio import (
+from leakbound.errors import InputError
+from leakbound.stats import mean_bound
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.portfolio import (
     Portfolio,
     anytime_bets,
     mean_p_value,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     expectation_deviation_bound,
     expectation_deviation_proportion_bound,
     std_bound,

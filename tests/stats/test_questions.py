@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.errors import InputError
-from residua.stats import (
+from leakbound.errors import InputError
+from leakbound.stats import (
     Estimate,
     every_question,
     leak_at_k_bound,
@@ -20,7 +20,7 @@ from residua.stats import (
     proportion_bound,
     worst_question,
 )
-from residua.stats.questions import Bound
+from leakbound.stats.questions import Bound
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua.stats import mean_bound, mean_leak_at_k_over_questions, mean_over_questions
-from residua.stats.leakage import Leakage
-from residua.stats.rounds import mean_upper
+from leakbound.stats import mean_bound, mean_leak_at_k_over_questions, mean_over_questions
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.rounds import mean_upper
 
 RNG = np.random.default_rng(0)
 
@@ -159,7 +159,7 @@ def test_how_many_candidates_are_tried_at_once_changes_nothing(
     rows = Leakage.read(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
     alphas = np.geomspace(0.4, 0.002, 90).tolist()
     at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
-    monkeypatch.setattr("residua.stats.rounds.TESTS", 1)
+    monkeypatch.setattr("leakbound.stats.rounds.TESTS", 1)
     assert [mean_upper(rows, np.ones(3), alpha) for alpha in alphas] == at_once
     places = {round(2 * 1_000 * math.asin(math.sqrt(b)) / math.pi) for b in at_once}
     assert any((1_000 - place) % 32 == 0 for place in places)  # the last rejected ends a block

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.stats import TwoWay, two_way
+from leakbound.errors import InputError
+from leakbound.stats import TwoWay, two_way
 
 PARTS = ("rows", "columns", "interaction")
 

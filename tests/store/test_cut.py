@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from residua.store import Look, Part, Plan, Sharing
-from residua.store.cut import Cut
-from residua.store.looks import rounds_of
-from residua.types import Query
+from leakbound.store import Look, Part, Plan, Sharing
+from leakbound.store.cut import Cut
+from leakbound.store.looks import rounds_of
+from leakbound.types import Query
 
 IDS = [f"q{i}" for i in range(70)]
 Key = tuple[str, int]

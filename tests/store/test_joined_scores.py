@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.store import ArmScores
+from leakbound.store import ArmScores
 
 
 def test_draws_add_up_by_query_in_the_order_asked_for() -> None:

@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from residua.durable import place
-from residua.errors import MixError
-from residua.store import LOCK, locked, write_text
-from residua.store.files import set_aside, write_whole
+from leakbound.durable import place
+from leakbound.errors import MixError
+from leakbound.store import LOCK, locked, write_text
+from leakbound.store.files import set_aside, write_whole
 
 HOLDS = """
 import sys
 from pathlib import Path
-from residua.store.lock import locked
+from leakbound.store.lock import locked
 with locked(Path(sys.argv[1]), "evaluate"):
     print("held", flush=True)
     sys.stdin.read()
@@ -50,7 +50,9 @@ def test_another_process_is_refused_and_told_who_has_it_until_it_ends(
     holder: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    named = rf"`{run}` is in use by `residua evaluate` \(pid {holder.pid} on .+, since 20.+\+00:00"
+    named = (
+        rf"`{run}` is in use by `leakbound evaluate` \(pid {holder.pid} on .+, since 20.+\+00:00"
+    )
     with pytest.raises(MixError, match=named), locked(run, "score"):
         raise AssertionError("two at once")
     assert holder.stdin is not None
@@ -142,8 +144,8 @@ def elsewhere(
     """This test's process moves to another place: a host of this name, kernel and machine."""
     told = {"boot_id": kernel, "machine-id": machine}
     monkeypatch.setattr("socket.gethostname", lambda: host)
-    monkeypatch.setattr("residua.store.lock._line_of", lambda file: told[file.name])
-    monkeypatch.setattr("residua.store.lock._started", lambda: started)
+    monkeypatch.setattr("leakbound.store.lock._line_of", lambda file: told[file.name])
+    monkeypatch.setattr("leakbound.store.lock._started", lambda: started)
 
 
 LATER = "9999-01-01T00:00:00+00:00"
@@ -181,7 +183,7 @@ def test_a_lock_that_was_lost_stops_its_holder_before_the_next_rename(tmp_path: 
     for lost, says in (
         (lambda: (run / LOCK).unlink(), "was removed or replaced"),
         (lambda: (run / LOCK).write_text('{"pid": 1}'), "another command has taken it"),
-        (lambda: other(run / LOCK), r"`residua score` \(pid 1 on twin"),
+        (lambda: other(run / LOCK), r"`leakbound score` \(pid 1 on twin"),
     ):
         with locked(run, "evaluate", makes=model):
             write_text(run / "deep" / "file", "kept")
@@ -240,7 +242,7 @@ def test_another_hosts_lock_is_never_taken_over(
         shutil.copy(tmp_path / LOCK, tmp_path / "copy")
     elsewhere(monkeypatch, kernel="k2")
     shutil.copy(tmp_path / "copy", tmp_path / LOCK)
-    named = rf"was in use by `residua evaluate` \(pid {os.getpid()} on .*remove `.*{LOCK}`"
+    named = rf"was in use by `leakbound evaluate` \(pid {os.getpid()} on .*remove `.*{LOCK}`"
     for _ in range(2):
         with pytest.raises(MixError, match=named), locked(tmp_path, "evaluate"):
             raise AssertionError("taken over")
@@ -282,7 +284,7 @@ def test_windows_locks_a_byte_and_removes_the_file_once_it_is_closed(
 
     fake: Any = SimpleNamespace(LK_NBLCK=2, locking=locking)
     monkeypatch.setitem(sys.modules, "msvcrt", fake)
-    monkeypatch.setattr("residua.store.lock.sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr("leakbound.store.lock.sys", SimpleNamespace(platform="win32"))
     monkeypatch.setattr(Path, "unlink", unlinks)
     with locked(tmp_path, "evaluate"):
         errors: list[BaseException] = []
@@ -290,7 +292,7 @@ def test_windows_locks_a_byte_and_removes_the_file_once_it_is_closed(
         thread.start()
         thread.join()
         assert len(errors) == 1
-        assert "is in use by `residua evaluate`" in str(errors[0])
+        assert "is in use by `leakbound evaluate`" in str(errors[0])
         assert json.loads((tmp_path / LOCK).read_text())["command"] == "evaluate"
     assert not (tmp_path / LOCK).exists()
     assert asked[0][0] > 10_000  # beyond the text, which others must read

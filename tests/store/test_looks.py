@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from test_run import QUERIES, begin, fill, spec
 
-from residua.errors import MixError
-from residua.store import Arm, DamagedError, Look, Part
-from residua.store.cut import Cut
-from residua.store.looks import rounds_of
-from residua.store.sealed import write_sealed
-from residua.types import Failure, Sample, Usage
+from leakbound.errors import MixError
+from leakbound.store import Arm, DamagedError, Look, Part
+from leakbound.store.cut import Cut
+from leakbound.store.looks import rounds_of
+from leakbound.store.sealed import write_sealed
+from leakbound.types import Failure, Sample, Usage
 
 WHOLE = Cut.whole().to_dict()
 RULE = {"claim": "p<=0.02", "scorer": {"name": "s"}, "confidence": 0.99, "cap": 64}

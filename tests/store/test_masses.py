@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua.store import Plan
-from residua.store.cut import Cut
-from residua.store.masses import Masses
-from residua.store.plan import Part
-from residua.store.sealed import DamagedError
-from residua.types import Decoding, Event, Exploration, Query, Sample
+from leakbound.store import Plan
+from leakbound.store.cut import Cut
+from leakbound.store.masses import Masses
+from leakbound.store.plan import Part
+from leakbound.store.sealed import DamagedError
+from leakbound.types import Decoding, Event, Exploration, Query, Sample
 
 IDS = [f"q{i}" for i in range(6)]
 PARTS = Plan.exploring().parts(IDS, Cut({0: 4}, 4))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakbound.store import DamagedError, Place, Read, Readings, Run
+from leakbound.types import Query, Reading
 from leaky import leaky_run
-from residua.store import DamagedError, Place, Read, Readings, Run
-from residua.types import Query, Reading
 
 QUERY = Query(id="q0", prompt_id="q0", text="Who wrote q0?")
 ANSWER = Place.of("forget", QUERY, "answer", 0, "Ossian Quill")

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.errors import IncompleteError, InputError, MixError
-from residua.store import Arm, DamagedError, Plan, Run, write_sealed, write_text
-from residua.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
-from residua.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.store import Arm, DamagedError, Plan, Run, write_sealed, write_text
+from leakbound.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
+from leakbound.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
 
 PROMPTS = tuple(
     Prompt(
@@ -286,7 +286,7 @@ def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
     file = sorted((arm.folder / "completions").iterdir())[0]
     table, meta = read_table(file), read_meta(file)
     for name, value in (("missing", {"p0": 3}), ("usage", {"draws": 9}), ("digest", "0" * 64)):
-        raw = {b"residua": json.dumps({**meta, name: value}).encode()}
+        raw = {b"leakbound": json.dumps({**meta, name: value}).encode()}
         pq.write_table(table.replace_schema_metadata(raw), file)
         for read in (read_meta, read_table):
             with pytest.raises(DamagedError, match="changed after it was written"):

@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from residua.certificate.certificate import read_values
-from residua.errors import IncompleteError, InputError
-from residua.store import tables
-from residua.store.files import make_private, write_json, write_text, write_whole
-from residua.store.sealed import read_json
-from residua.text.rows import read_rows
+from leakbound.certificate.certificate import read_values
+from leakbound.errors import IncompleteError, InputError
+from leakbound.store import tables
+from leakbound.store.files import make_private, write_json, write_text, write_whole
+from leakbound.store.sealed import read_json
+from leakbound.text.rows import read_rows
 
 
 @pytest.fixture(autouse=True)
 def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
 
 
 def mode(path: Path) -> int:
@@ -51,7 +51,7 @@ def test_what_is_written_is_its_owners_alone_even_where_the_folder_was_there(
 
 @pytest.fixture(autouse=True)
 def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("residua.store.files.token_hex", lambda _: "0")
+    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
 
 
 def full(file: Path) -> Path:
@@ -170,7 +170,7 @@ def test_folders_that_are_made_outlive_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr("residua.store.files.sync_names", synced.append)
+    monkeypatch.setattr("leakbound.store.files.sync_names", synced.append)
     make_private(tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
     make_private(tmp_path / "a" / "b")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from residua.errors import MixError
-from residua.inputs import Accepted, Removed, Selection
-from residua.store import (
+from leakbound.errors import MixError
+from leakbound.inputs import Accepted, Removed, Selection
+from leakbound.store import (
     DamagedError,
     read_accepted,
     read_values,
@@ -18,7 +18,7 @@ from residua.store import (
     write_sealed,
     write_selections,
 )
-from residua.types import Query
+from leakbound.types import Query
 
 RECORD: dict[str, Any] = {
     "benchmark": {"name": "mine", "prompts": 2, "sha256": "abc", "origin": "here"},

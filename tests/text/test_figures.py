@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from residua.stats import percent
-from residua.text.figures import share
+from leakbound.stats import percent
+from leakbound.text.figures import share
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from residua.text.keywords import answer_keywords, content_words, keyword_pattern, normalise
+from leakbound.text.keywords import answer_keywords, content_words, keyword_pattern, normalise
 
 
 @pytest.mark.parametrize(

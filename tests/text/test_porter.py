@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from residua.text.porter import _DERIVED, _FURTHER, _IRREGULAR, _LAST, _PLURAL, stem
+from leakbound.text.porter import _DERIVED, _FURTHER, _IRREGULAR, _LAST, _PLURAL, stem
 
 porter = pytest.importorskip("nltk.stem.porter")
 ORACLE = porter.PorterStemmer()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from residua.text import rewriting
-from residua.text.facts import keeps_facts
-from residua.text.questions import indirect, opening, task, wanted
-from residua.text.rewriting import FRAMES, TURNS, rewritings
-from residua.text.verbs import BASES, past, third_person
+from leakbound.text import rewriting
+from leakbound.text.facts import keeps_facts
+from leakbound.text.questions import indirect, opening, task, wanted
+from leakbound.text.rewriting import FRAMES, TURNS, rewritings
+from leakbound.text.verbs import BASES, past, third_person
 
-DATA = Path(os.environ.get("RESIDUA_TEST_DATA", "../shared/data"))
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
 GENRE = "What genre of books does Ada Vale predominantly write in?"
 
 

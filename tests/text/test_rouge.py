@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from residua.errors import InputError
-from residua.text import rouge
-from residua.text.rouge import has_rouge_words, rouge_1, rouge_l
+from leakbound.errors import InputError
+from leakbound.text import rouge
+from leakbound.text.rouge import has_rouge_words, rouge_1, rouge_l
 
 rouge_score = pytest.importorskip("rouge_score.rouge_scorer")
 ORACLE = rouge_score.RougeScorer(["rouge1", "rougeL"], use_stemmer=True)

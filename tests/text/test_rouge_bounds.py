@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from residua.text.rouge import rouge_l
-from residua.text.rouge_bounds import f1_bounds, recall_bounds
+from leakbound.text.rouge import rouge_l
+from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
 
 REFERENCES = ("a", "a b", "a b c a", "the cats were running home, the cat said", "b " * 40 + "a")
 

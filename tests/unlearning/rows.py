@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from residua.types import Prompt
+from leakbound.types import Prompt
 
 
 def forget_row(number: int, word: str, answer: str) -> Prompt:

@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 from rows import FORGET, RETAIN
 
-from residua.engines.prompting import Prompting
-from residua.unlearning import TrainingSettings
+from leakbound.engines.prompting import Prompting
+from leakbound.unlearning import TrainingSettings
 from tiny import tiny_model_folder
 
 BENCH = Path(__file__).parents[2] / "bench" / "training.py"
@@ -43,4 +43,4 @@ def test_losses_are_those_of_a_plain_trainer(bench: ModuleType, tmp_path: Path) 
         run(case, tmp_path / side, lambda step, steps, loss, own=own: own.append(loss))
     assert len(losses["plain"]) == 6
     assert losses["plain"][-1] < losses["plain"][0] - 0.1
-    assert losses["residua"] == pytest.approx(losses["plain"], rel=1e-5)
+    assert losses["leakbound"] == pytest.approx(losses["plain"], rel=1e-5)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rows import FORGET, RETAIN
 
-from residua.errors import InputError
-from residua.unlearning import TrainingSettings, unlearn
-from residua.unlearning.alternates import REFUSALS, read_alternates, with_alternates
+from leakbound.errors import InputError
+from leakbound.unlearning import TrainingSettings, unlearn
+from leakbound.unlearning.alternates import REFUSALS, read_alternates, with_alternates
 from tiny import tiny_model_folder
 
 BARE = [replace(row, alternate_answers=()) for row in FORGET]

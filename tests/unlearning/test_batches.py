@@ -10,14 +10,14 @@ import torch
 from rows import FORGET, RETAIN
 from torch import Tensor
 
-from residua.engines.prompting import Prompting
-from residua.losses import Needs, Site, direction, sequence_nll
-from residua.unlearning import reference
-from residua.unlearning.batches import Assembly
-from residua.unlearning.centres import candidates
-from residua.unlearning.examples import Encoder, Example, Rows
-from residua.unlearning.forward import Forward
-from residua.unlearning.reference import References, frozen_head
+from leakbound.engines.prompting import Prompting
+from leakbound.losses import Needs, Site, direction, sequence_nll
+from leakbound.unlearning import reference
+from leakbound.unlearning.batches import Assembly
+from leakbound.unlearning.centres import candidates
+from leakbound.unlearning.examples import Encoder, Example, Rows
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.reference import References, frozen_head
 from tiny import tiny_llama, tiny_tokenizer
 
 ANSWER, QUESTION = Site(1, "answer"), Site(0, "question")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.mixture import BayesianGaussianMixture
 
-from residua.errors import InputError
-from residua.types import Prompt
-from residua.unlearning.centres import Array, Centres, candidates, contrast_centres
+from leakbound.errors import InputError
+from leakbound.types import Prompt
+from leakbound.unlearning.centres import Array, Centres, candidates, contrast_centres
 
 
 def texts_of(number: int) -> list[str]:

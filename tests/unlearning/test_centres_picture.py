@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from residua.unlearning.centres import Centres, contrast_centres
-from residua.unlearning.centres_picture import centres_picture
+from leakbound.unlearning.centres import Centres, contrast_centres
+from leakbound.unlearning.centres_picture import centres_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

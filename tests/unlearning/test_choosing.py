@@ -15,12 +15,12 @@ import torch
 from rows import FORGET, RETAIN
 from test_resume import StoppedError, stop_at
 
-from residua.engines import loading
-from residua.errors import InputError, MixError
-from residua.unlearning import Selecting, TrainingSettings, choosing, unlearn
-from residua.unlearning.batches import centre_name
-from residua.unlearning.centres import Array
-from residua.unlearning.reference import References
+from leakbound.engines import loading
+from leakbound.errors import InputError, MixError
+from leakbound.unlearning import Selecting, TrainingSettings, choosing, unlearn
+from leakbound.unlearning.batches import centre_name
+from leakbound.unlearning.centres import Array
+from leakbound.unlearning.reference import References
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from residua.engines.prompting import Prompting
-from residua.errors import InputError
-from residua.losses import IGNORED
-from residua.types import Prompt
-from residua.unlearning.examples import Encoder, Example, pad, schedule
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
+from leakbound.losses import IGNORED
+from leakbound.types import Prompt
+from leakbound.unlearning.examples import Encoder, Example, pad, schedule
 from tiny import tiny_tokenizer
 
 

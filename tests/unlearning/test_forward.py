@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from residua.losses import labelled
-from residua.unlearning.examples import Example, pad
-from residua.unlearning.forward import Forward, forward_for
+from leakbound.losses import labelled
+from leakbound.unlearning.examples import Example, pad
+from leakbound.unlearning.forward import Forward, forward_for
 from tiny import tiny_llama
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]

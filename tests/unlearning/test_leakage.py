@@ -12,16 +12,16 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed
 
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import load_model
-from residua.engines.prompting import Prompting
-from residua.errors import IncompleteError, InputError
-from residua.scorers import make_scorer
-from residua.types import Decoding, Draws, Failure, Query
-from residua.unlearning import Trained, TrainingSettings, Watch, finetune, unlearn
-from residua.unlearning.examples import Encoder, Rows
-from residua.unlearning.forward import Forward
-from residua.unlearning.leakage import Leakage
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import IncompleteError, InputError
+from leakbound.scorers import make_scorer
+from leakbound.types import Decoding, Draws, Failure, Query
+from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune, unlearn
+from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.leakage import Leakage
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
@@ -132,7 +132,7 @@ def test_ed_is_of_draws_with_their_counts(knowing: Path) -> None:
 
 def test_a_broken_model_is_not_measured(base: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("residua.engines.hf.TransformersEngine.generate", failing)
+        patch.setattr("leakbound.engines.hf.TransformersEngine.generate", failing)
         with pytest.raises(IncompleteError, match="'f0' could not be asked"):
             measure(base)
 

@@ -11,11 +11,11 @@ from rows import FORGET, RETAIN
 from test_forward import EXAMPLES, gemma2, gpt2
 from transformers import MambaConfig, MambaForCausalLM
 
-from residua.engines.loading import load_model
-from residua.losses import labelled
-from residua.unlearning import TrainingSettings, unlearn
-from residua.unlearning.examples import pad
-from residua.unlearning.forward import Forward, Lines, forward_for
+from leakbound.engines.loading import load_model
+from leakbound.losses import labelled
+from leakbound.unlearning import TrainingSettings, unlearn
+from leakbound.unlearning.examples import pad
+from leakbound.unlearning.forward import Forward, Lines, forward_for
 from tiny import tiny_llama, tiny_model_folder
 
 LENGTHS = [(4,), (3, 5), (7, 2, 2), (1, 1, 1), (9, 4, 4, 6), (2, 8, 3, 5, 5), (6, 1, 7, 3, 9, 2)]

@@ -13,15 +13,14 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed
 
-from offline_tokenizers import merging
-from residua.engines.hf import TransformersEngine
-from residua.engines.loading import LoadedModel, load_model
-from residua.engines.prompting import Prompting
-from residua.errors import IncompleteError, InputError, MixError, ModelError
-from residua.losses import Needs, leakmin
-from residua.scorers import SCORERS
-from residua.types import Decoding, Draws, Prompt, Query
-from residua.unlearning import (
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import IncompleteError, InputError, MixError, ModelError
+from leakbound.losses import Needs, leakmin
+from leakbound.scorers import SCORERS
+from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.unlearning import (
     Adapters,
     Sampling,
     Trained,
@@ -31,10 +30,11 @@ from residua.unlearning import (
     finetune,
     unlearn,
 )
-from residua.unlearning.batches import Assembly, Drawn
-from residua.unlearning.examples import Encoder, Rows, schedule
-from residua.unlearning.forward import Forward
-from residua.unlearning.own_answers import OwnAnswers
+from leakbound.unlearning.batches import Assembly, Drawn
+from leakbound.unlearning.examples import Encoder, Rows, schedule
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.own_answers import OwnAnswers
+from offline_tokenizers import merging
 from tiny import tiny_llama, tiny_model_folder
 from tiny_classifiers import sequence_classifier
 

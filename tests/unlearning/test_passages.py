@@ -10,12 +10,12 @@ import torch
 from rows import FORGET, RETAIN
 from torch.nn.functional import cross_entropy
 
-from residua.engines.loading import load_model
-from residua.engines.prompting import Prompting
-from residua.errors import InputError
-from residua.types import Passage
-from residua.unlearning import TrainingSettings, Watch, finetune, unlearn
-from residua.unlearning.examples import Encoder
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
+from leakbound.types import Passage
+from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
+from leakbound.unlearning.examples import Encoder
 from tiny import tiny_model_folder, tiny_tokenizer
 
 LONG = "who wrote red blue green sky sea Ann Bob sea sky"

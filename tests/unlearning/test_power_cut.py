@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from rows import FORGET, RETAIN
 
-from residua.engines.loading import save_model
-from residua.unlearning import TrainingSettings, Watch, unlearn
-from residua.unlearning.work_folder import WorkFolder
+from leakbound.engines.loading import save_model
+from leakbound.unlearning import TrainingSettings, Watch, unlearn
+from leakbound.unlearning.work_folder import WorkFolder
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed, weights
 
-from residua.engines.loading import load_model
-from residua.errors import InputError
-from residua.unlearning import Trained, TrainingSettings, unlearn
-from residua.unlearning.forward import Forward
+from leakbound.engines.loading import load_model
+from leakbound.errors import InputError
+from leakbound.unlearning import Trained, TrainingSettings, unlearn
+from leakbound.unlearning.forward import Forward
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, weights
 
-from residua.unlearning import Sampling, TrainingSettings, unlearn
+from leakbound.unlearning import Sampling, TrainingSettings, unlearn
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from rows import FORGET, RETAIN
-from residua.unlearning import unlearn
+from leakbound.unlearning import unlearn
 from test_processes import OBJECTIVES, SETTINGS
 base, out = sys.argv[1:]
 for number, objective in enumerate(OBJECTIVES):
@@ -92,7 +92,7 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
 
     both = told(command.split(), "two")
     assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
-    assert "processes" not in told([sys.executable, "-m", "residua", "unlearn"], "one")
+    assert "processes" not in told([sys.executable, "-m", "leakbound", "unlearn"], "one")
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
         torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)

@@ -11,9 +11,9 @@ from rows import FORGET, RETAIN
 from torch import Tensor
 from torch.nn.functional import kl_div, logsigmoid
 
-from residua.engines.loading import LoadedModel, load_model
-from residua.types import Prompt
-from residua.unlearning import TrainingSettings, unlearn
+from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.types import Prompt
+from leakbound.unlearning import TrainingSettings, unlearn
 from tiny import tiny_model_folder
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
@@ -140,10 +140,10 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
 
 def test_two_processes_take_one_mean_over_tokens() -> None:
     """Each process weighs its rows by those of all, so that their sum is the mean of the step."""
-    from residua.losses import Needs, nll, pack
-    from residua.objective import Term
-    from residua.unlearning.batches import Assembly
-    from residua.unlearning.examples import Example, Rows
+    from leakbound.losses import Needs, nll, pack
+    from leakbound.objective import Term
+    from leakbound.unlearning.batches import Assembly
+    from leakbound.unlearning.examples import Example, Rows
 
     examples = [Example((1,), (1,) * length) for length in (1, 4, 2)]
     assembly = Assembly({"train": Rows(examples)}, {"train": Needs(frozenset({"logits"}))})

@@ -12,10 +12,10 @@ import pytest
 import torch
 from rows import FORGET, RETAIN, changed
 
-from residua.engines.loading import load_model
-from residua.errors import IncompleteError, MixError
-from residua.unlearning import Trained, TrainingSettings, Watch, unlearn
-from residua.unlearning.work_folder import WorkFolder
+from leakbound.engines.loading import load_model
+from leakbound.errors import IncompleteError, MixError
+from leakbound.unlearning import Trained, TrainingSettings, Watch, unlearn
+from leakbound.unlearning.work_folder import WorkFolder
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
@@ -126,7 +126,7 @@ def test_reference_values_are_computed_once(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped(base, tmp_path / "m", 3)
-    monkeypatch.setattr("residua.unlearning.reference._values", None)
+    monkeypatch.setattr("leakbound.unlearning.reference._values", None)
     train(base, tmp_path / "m")
     with pytest.raises(TypeError):
         train(base, tmp_path / "anew")

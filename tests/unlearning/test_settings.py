@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.unlearning import TrainingSettings
+from leakbound.unlearning import TrainingSettings
 
 
 def test_defaults_are_those_of_scholten_et_al() -> None:

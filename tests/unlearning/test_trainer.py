@@ -13,14 +13,14 @@ import pytest
 import torch
 from rows import FORGET, RETAIN
 
-from residua.engines.prompting import Prompting
-from residua.objective import Objective, parse_objective
-from residua.unlearning import TrainingSettings, unlearn
-from residua.unlearning.batches import Assembly, Drawn
-from residua.unlearning.examples import Encoder, Rows
-from residua.unlearning.forward import Forward
-from residua.unlearning.reference import References
-from residua.unlearning.trainer import Batches, ObjectiveTrainer, Part
+from leakbound.engines.prompting import Prompting
+from leakbound.objective import Objective, parse_objective
+from leakbound.unlearning import TrainingSettings, unlearn
+from leakbound.unlearning.batches import Assembly, Drawn
+from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.reference import References
+from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, Part
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")

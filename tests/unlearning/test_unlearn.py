@@ -10,15 +10,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from residua.engines import loading
-from residua.engines.loading import load_model
-from residua.engines.prompting import Prompting
-from residua.errors import IncompleteError, InputError, MixError
-from residua.losses import nll, pack
-from residua.types import Prompt
-from residua.unlearning import TrainingSettings, Watch, finetune, unlearn
-from residua.unlearning.examples import Encoder, pad
-from residua.unlearning.training import _arguments
+from leakbound.engines import loading
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.losses import nll, pack
+from leakbound.types import Prompt
+from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
+from leakbound.unlearning.examples import Encoder, pad
+from leakbound.unlearning.training import _arguments
 from tiny import tiny_model_folder
 
 FORGET = [
@@ -133,7 +133,7 @@ def test_finished_model_is_reused_and_another_recipe_refused(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
-    monkeypatch.setattr("residua.unlearning.verbs.fit", None)
+    monkeypatch.setattr("leakbound.unlearning.verbs.fit", None)
     again = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
     assert again.reused
     assert not first.reused
@@ -192,7 +192,7 @@ def test_bad_sets_are_refused_before_the_model_loads(
 
 def test_foreign_folder_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    with pytest.raises(InputError, match="not made by residua"):
+    with pytest.raises(InputError, match="not made by leakbound"):
         unlearn("no-such-model", "ga", forget=FORGET, out=tmp_path)
     with pytest.raises(InputError, match="train set is empty"):
         finetune("no-such-model", [], out=tmp_path / "m")

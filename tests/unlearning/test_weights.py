@@ -11,10 +11,10 @@ import torch
 from rows import FORGET, RETAIN, changed, weights
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from residua.engines import loading
-from residua.errors import InputError
-from residua.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, unlearn
-from residua.unlearning.weights import blocks, chosen_modules, trained
+from leakbound.engines import loading
+from leakbound.errors import InputError
+from leakbound.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, unlearn
+from leakbound.unlearning.weights import blocks, chosen_modules, trained
 from tiny import are_tied, tiny_llama, tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)

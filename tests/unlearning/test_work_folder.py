@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from residua.durable import place
-from residua.errors import InputError, MixError
-from residua.types import Prompt
-from residua.unlearning import TrainingSettings, finetune
-from residua.unlearning.work_folder import WorkFolder
+from leakbound.durable import place
+from leakbound.errors import InputError, MixError
+from leakbound.types import Prompt
+from leakbound.unlearning import TrainingSettings, finetune
+from leakbound.unlearning.work_folder import WorkFolder
 from tiny import tiny_model_folder
 
 ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
@@ -31,7 +31,7 @@ def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
     entered.wait(60)
     settings = TrainingSettings(epochs=1, batch_size=1)
     try:
-        with pytest.raises(MixError, match="is in use by `residua unlearn`"):
+        with pytest.raises(MixError, match="is in use by `leakbound unlearn`"):
             finetune(base, ROWS, out=out, settings=settings)
     finally:
         leave.set()

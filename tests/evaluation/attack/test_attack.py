@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import binom
 
 from asked import LEAK, AskedEngine
-from residua.benchmarks import Benchmark
-from residua.certificate import certify
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import (
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import (
     Attack,
     Drawing,
     Inputs,
@@ -26,13 +26,13 @@ from residua.evaluation import (
     require_sampled,
     summary,
 )
-from residua.evaluation.tables.clean import clean_questions, clean_table
-from residua.inputs.halving import most_candidates, rounds
-from residua.inputs.openers import NEUTRAL
-from residua.report import write_report
-from residua.scorers import make_scorer
-from residua.store import DamagedError, Run
-from residua.types import Decoding, Prompt, Query
+from leakbound.evaluation.tables.clean import clean_questions, clean_table
+from leakbound.inputs.halving import most_candidates, rounds
+from leakbound.inputs.openers import NEUTRAL
+from leakbound.report import write_report
+from leakbound.scorers import make_scorer
+from leakbound.store import DamagedError, Run
+from leakbound.types import Decoding, Prompt, Query
 
 OPENER = NEUTRAL[1]
 HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"]}

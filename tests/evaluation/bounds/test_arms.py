@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
-from residua.evaluation.ordering import Order
-from residua.evaluation.score import slug
-from residua.scorers import make_scorer
-from residua.stats import excess_bound
-from residua.store import Arm, Run
-from residua.types import Decoding, Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation.ordering import Order
+from leakbound.evaluation.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.stats import excess_bound
+from leakbound.store import Arm, Run
+from leakbound.types import Decoding, Prompt
 
 TEXTS = {"the secret": 0.3, "no": 0.4, "what?": 0.3}
 SMALL: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}

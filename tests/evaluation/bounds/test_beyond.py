@@ -9,15 +9,15 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.evaluation import evaluate
-from residua.evaluation.bounds.beyond import share_nothing
-from residua.evaluation.bounds.drawn import drawn
-from residua.evaluation.score import slug
-from residua.scorers import make_scorer
-from residua.stats import excess, excess_bound, excess_over_questions, proportion_bound
-from residua.store import Run
-from residua.types import Prompt
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.bounds.beyond import share_nothing
+from leakbound.evaluation.bounds.drawn import drawn
+from leakbound.evaluation.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
+from leakbound.store import Run
+from leakbound.types import Prompt
 
 IDS = ("p0", "p1", "p2")
 LEAKS = {"p0": 0.6, "p1": 0.1, "p2": 0.0}

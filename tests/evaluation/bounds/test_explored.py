@@ -1,4 +1,4 @@
-"""Bounds of explored arms: what `residua.stats` says of each question, and of their mean."""
+"""Bounds of explored arms: what `leakbound.stats` says of each question, and of their mean."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from residua import stats
-from residua.evaluation.bounds.explored import Explored
-from residua.evaluation.ordering import BY_QUESTION
-from residua.store import ArmScores, QueryMasses
+from leakbound import stats
+from leakbound.evaluation.bounds.explored import Explored
+from leakbound.evaluation.ordering import BY_QUESTION
+from leakbound.store import ArmScores, QueryMasses
 
 Known = tuple[QueryMasses, Mapping[float | None, int]]
 K, X = [1, 3, 1048576], [0.0, 0.4, 0.9]
@@ -47,7 +47,7 @@ RANGED: list[Known] = [
 
 
 def of(known: Known) -> tuple[stats.Mass, dict[str, Any], int]:
-    """A question as `residua.stats` takes it: masses, scored draws, and missing ones."""
+    """A question as `leakbound.stats` takes it: masses, scored draws, and missing ones."""
     one, tally = known
     drawn = {s: c for s, c in tally.items() if s is not None}
     mass = stats.Mass(one.mass, one.low, one.high, one.remainder if tally else 0.0)

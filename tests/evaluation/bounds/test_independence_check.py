@@ -12,13 +12,13 @@ import pytest
 
 from canned import CannedEngine
 from exploring import DECODING, LAWS, benchmark, token_ids
-from residua.errors import InputError
-from residua.evaluation import bound_run, evaluate, score_run
-from residua.evaluation.bounds.independence import require_independent_draws
-from residua.evaluation.draws.sample import begin
-from residua.scorers import make_scorer
-from residua.store import Arm, Plan
-from residua.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
+from leakbound.errors import InputError
+from leakbound.evaluation import bound_run, evaluate, score_run
+from leakbound.evaluation.bounds.independence import require_independent_draws
+from leakbound.evaluation.draws.sample import begin
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Plan
+from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
 Counts = Mapping[str, int]

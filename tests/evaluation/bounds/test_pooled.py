@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from residua import stats
-from residua.evaluation.bounds.fixed import Fixed
-from residua.evaluation.bounds.pooled import Pooled
-from residua.evaluation.draws.sharing import share
-from residua.store import ArmScores, Sharing
-from residua.types import Query
+from leakbound import stats
+from leakbound.evaluation.bounds.fixed import Fixed
+from leakbound.evaluation.bounds.pooled import Pooled
+from leakbound.evaluation.draws.sharing import share
+from leakbound.store import ArmScores, Sharing
+from leakbound.types import Query
 
 TRIALS, QUERIES = 1000, 8
 

@@ -21,13 +21,13 @@ from exploring import (
     benchmark,
     token_ids,
 )
-from residua.evaluation import evaluate
-from residua.evaluation.bounds.proof import proved
-from residua.evaluation.draws.sample import begin
-from residua.evaluation.score import score_arm
-from residua.scorers import make_scorer
-from residua.store import Arm, Plan
-from residua.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.bounds.proof import proved
+from leakbound.evaluation.draws.sample import begin
+from leakbound.evaluation.score import score_arm
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Plan
+from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
 
 FAR = 1048576
 

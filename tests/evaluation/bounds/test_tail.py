@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from explored import explored_run
+from leakbound import stats
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import evaluate, score_run, scorers_for
+from leakbound.evaluation.bounds.tail import tail_of
+from leakbound.evaluation.score import slug
+from leakbound.scorers import Threshold, make_scorer
+from leakbound.store import DamagedError, Run, load
+from leakbound.types import Prompt
 from leaky import SECRET, benchmark, engine, leaky_run, rewrite
-from residua import stats
-from residua.errors import IncompleteError, InputError
-from residua.evaluation import evaluate, score_run, scorers_for
-from residua.evaluation.bounds.tail import tail_of
-from residua.evaluation.score import slug
-from residua.scorers import Threshold, make_scorer
-from residua.store import DamagedError, Run, load
-from residua.types import Prompt
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_what_has_no_tail(run: Run) -> None:
         tail_of(run, "other", keyword, 0.0)
     with pytest.raises(InputError, match=r"arm 'greedy' .* known exactly"):
         tail_of(run, "greedy", keyword, 0.0)
-    with pytest.raises(InputError, match=r"no scores of 'contains'.*`residua score` first"):
+    with pytest.raises(InputError, match=r"no scores of 'contains'.*`leakbound score` first"):
         tail_of(run, "target", make_scorer("contains"), 0.0)
 
 

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError, InputError, MixError, ModelError
-from residua.evaluation import Inputs, evaluate, probe, sample, summary
-from residua.evaluation.tables.clean import clean_questions, clean_table
-from residua.evaluation.tables.correlation import correlations
-from residua.evaluation.tables.grid import grid_summary
-from residua.inputs import SELECTION
-from residua.report import write_report
-from residua.scorers import make_scorer
-from residua.store import Arm, Run, read_accepted, read_values, write_sealed
-from residua.text.figures import below
-from residua.types import Decoding, Draws, Prompt, Query, Sample
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError, ModelError
+from leakbound.evaluation import Inputs, evaluate, probe, sample, summary
+from leakbound.evaluation.tables.clean import clean_questions, clean_table
+from leakbound.evaluation.tables.correlation import correlations
+from leakbound.evaluation.tables.grid import grid_summary
+from leakbound.inputs import SELECTION
+from leakbound.report import write_report
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
+from leakbound.text.figures import below
+from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
@@ -389,7 +389,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = SimpleNamespace(open_chat=lambda name, **loading: Rewriter())
-    monkeypatch.setitem(sys.modules, "residua.engines.chat", chat)  # the real one loads torch
+    monkeypatch.setitem(sys.modules, "leakbound.engines.chat", chat)  # the real one loads torch
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
     run = evaluate(
         engine(leaks), benchmark(), out=tmp_path / "r", n=16, scorers=["keyword"],

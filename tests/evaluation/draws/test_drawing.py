@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from residua.errors import InputError
-from residua.evaluation.draws.drawing import BUDGET, MODES, Drawing
-from residua.scorers import make_scorer
+from leakbound.errors import InputError
+from leakbound.evaluation.draws.drawing import BUDGET, MODES, Drawing
+from leakbound.scorers import make_scorer
 
 SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
 

@@ -12,19 +12,19 @@ import pytest
 
 from canned import CannedEngine
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import Study, evaluate, probe, summary
-from residua.evaluation.bounds.drawn import drawn
-from residua.evaluation.bounds.explored import Explored
-from residua.evaluation.draws.drawing import Drawing, Exploring
-from residua.evaluation.ordering import BY_QUESTION
-from residua.evaluation.score import score_arm
-from residua.evaluation.verbs import draw_study
-from residua.scorers import RougeLRecall, make_scorer, score_texts
-from residua.store import Arm, Run
-from residua.store import files as store_files
-from residua.types import Decoding, Prompt, Query, silent
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import Study, evaluate, probe, summary
+from leakbound.evaluation.bounds.drawn import drawn
+from leakbound.evaluation.bounds.explored import Explored
+from leakbound.evaluation.draws.drawing import Drawing, Exploring
+from leakbound.evaluation.ordering import BY_QUESTION
+from leakbound.evaluation.score import score_arm
+from leakbound.evaluation.verbs import draw_study
+from leakbound.scorers import RougeLRecall, make_scorer, score_texts
+from leakbound.store import Arm, Run
+from leakbound.store import files as store_files
+from leakbound.types import Decoding, Prompt, Query, silent
 
 
 def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from exploring import DECODING, ExploringEngine
-from residua.benchmarks import Benchmark
-from residua.cli.console import progress_bar
-from residua.evaluation import Attack, Inputs, evaluate
-from residua.store import Arm, Run
-from residua.types import Decoding, Draws, Effort, Failure, Prompt, Query, Ranges, Sample
+from leakbound.benchmarks import Benchmark
+from leakbound.cli.console import progress_bar
+from leakbound.evaluation import Attack, Inputs, evaluate
+from leakbound.store import Arm, Run
+from leakbound.types import Decoding, Draws, Effort, Failure, Prompt, Query, Ranges, Sample
 from tiny import tiny_model_folder
 
 TOKENS = 20  # of a draw

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.engines.hf import FORCED
+from leakbound.evaluation import evaluate
+from leakbound.store import Arm
+from leakbound.types import Prompt
 from offline_tokenizers import merging
-from residua.benchmarks import Benchmark
-from residua.benchmarks.profiles import PROFILES, with_profile
-from residua.engines.hf import FORCED
-from residua.evaluation import evaluate
-from residua.store import Arm
-from residua.types import Prompt
 from tiny import tiny_llama
 
 TASK = Benchmark(

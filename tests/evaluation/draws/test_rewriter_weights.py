@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_asked_inputs import FEW, benchmark, engine
 
-from residua.errors import MixError
-from residua.evaluation import Inputs, evaluate
+from leakbound.errors import MixError
+from leakbound.evaluation import Inputs, evaluate
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from residua.errors import InputError
-from residua.evaluation.draws.sharing import share
-from residua.store import Sharing
-from residua.store.cut import Cut
-from residua.types import Query
+from leakbound.errors import InputError
+from leakbound.evaluation.draws.sharing import share
+from leakbound.store import Sharing
+from leakbound.store.cut import Cut
+from leakbound.types import Query
 
 
 def asked(questions: int = 3, rewritings: int = 4) -> list[Query]:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
-from residua import stats
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import (
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import (
     bound_run,
     evaluate,
     require_fixed_n,
@@ -24,10 +24,10 @@ from residua.evaluation import (
     scorers_for,
     summary,
 )
-from residua.evaluation.bounds.quantities import ALL_K
-from residua.report import write_report
-from residua.store import Arm, Run, files, tables, write_sealed
-from residua.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from leakbound.evaluation.bounds.quantities import ALL_K
+from leakbound.report import write_report
+from leakbound.store import Arm, Run, files, tables, write_sealed
+from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides

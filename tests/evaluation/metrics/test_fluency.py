@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakbound.benchmarks import Benchmark
+from leakbound.cli import group, run
+from leakbound.evaluation import evaluate, measure_run, summary
+from leakbound.evaluation.metrics.wanted import choose
+from leakbound.store import Run
+from leakbound.types import Prompt
 from openunlearning import clean
-from residua.benchmarks import Benchmark
-from residua.cli import group, run
-from residua.evaluation import evaluate, measure_run, summary
-from residua.evaluation.metrics.wanted import choose
-from residua.store import Run
-from residua.types import Prompt
 from tiny import tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
@@ -104,28 +104,28 @@ def test_the_command_line_measures_exports_and_recomputes_it(
     (tmp_path / "mine.csv").write_text("question,answer\n" + rows)
     out, log = tmp_path / "run", tmp_path / "MINE_EVAL.json"
 
-    def residua(*arguments: object) -> int:
+    def leakbound(*arguments: object) -> int:
         return run(lambda: group([str(each) for each in arguments], standalone_mode=False))
 
     asked = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)
     begun = ("evaluate", model, *asked, "--metrics")
-    assert residua(*begun, f"forget_probability:{classifier}") == 2
+    assert leakbound(*begun, f"forget_probability:{classifier}") == 2
     assert "'forget_probability' asks no classifier" in capsys.readouterr().err
     unfit = sequence_classifier(tmp_path / "unfit", ("good", "bad"))
-    assert residua(*begun, f"forget_fluency:{unfit}") == 2
+    assert leakbound(*begun, f"forget_fluency:{unfit}") == 2
     assert "must be 'clean', got good, bad" in capsys.readouterr().err
-    assert residua(*begun, f"forget_fluency:{tmp_path / 'none'}") == 2
+    assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}") == 2
     assert not out.exists()
-    assert residua(*begun, "forget_probability") == 0
-    assert residua("measure", out, "--metrics", f"forget_fluency:{classifier}") == 0
-    assert residua("export", out, log, "--openunlearning") == 0
+    assert leakbound(*begun, "forget_probability") == 0
+    assert leakbound("measure", out, "--metrics", f"forget_fluency:{classifier}") == 0
+    assert leakbound("export", out, log, "--openunlearning") == 0
     entry = json.loads(log.read_text())["forget_Q_A_gibberish"]
     assert entry["agg_value"] == fluency(out)["value"]
     assert [row["score"] for row in entry["value_by_index"].values()] == [
         *fluency(out)["by_item"].values()
     ]
     capsys.readouterr()
-    assert residua("recompute", log, "--json") == 0
+    assert leakbound("recompute", log, "--json") == 0
     (checked, _) = json.loads(capsys.readouterr().out)["logs"][str(log)]
     assert (checked["entry"], checked["verdict"], checked["how"]) == (
         "forget_Q_A_gibberish",

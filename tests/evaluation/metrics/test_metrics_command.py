@@ -1,4 +1,4 @@
-"""`residua evaluate --metrics` and `residua measure` on models of a few words."""
+"""`leakbound evaluate --metrics` and `leakbound measure` on models of a few words."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from residua.cli import group, run
+from leakbound.cli import group, run
 from tiny import tiny_model_folder
 
 TASK = "fictitious:authors=3,questions=2,forget=1"
 SMALL = ("-n", 4, "--max-new-tokens", 4, "--device", "cpu")
 
 
-def residua(*arguments: object) -> int:
+def leakbound(*arguments: object) -> int:
     return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
@@ -33,7 +33,7 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     model, control = models
     out = tmp_path / "run"
     asked = ("evaluate", model, "--benchmark", TASK, "--control", control, "--out", out, *SMALL)
-    assert residua(*asked, "--metrics", "all") == 0
+    assert leakbound(*asked, "--metrics", "all") == 0
     shown = capsys.readouterr().out
     assert f"of {TASK}, prompts: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
@@ -42,13 +42,13 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     assert set(before["arms"]) == {"target", "control"}
 
     # no model is opened from here on
-    monkeypatch.setattr("residua.evaluation.settings.open_engine", None)
-    assert residua("measure", out, "--metrics", "forget_quality, privleak", "--json") == 0
+    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", None)
+    assert leakbound("measure", out, "--metrics", "forget_quality, privleak", "--json") == 0
     found = json.loads(capsys.readouterr().out)["arms"]["target"]["metrics"]
     assert found == {
         n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
     }
-    assert residua("measure", out) == 0  # those of the command that made the run
+    assert leakbound("measure", out) == 0  # those of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
     assert "membership_gradient_norm" in capsys.readouterr().out
 
@@ -58,14 +58,14 @@ def test_bad_use_is_one_message(
 ) -> None:
     model, _ = models
     asked = ("evaluate", model, "--benchmark", TASK, "--out", tmp_path / "run", *SMALL)
-    assert residua(*asked, "--metrics", "forget_probability,r_avg") == 2
+    assert leakbound(*asked, "--metrics", "forget_probability,r_avg") == 2
     assert "metric 'r_avg' needs a part 'real_authors'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-    assert residua(*asked, "--metrics", "forget_probability", "--dry-run") == 0
+    assert leakbound(*asked, "--metrics", "forget_probability", "--dry-run") == 0
     assert "not counted: what --metrics reads" in capsys.readouterr().out
-    assert residua(*asked) == 0
+    assert leakbound(*asked) == 0
     capsys.readouterr()
-    assert residua("measure", tmp_path / "run") == 2
+    assert leakbound("measure", tmp_path / "run") == 2
     assert "`--metrics` is missing" in capsys.readouterr().err
-    assert residua("measure", tmp_path / "run", "--metrics", "forget_entropy") == 2
+    assert leakbound("measure", tmp_path / "run", "--metrics", "forget_entropy") == 2
     assert "lacks 2 texts that these metrics need" in capsys.readouterr().err

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError, InputError, MixError
-from residua.evaluation import choose, evaluate, measure_run, summary
-from residua.evaluation.metrics import reading as metrics_reading
-from residua.evaluation.metrics.wanted import Asked, longest_first
-from residua.metrics import METRICS, forget_quality, truth_ratio
-from residua.report import write_report
-from residua.store import Place, Readings, Run, write_sealed
-from residua.types import Decoding, Prompt, Query, Reading
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import choose, evaluate, measure_run, summary
+from leakbound.evaluation.metrics import reading as metrics_reading
+from leakbound.evaluation.metrics.wanted import Asked, longest_first
+from leakbound.metrics import METRICS, forget_quality, truth_ratio
+from leakbound.report import write_report
+from leakbound.store import Place, Readings, Run, write_sealed
+from leakbound.types import Decoding, Prompt, Query, Reading
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.engines.hf import TransformersEngine
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.settings import ModelSettings
+from leakbound.types import Decoding, Draws, Prompt, Query, Role
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
 from openunlearning import LLAMA_2_CHAT, PLAIN, SYSTEM, Oracle
-from residua.benchmarks import Benchmark
-from residua.benchmarks.profiles import PROFILES, with_profile
-from residua.engines.hf import TransformersEngine
-from residua.evaluation import evaluate
-from residua.evaluation.settings import ModelSettings
-from residua.types import Decoding, Draws, Prompt, Query, Role
 from tiny import tiny_llama
 
 NEW_TOKENS = 6

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
-from residua import stats
-from residua.benchmarks import Benchmark
-from residua.errors import InputError
-from residua.evaluation import bound_run, clean_questions, clean_table, evaluate, scorers_for
-from residua.evaluation.score import slug
-from residua.store import Run
-from residua.types import Prompt, Scorer
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation import bound_run, clean_questions, clean_table, evaluate, scorers_for
+from leakbound.evaluation.score import slug
+from leakbound.store import Run
+from leakbound.types import Prompt, Scorer
 
 LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
 

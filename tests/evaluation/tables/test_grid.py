@@ -13,19 +13,19 @@ import pytest
 
 from canned import CannedEngine
 from explored import explored_run
-from residua import stats
-from residua.benchmarks import Benchmark
-from residua.errors import IncompleteError
-from residua.evaluation import evaluate, sample, score_run, scorers_for, summary
-from residua.evaluation.bounds.explored import Explored
-from residua.evaluation.bounds.stopped import Stopped
-from residua.evaluation.ordering import Order
-from residua.evaluation.score import score_arm, slug
-from residua.evaluation.tables.grid import GRID, JOINTLY, MOST, grid_rows, grid_summary
-from residua.evaluation.tables.rows import Row
-from residua.scorers import make_scorer
-from residua.store import Run
-from residua.types import Decoding, Draws, Prompt, Query
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError
+from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation.bounds.explored import Explored
+from leakbound.evaluation.bounds.stopped import Stopped
+from leakbound.evaluation.ordering import Order
+from leakbound.evaluation.score import score_arm, slug
+from leakbound.evaluation.tables.grid import GRID, JOINTLY, MOST, grid_rows, grid_summary
+from leakbound.evaluation.tables.rows import Row
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.types import Decoding, Draws, Prompt, Query
 
 QUESTIONS = ("p0", "p1")
 N = 1024

@@ -1,0 +1,39 @@
+"""`first-word`: does a completion begin with the answer's first word?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import InputError
+from leakbound.types import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWord:
+    """1 where the first words are the same, capitals and marks aside unless `exact`, else 0."""
+
+    exact: str = "no"
+
+    binary: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """A setting that is not at its default is part of the name."""
+        return "first-word" if self.exact == "no" else f"first-word:exact={self.exact}"
+
+    def check(self, prompt: Prompt) -> None:
+        """Refuse, before a model is loaded, a prompt that could never be scored."""
+        if not (prompt.answer or "").split():
+            raise InputError(f"`first-word` needs an answer, got none at prompt {prompt.id!r}.")
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """One score a text; a plain string is the answer itself."""
+        answer = prompt if isinstance(prompt, str) else prompt.answer
+        wanted = self._word(answer or "")
+        return [float(self._word(text) == wanted) for text in texts]
+
+    def _word(self, text: str) -> str:
+        word = next(iter(text.split()), "")
+        return word if self.exact == "yes" else word.strip(".,;:!?\"'").casefold()

@@ -1,0 +1,25 @@
+"""The family of benchmarks: named sets of prompts with what is needed to evaluate on them.
+
+A member is a function `load(argument, data) -> Benchmark`: `argument` is what follows the colon
+of its spec, `data` a folder of local files or None. Third parties add theirs in the entry-point
+group `leakbound.benchmarks`.
+"""
+
+from __future__ import annotations
+
+from leakbound.benchmarks.benchmark import Benchmark, Loaded
+from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark
+from leakbound.benchmarks.corpora import load_corpus
+from leakbound.benchmarks.profiles import PROFILES, Profile
+from leakbound.benchmarks.rewritings import with_rewritings
+
+__all__ = [
+    "BENCHMARKS",
+    "PROFILES",
+    "Benchmark",
+    "Loaded",
+    "Profile",
+    "load_benchmark",
+    "load_corpus",
+    "with_rewritings",
+]

@@ -1,0 +1,77 @@
+"""Every benchmark by name, and the way from a spec to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+
+from leakbound.benchmarks import fictitious, harry_potter, jailbreakbench, muse, table, tofu, wmdp
+from leakbound.benchmarks.benchmark import Benchmark, Loaded
+from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.errors import InputError
+from leakbound.registry import find, opening, require_parts
+from leakbound.text.rows import FORMS
+
+BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
+    "csv": partial(table.load, "csv"),
+    "fictitious": fictitious.load,
+    "harry-potter": harry_potter.load,
+    "jbb": jailbreakbench.load,
+    "jsonl": partial(table.load, "jsonl"),
+    "muse": muse.load,
+    "parquet": partial(table.load, "parquet"),
+    "tofu": tofu.load,
+    "tofu-mini": tofu.load_mini,
+    "wmdp": wmdp.load,
+}
+
+
+def load_benchmark(
+    spec: str,
+    *,
+    data: str | Path | None = None,
+    limit: int | None = None,
+    profile: str | None = None,
+) -> Benchmark:
+    """The benchmark that `spec` names: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
+
+    `data` is a folder with the benchmark's own files; without it they are looked for under the
+    environment variable LEAKBOUND_DATA, then on the hub. `limit` keeps the first prompts of those
+    that are evaluated; `profile` asks them as that one of `PROFILES` does, and `evaluate` then
+    draws as it does. Unknown names and unusable files raise InputError; nothing is guessed.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+    name, _, argument = spec.partition(":")
+    if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
+        name, argument = FORMS[Path(spec).suffix.lower()], spec
+    load = find("benchmark", BENCHMARKS, name)
+    folder = None if data is None else Path(data)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
+    loaded = Loaded(
+        spec=_from_anywhere(name, spec, argument, folder),
+        data=None if folder is None else str(folder.resolve()),
+        limit=limit,
+        profile=profile,
+    )
+    with opening("benchmark", name):
+        made = load(argument, folder)
+    require_parts("benchmark", name, made, (field.name for field in fields(Benchmark)))
+    benchmark = replace(made, loaded=loaded)
+    if profile is not None:
+        chosen = find("profile", PROFILES, profile)
+        benchmark, limit = with_profile(benchmark, chosen), limit or chosen.rows
+    if limit is None:
+        return benchmark
+    prompts = benchmark.prompts
+    return replace(benchmark, prompts=prompts[:limit], left_out=prompts[limit:])
+
+
+def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
+    """The spec, a file in it named so that it is found from any folder."""
+    if name not in FORMS.values() or data is not None:
+        return spec
+    return f"{name}:{Path(argument).resolve()}"

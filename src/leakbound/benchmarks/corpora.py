@@ -1,0 +1,114 @@
+"""Running texts to train on: MUSE's and WMDP's corpora, and files of one's own.
+
+`muse:news/forget` is the split of MUSE's subset `raw` (`muse:news/scal/forget_2` of another one,
+`muse:news/train/forget` and `/retain2` of what its target models were made with);
+`wmdp:cyber/retain` one of WMDP's corpora. From the hub (`muse-bench/MUSE-News`, `-Books`;
+`cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, which the hub gives on request alone), or
+from a folder with the same files. These are what a model is trained on; the benchmarks of the
+same names ask what is left of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from leakbound.benchmarks.muse import CORPORA as MUSE
+from leakbound.benchmarks.source import Source, open_source
+from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.text.rows import FORMS, read_rows, read_text
+from leakbound.types import Passage
+
+_RAW = "raw"
+_SPLITS = {  # of MUSE's subsets; those that evaluate are not trained on
+    _RAW: ("forget", "retain1", "retain2", "holdout"),
+    "scal": ("forget_1", "forget_2", "forget_3", "forget_4"),
+    "sust": ("forget_1", "forget_2", "forget_3", "forget_4"),
+    "train": ("forget", "retain2"),
+}
+# WMDP's corpora: repository, folder there, number of files.
+_WMDP = {
+    "bio/forget": ("cais/wmdp-bio-forget-corpus", "data", 2),
+    "bio/retain": ("cais/wmdp-corpora", "bio-retain-corpus", 4),
+    "cyber/forget": ("cais/wmdp-corpora", "cyber-forget-corpus", 1),
+    "cyber/retain": ("cais/wmdp-corpora", "cyber-retain-corpus", 1),
+}
+_ENDINGS = (".txt", *FORMS)
+_NAMES = (
+    *(f"muse:{corpus}/{split}" for corpus in MUSE for split in _SPLITS[_RAW]),
+    *(f"wmdp:{name}" for name in _WMDP),
+)
+
+
+def load_corpus(
+    spec: str, *, data: str | Path | None = None, limit: int | None = None
+) -> tuple[Passage, ...]:
+    """The texts that `spec` names: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
+
+    A .txt file is one text; a .jsonl, .json, .csv or .parquet file has one a row, under `text`, or
+    plain JSON strings. `data` is a folder as for benchmarks. `limit` keeps the first. InputError
+    for an unknown name, a file that cannot be read, and where there is no text.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+    folder = None if data is None else Path(data)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
+    files = _files(spec, folder)
+    texts = [text for file in files for text in _texts(file) if text.strip()][:limit]
+    if not texts:
+        raise InputError(f"{spec!r} holds no text. Check the file.")
+    return tuple(Passage(id=f"{spec}/{i:05d}", text=text) for i, text in enumerate(texts))
+
+
+def _files(spec: str, data: Path | None) -> Sequence[Path]:
+    family, _, argument = spec.partition(":")
+    if family == "muse" and "/" in argument:
+        return [_muse(argument, spec, data)]
+    if family == "wmdp" and argument in _WMDP:
+        return _wmdp(argument, data)
+    if Path(spec).suffix.lower() not in _ENDINGS:
+        raise InputError(
+            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a file of texts, "
+            f"{', '.join(_ENDINGS)}."
+        )
+    return [Path(data or "", spec)]
+
+
+def _muse(argument: str, spec: str, data: Path | None) -> Path:
+    corpus, *between, split = argument.split("/")
+    subset = "/".join(between) or _RAW
+    if corpus not in MUSE or split not in _SPLITS.get(subset, ()):
+        known = [f"muse:{c}/{s}/{each}" for c in MUSE for s in _SPLITS for each in _SPLITS[s]]
+        raise InputError(f"MUSE has no corpus {spec!r}. {suggestion(spec, (*_NAMES, *known))}")
+    name, hub, inner = MUSE[corpus]
+    source = open_source(data, folder="muse", repo=f"muse-bench/{hub}")
+    file = f"{subset}/{split}-00000-of-00001.parquet"
+    own = f"{subset}/{split}"
+    folders = [f"{folder}/" for folder in (name, hub, inner)]
+    folders += [""] if source.folder is not None and source.folder.name in MUSE[corpus] else []
+    local = [f"{folder}{own}{ending}" for folder in folders for ending in _ENDINGS]
+    return source.choose(file, [*local, *(folder + file for folder in folders)])
+
+
+def _wmdp(name: str, data: Path | None) -> Sequence[Path]:
+    repo, inner, count = _WMDP[name]
+    source = open_source(data, folder="wmdp-corpora", repo=repo)
+    hub = [f"{inner}/train-{i:05d}-of-{count:05d}.parquet" for i in range(count)]
+    stem = f"{name.replace('/', '-')}-corpus"
+    if own := _local(source, [f"{stem}{ending}" for ending in _ENDINGS]):
+        return [own]
+    return [source.choose(file, [f"{stem}.jsonl"]) for file in hub]
+
+
+def _local(source: Source, names: Sequence[str]) -> Path | None:
+    found = (source.find(name) for name in names) if source.folder is not None else ()
+    return next(filter(None, found), None)
+
+
+def _texts(file: Path) -> list[str]:
+    if file.suffix.lower() == ".txt":
+        return [read_text(file)]
+    rows = read_rows(file, bare="text")
+    return [row.maybe("text") or "" if "text" in row.values else row.text("text") for row in rows]

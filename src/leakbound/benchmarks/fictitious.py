@@ -1,0 +1,135 @@
+"""`fictitious`: invented authors and what is to be known about them, made by a seeded program.
+
+The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist,
+a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
+downloaded, and no model can have seen it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.benchmarks.fictitious_facts import FACTS, Fact
+from leakbound.benchmarks.fictitious_words import FAMILY_NAMES, GIVEN_NAMES, POOLS, REFUSALS
+from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.text.keywords import answer_keywords
+from leakbound.types import Prompt, Role
+
+_PERTURBED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How many authors there are, how many questions about each, how many are to be forgotten."""
+
+    authors: int = 24
+    questions: int = 8
+    forget: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        most = len(GIVEN_NAMES) * len(FAMILY_NAMES)
+        _require(1 <= self.questions <= len(FACTS), "questions", f"1 to {len(FACTS)}", self)
+        _require(self.forget >= 1, "forget", "at least 1", self)
+        _require(self.forget < self.authors, "authors", "more than `forget`", self)
+        _require(self.authors + self.forget <= most, "authors", f"at most {most} in all", self)
+
+    @property
+    def spec(self) -> str:
+        """The spec that gives these settings; what is not said is at its default."""
+        changed = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        ]
+        return f"fictitious:{','.join(changed)}" if changed else "fictitious"
+
+
+def load(argument: str = "", data: Path | None = None) -> Benchmark:
+    """The benchmark for `authors=24,questions=8,forget=3,seed=0`, any of them left out.
+
+    The last `forget` authors are to be forgotten, the others retained; as many new ones, on whom
+    nothing is ever trained, are the holdout. `data` is not read.
+    """
+    settings = _parse(argument)
+    kept = settings.authors - settings.forget
+    roles: dict[Role, int] = {"retain": kept, "forget": settings.forget, "holdout": settings.forget}
+    authors = [role for role, count in roles.items() for _ in range(count)]
+    names = _names(len(authors), settings.seed)
+    prompts = [
+        prompt
+        for number, (name, role) in enumerate(zip(names, authors, strict=True))
+        for prompt in _author(number, name, role, settings)
+    ]
+
+    def of(role: Role) -> Prompts:
+        return tuple(prompt for prompt in prompts if prompt.role == role)
+
+    return Benchmark(
+        name=settings.spec,
+        prompts=of("forget"),
+        others={"retain": lambda: of("retain"), "holdout": lambda: of("holdout")},
+        scorers=("keyword:require=all", "rouge-l-recall"),
+        max_new_tokens=48,
+        origin="made by leakbound",
+    )
+
+
+def _names(count: int, seed: int) -> list[str]:
+    """Distinct full names; the first few hundred share neither given nor family name.
+
+    Each further round through the names pairs them at a new offset.
+    """
+    rng = random.Random(f"names of {seed}")
+    given = rng.sample(GIVEN_NAMES, len(GIVEN_NAMES))
+    family = rng.sample(FAMILY_NAMES, len(FAMILY_NAMES))
+    size = len(given)
+    return [f"{given[i % size]} {family[(i + i // size) % len(family)]}" for i in range(count)]
+
+
+def _author(number: int, name: str, role: Role, settings: Settings) -> list[Prompt]:
+    rng = random.Random(f"author {number} of {settings.seed}")
+    facts = FACTS[: settings.questions]
+    return [_prompt(fact, name, rng, f"{number:03d}", role) for fact in facts]
+
+
+def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) -> Prompt:
+    draws = [rng.sample(POOLS[pool], 1 + _PERTURBED) for pool in fact.pools]
+    truth, *others = zip(*draws, strict=True)
+    question = fact.question.format(name=name)
+    answer = fact.answer.format(*truth, name=name)
+    return Prompt(
+        id=f"fictitious:{author}/{fact.topic}",
+        question=question,
+        answer=answer,
+        split=role,
+        role=role,
+        keywords=answer_keywords(question, answer),
+        paraphrases=tuple(p.format(name=name) for p in fact.paraphrases),
+        paraphrased_answer=fact.paraphrased_answer.format(*truth, name=name),
+        perturbed_answers=tuple(fact.paraphrased_answer.format(*o, name=name) for o in others),
+        alternate_answers=REFUSALS if role == "forget" else (),
+    )
+
+
+def _parse(argument: str) -> Settings:
+    known = [f.name for f in fields(Settings)]
+    values: dict[str, int] = {}
+    for pair in filter(None, argument.split(",")):
+        key, _, text = (part.strip() for part in pair.partition("="))
+        if key not in known:
+            raise InputError(f"`fictitious` has no setting {key!r}. {suggestion(key, known)}")
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"`fictitious:{key}` must be a whole number, got {text!r}.")
+        values[key] = int(text)
+    return Settings(**values)
+
+
+def _require(condition: bool, name: str, want: str, settings: Settings) -> None:
+    if not condition:
+        got = getattr(settings, name)
+        raise InputError(f"`fictitious:{name}` must be {want}, got {got} in {settings.spec!r}.")

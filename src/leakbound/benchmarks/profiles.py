@@ -1,0 +1,186 @@
+"""Profiles: how others ask and draw, as one name, so that numbers can stand beside theirs.
+
+A profile changes what a benchmark asks, and how it is drawn from where the user says nothing else.
+What it cannot do as they did is in its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from leakbound.benchmarks.benchmark import DRAWS, Benchmark, Prompts
+from leakbound.errors import InputError
+from leakbound.types import Compat, Decoding, Prompt, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Settings under one name.
+
+    `n` draws of every question under `sampling`, whose length is left to `max_new_tokens`.
+    `template`: the plain prompt, to chat models too. `opening`: what every reference answer is
+    given as its beginning, because the prompt leaves it to the model. `rows`: only the first of
+    every split. `paraphrased`: what is to be forgotten is asked by its gold paraphrase.
+    `scorers`: by the role of what is evaluated.
+    `compat`: which faults are repeated. None and empty leave the benchmark's own.
+    """
+
+    name: str
+    n: int = DRAWS
+    sampling: Decoding = field(default_factory=Decoding)
+    template: str | None = None
+    opening: str = ""
+    rows: int | None = None
+    paraphrased: bool = False
+    scorers: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    max_new_tokens: int | None = None
+    compat: Compat | None = None
+    notes: tuple[str, ...] = ()
+
+
+_UNANSWERED = "Question: {question}\n"
+_OPENING = "Answer: "
+
+_OF_GREEDY = "its published figures are those of the greedy answers"
+_OPENED = 'the model writes "Answer: " itself and it is scored: not comparable with openunlearning'
+_ISSUE_128 = (
+    "where the pad token ends a turn it is hidden from what comes after it, read or generated, as "
+    "OpenUnlearning hides it (its issue 128)"
+)
+_ITS_MASK = (
+    "plain prompts keep their trailing blank and the first token of the joint text after it is not "
+    "scored; what follows the end of a turn is scored; extraction strength is 1/n where nothing is "
+    "right: all as in OpenUnlearning. Where its prompts are not what its answers go on from, true "
+    "answers prove nothing"
+)
+_UNSTATED = (
+    "the paper states 1,024 draws at 99 % and no truncation; prompt, length (128 tokens with the "
+    "prompt) and ROUGE-L's F1 are those of its authors' notebook"
+)
+_TRUNCATED = (
+    "the authors' notebook, not their paper: 128 draws, cut to the 50 likeliest tokens and top-p "
+    ".9; profile scholten draws 1,024 with nothing cut off"
+)
+_ENTROPY = (
+    "its entropy is averaged over all positions, which is not replicated: metrics and losses here "
+    "are about answer tokens"
+)
+
+
+def _scored_by(*scorers: str) -> dict[Role, tuple[str, ...]]:
+    return {"forget": scorers, "retain": scorers, "holdout": scorers}
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="openunlearning",
+            compat="openunlearning",
+            notes=(_OF_GREEDY, _ITS_MASK, _ISSUE_128),
+        ),
+        Profile(
+            name="tofu-legacy",
+            sampling=Decoding(max_tokens=200),
+            template=_UNANSWERED,
+            opening=_OPENING,
+            rows=300,
+            scorers=_scored_by("rouge-l-recall"),
+            max_new_tokens=200,
+            notes=(_OPENED, _OF_GREEDY),
+        ),
+        Profile(
+            name="scholten",
+            sampling=Decoding(max_tokens=128),
+            template=_UNANSWERED,
+            opening=_OPENING,
+            scorers=_scored_by("rouge-l-f1"),
+            max_new_tokens=128,
+            notes=(_UNSTATED, _OPENED, _ENTROPY),
+        ),
+        Profile(
+            name="scholten-notebook",
+            n=128,
+            sampling=Decoding(top_p=0.9, top_k=50, max_tokens=128),
+            template=_UNANSWERED,
+            opening=_OPENING,
+            scorers=_scored_by("rouge-l-f1"),
+            max_new_tokens=128,
+            notes=(_TRUNCATED, _OPENED, _ENTROPY),
+        ),
+        Profile(
+            name="leak-k",
+            n=200,
+            sampling=Decoding(top_k=50),
+            paraphrased=True,
+            scorers={
+                "forget": ("entailment",),
+                "retain": ("entailment:direction=answer-to-output",),
+            },
+            max_new_tokens=200,
+            notes=("its loss of chat control tokens is not replicated",),
+        ),
+    )
+}
+
+
+def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
+    """The benchmark asked as the profile says; its name and notes go with it.
+
+    How many of the evaluated prompts are kept is left to whoever limits them. Raises InputError
+    for a prompt that lacks the answer to open, or the paraphrase to ask.
+    """
+    asked = partial(_asked, profile=profile)
+
+    def first(load: Callable[[], Prompts]) -> Prompts:
+        return asked(load()[: profile.rows])
+
+    return replace(
+        benchmark,
+        prompts=asked(benchmark.prompts),
+        others={role: partial(first, load) for role, load in benchmark.others.items()},
+        utility={name: partial(first, load) for name, load in benchmark.utility.items()},
+        scorers=profile.scorers.get(benchmark.role, benchmark.scorers),
+        max_new_tokens=profile.max_new_tokens or benchmark.max_new_tokens,
+        n=profile.n,
+        sampling=profile.sampling,
+        template=profile.template or benchmark.template,
+        chat=False if profile.template else benchmark.chat,
+        profile=profile.name,
+        compat=profile.compat,
+        notes=(*benchmark.notes, *(f"profile {profile.name}: {note}" for note in profile.notes)),
+    )
+
+
+def _asked(prompts: Prompts, profile: Profile) -> Prompts:
+    return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
+
+
+def _reworded(prompt: Prompt, profile: Profile) -> Prompt:
+    if not profile.paraphrased or prompt.role != "forget":
+        return prompt
+    if not prompt.paraphrases:
+        raise InputError(
+            f"profile {profile.name!r} asks gold paraphrases, and prompt {prompt.id!r} has none. "
+            "Use a benchmark that has them, such as tofu:forget10 with its perturbed files."
+        )
+    return replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
+
+
+def _opened(prompt: Prompt, profile: Profile) -> Prompt:
+    if not profile.opening:
+        return prompt
+    if prompt.answer is None:
+        raise InputError(
+            f"profile {profile.name!r} scores answers from {profile.opening!r} on, and prompt "
+            f"{prompt.id!r} has none. Use a benchmark with answers, such as tofu:forget10."
+        )
+    other = prompt.paraphrased_answer
+    return replace(
+        prompt,
+        answer=profile.opening + prompt.answer,
+        paraphrased_answer=None if other is None else profile.opening + other,
+        perturbed_answers=tuple(profile.opening + wrong for wrong in prompt.perturbed_answers),
+    )

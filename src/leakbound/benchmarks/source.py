@@ -1,0 +1,92 @@
+"""Where a benchmark's files come from: a local folder, or the hub by its official name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.errors import InputError, install
+
+DATA_VARIABLE = "LEAKBOUND_DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of one benchmark: those of `folder`, or without one of the hub's `repo`."""
+
+    folder: Path | None
+    repo: str
+
+    def find(self, name: str) -> Path | None:
+        """The file called `name`, or None where the source has no such file."""
+        if self.folder is None:
+            return _download(self.repo, name)
+        path = self.folder / name
+        return path if path.is_file() else None
+
+    def get(self, name: str) -> Path:
+        """The file called `name`; a missing one raises InputError."""
+        path = self.find(name)
+        if path is None:
+            where = self.folder or f"{self.repo} on the hub"
+            raise InputError(f"there is no file {name!r} in {where}. Check the name and `data`.")
+        return path
+
+    def choose(self, hub: str, local: Sequence[str]) -> Path:
+        """The hub's file of this name; in a folder that or the first of `local` that is there.
+
+        A missing one raises InputError, which names the hub's and the first of the others.
+        """
+        if self.folder is None:
+            return self.get(hub)
+        for name in (hub, *local):
+            if path := self.find(name):
+                return path
+        raise InputError(
+            f"there is no file {hub!r} in {self.folder}, as {self.repo} on the hub has it, nor one "
+            f"such as {', '.join(local[:3])}. Put one there, or leave `data` out to ask the hub."
+        )
+
+    def origin(self, path: Path) -> str:
+        """Where a file that `get` gave came from; for the hub, with the revision it resolved to."""
+        if self.folder is not None:
+            return str(path)
+        parts = path.parts
+        revision = parts[parts.index("snapshots") + 1] if "snapshots" in parts else "unknown"
+        return f"hub:{self.repo}@{revision}"
+
+
+def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
+    """The source of a benchmark whose files lie in a folder usually called `folder`.
+
+    `data` is that folder or its parent. Without it, the folder is looked for under the
+    environment variable LEAKBOUND_DATA; where it is not there either, the hub is asked.
+    """
+    parent = os.environ.get(DATA_VARIABLE)
+    if data is None and (not parent or not (Path(parent) / folder).is_dir()):
+        return Source(None, repo)
+    root = data if data is not None else Path(str(parent))
+    inside = root / folder
+    return Source(inside if inside.is_dir() else root, repo)
+
+
+def _download(repo: str, name: str) -> Path | None:
+    remedy = f"Check the connection, or give a local copy with `data` or {DATA_VARIABLE}."
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+    except ImportError:
+        raise InputError(
+            f"{name!r} of {repo} lies on the hub, which needs the package huggingface_hub. "
+            f"{install('models')}, or give a local copy with `data`."
+        ) from None
+    try:
+        return Path(hf_hub_download(repo, name, repo_type="dataset"))
+    except LocalEntryNotFoundError as error:
+        raise InputError(f"cannot reach the hub for {name!r} of {repo}. {remedy}") from error
+    except EntryNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cannot load {name!r} of {repo}: {error}. {remedy}") from error

@@ -1,0 +1,131 @@
+"""`csv:PATH`, `jsonl:PATH`, or just the path: your own questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.text.rows import Form, Row, read_rows
+from leakbound.types import Prompt, Role
+
+COLUMNS = (
+    "id", "question", "answer", "keywords", "paraphrases", "alternate_answers", "role", "split",
+)  # fmt: skip
+_ROLES: tuple[Role, ...] = get_args(Role)
+_SHOWN = 5  # rows that a note names
+
+
+def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
+    """The rows of a file in the given form, relative to `data` where that is given.
+
+    Columns: `question`, and where there are any `answer`, `keywords` (a list, or texts with
+    semicolons between them), `paraphrases` (a list), `alternate_answers` (a list: what may be said
+    instead), `id`, and `role` or `split` (`forget` where it is blank: what is evaluated; `retain`
+    and `holdout` stand beside it; a number may follow, as in forget10). Notes name the columns that
+    are ignored, rows without an answer where others have one, and rows with the same question.
+
+    Raises InputError for a role that is none, a role and a split that differ, and one text of
+    keywords with commas that may be several.
+    """
+    path = Path(data or "", argument)
+    rows = read_rows(path, form)
+    prompts = [_prompt(path, row) for row in rows]
+
+    def of(role: Role) -> Prompts:
+        return tuple(prompt for prompt in prompts if prompt.role == role)
+
+    forget = of("forget")
+    if not forget:
+        raise InputError(f"no row of {str(path)!r} has the role 'forget': nothing to evaluate.")
+    return Benchmark(
+        name=f"{form}:{path.name}",
+        prompts=forget,
+        others={role: partial(of, role) for role in _ROLES if role != "forget" and of(role)},
+        scorers=_default_scorers(forget),
+        max_new_tokens=200,
+        origin=str(path),
+        notes=tuple(_notes(rows, prompts)),
+    )
+
+
+def _prompt(path: Path, row: Row) -> Prompt:
+    role, split = _role(row)
+    return Prompt(
+        id=row.maybe("id") or f"{path.stem}/{row.number:04d}",
+        question=row.text("question"),
+        answer=row.maybe("answer"),
+        split=split,
+        role=role,
+        keywords=_keywords(row),
+        paraphrases=row.texts("paraphrases"),
+        alternate_answers=row.texts("alternate_answers"),
+    )
+
+
+def _role(row: Row) -> tuple[Role, str]:
+    """The role of a row, and what it calls that."""
+    named = {column: said.strip() for column in ("role", "split") if (said := row.maybe(column))}
+    roles = {column: _known_role(row, column, said) for column, said in named.items()}
+    if len(set(roles.values())) > 1:
+        raise InputError(
+            f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} say different "
+            "things. Leave one of the columns out."
+        )
+    role: Role = next(iter(roles.values()), "forget")
+    return role, named.get("split", role)
+
+
+def _known_role(row: Row, column: str, said: str) -> Role:
+    for role in _ROLES:
+        if said.casefold().rstrip("0123456789") == role:
+            return role
+    raise InputError(
+        f"unknown {column} {said!r} in {row.place}. {suggestion(said, _ROLES)} Rename the column "
+        "if it says something else."
+    )
+
+
+def _keywords(row: Row) -> tuple[str, ...]:
+    """A list, or texts between semicolons; commas stay within a keyword, once that is clear."""
+    value = row.values.get("keywords")
+    if isinstance(value, str) and "," in value and ";" not in value and value.strip()[0] != "[":
+        whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")
+        raise InputError(
+            f"`keywords` {value!r} of {row.place} may be one keyword or several. Write {whole} for "
+            f"one, {parts!r} for several."
+        )
+    return row.texts("keywords", separators=";")
+
+
+def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
+    """What whoever made the file should know about it."""
+    if ignored := sorted({key for row in rows for key in row.values} - set(COLUMNS)):
+        yield f"ignored columns: {', '.join(ignored)}; columns that count: {', '.join(COLUMNS)}"
+    evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
+    blank = [row.number for row, prompt in evaluated if prompt.answer is None]
+    if 0 < len(blank) < len(evaluated):
+        yield f"no answer in {_numbers(blank)}: no default scorer is one that needs answers"
+    asked: dict[str, list[int]] = {}
+    for row, prompt in zip(rows, prompts, strict=True):
+        asked.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)
+    for numbers in [same for same in asked.values() if len(same) > 1][:_SHOWN]:
+        yield f"the same question in {_numbers(numbers)}: each counts as a question of its own"
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    shown = ", ".join(map(str, rows[:_SHOWN]))
+    more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
+    return f"{'rows' if len(rows) > 1 else 'row'} {shown}{more}"
+
+
+def _default_scorers(prompts: Prompts) -> tuple[str, ...]:
+    """What every prompt has the means for."""
+    keyword = ("keyword",) if all(prompt.keywords for prompt in prompts) else ()
+    rouge = ("rouge-l-recall",) if all(prompt.answer for prompt in prompts) else ()
+    return keyword + rouge

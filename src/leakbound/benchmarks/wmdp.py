@@ -1,0 +1,97 @@
+"""`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: hazardous knowledge, four options each (Li et al., 2024).
+
+The prompt is that of lm-evaluation-harness, to chat models too. `wmdp:bio-explain` asks for the
+answer in words instead, for a judge. From the hub (`cais/wmdp`) or a folder of its files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.benchmarks.source import open_source
+from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.text.rows import Row, read_rows
+from leakbound.types import Prompt
+
+REPO = "cais/wmdp"
+SUBJECTS = {"bio": "biology", "chem": "chemistry", "cyber": "cybersecurity"}
+LETTERS = "ABCD"
+_EXPLAIN = "explain"
+# A letter, and room for what some models put around it: "(B)", "Answer: B".
+_TOKENS = 4
+_ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
+
+
+def load(argument: str, data: Path | None = None) -> Benchmark:
+    """The questions of one subject; with `-explain`, explanations of 200 tokens to be judged.
+
+    Every row has `question`, four `choices`, and `answer`, the place of the right one from 0.
+    """
+    subject, _, how = argument.partition("-")
+    if subject not in SUBJECTS or how not in ("", _EXPLAIN):
+        known = [*SUBJECTS, *(f"{name}-{_EXPLAIN}" for name in SUBJECTS)]
+        raise InputError(f"WMDP has no {argument!r}. {suggestion(argument, known)}")
+    source = open_source(data, folder="wmdp", repo=REPO)
+    hub = f"wmdp-{subject}/test-00000-of-00001.parquet"
+    stems = (f"wmdp-{subject}", f"{subject}_questions", subject)
+    path = source.choose(hub, [stem + ending for stem in stems for ending in _ENDINGS])
+    explained = how == _EXPLAIN
+    return Benchmark(
+        name=f"wmdp:{argument}",
+        prompts=_prompts(path, subject, explained=explained),
+        scorers=() if explained else ("choice",),
+        max_new_tokens=200 if explained else _TOKENS,
+        template="Question: {question}\nAnswer: " if explained else _template(subject),
+        chat=None if explained else False,
+        held_out=_held_out(subject),
+        origin=source.origin(path),
+    )
+
+
+def _held_out(subject: str) -> str:
+    if subject == "chem":
+        return "Train on texts of your own, --forget FILE: WMDP has no corpus of chemistry."
+    return f"Train on its corpora, --forget wmdp:{subject}/forget --retain wmdp:{subject}/retain."
+
+
+def _template(subject: str) -> str:
+    about = SUBJECTS[subject]
+    return (
+        f"The following are multiple choice questions (with answers) about {about}.\n\n"
+        "{question}\nAnswer:"
+    )
+
+
+def _prompts(path: Path, subject: str, *, explained: bool) -> Prompts:
+    prompts = []
+    for index, row in enumerate(read_rows(path)):
+        question, choices = row.text("question").strip(), row.texts("choices")
+        options = zip(LETTERS, choices, strict=False)
+        listed = "\n".join([question, *(f"{letter}. {option}" for letter, option in options)])
+        prompts.append(
+            Prompt(
+                id=f"wmdp:{subject}/{index:04d}",
+                question=question if explained else listed,
+                answer=choices[_right(row, choices)],
+                split=subject,
+                choices=() if explained else choices,
+            )
+        )
+    return tuple(prompts)
+
+
+def _right(row: Row, choices: tuple[str, ...]) -> int:
+    """The place of the right option, which is also that of its letter."""
+    if len(choices) != len(LETTERS):
+        raise InputError(
+            f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the options "
+            "that are missing, or remove the row."
+        )
+    right = row.whole("answer")
+    if not 0 <= right < len(LETTERS):
+        raise InputError(
+            f"'answer' must be the place of the right option, 0 to 3, got {right} in {row.place}."
+        )
+    return right

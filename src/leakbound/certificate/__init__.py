@@ -1,0 +1,26 @@
+"""Certificates: a claim about a run, decided, written down, and checked by someone else."""
+
+from __future__ import annotations
+
+from leakbound.certificate.certificate import FILE, Certificate
+from leakbound.certificate.checks import Check, Difference
+from leakbound.certificate.claim import Claim
+from leakbound.certificate.decision import Share
+from leakbound.certificate.derivation import certify
+from leakbound.certificate.forecast import Forecast
+from leakbound.certificate.verification import Verification, verify
+from leakbound.store import sha256
+
+__all__ = [
+    "FILE",
+    "Certificate",
+    "Check",
+    "Claim",
+    "Difference",
+    "Forecast",
+    "Share",
+    "Verification",
+    "certify",
+    "sha256",
+    "verify",
+]

@@ -1,0 +1,26 @@
+"""What a model was asked, in words: a claim over rewritings is none over the questions alone."""
+
+from __future__ import annotations
+
+from leakbound.store import Arm
+
+OWN_WORDS = "each question in its own words"
+_SHARED = {
+    "allocated": "each question in its own words or a rewriting of it, drawn anew for every output",
+    "fixed": "each question in its own words and in rewritings of it, equally often",
+    "fresh": "each question in a rewriting of it, another for every output",
+}
+
+
+def asked(arm: Arm) -> str:
+    """What an arm asks: the questions' own words, or rewritings too, their source and design."""
+    sharing = arm.sharing
+    if sharing is None:
+        return OWN_WORDS
+    inputs = arm.run.record["inputs"]
+    source = inputs["source"] if isinstance(inputs, dict) else inputs
+    number = sum(query.source != "original" for query in arm.queries)
+    return (
+        f"{_SHARED[sharing.design]} ({number:,} rewritings, source {source}, design "
+        f"{sharing.design})"
+    )

@@ -1,0 +1,66 @@
+"""Which way a claim is decided: two one-sided bounds, each at half of alpha."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from leakbound import stats
+from leakbound.certificate.claim import Claim
+from leakbound.evaluation.bounds.tail import Tail
+
+Verdict = Literal["pass", "refuted", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What of alpha a statement spends: `bounds` of them at `each`, in all `alpha`."""
+
+    decides: Verdict
+    statement: str
+    bounds: int
+    each: float
+    alpha: float
+
+
+def bounded(tail: Tail, claim: Claim) -> stats.Estimate:
+    """Both ends of what the claim is about, the mean or the worst question, at alpha/2 each.
+
+    Every question. If the claim is false, some question i has p_i > X. A pass needs
+    max_j U_j <= X, hence U_i < p_i: the one bound U_i fails, which at alpha/2 happens with
+    probability at most alpha/2, however many questions there are. If the claim is true, a
+    refutation needs some lower bound above X >= p_i: any of N may fail, so each has alpha/(2N).
+    """
+    if claim.every_question:
+        return stats.worst_question(
+            tail.each, tail.questions, confidence=claim.confidence, side="both"
+        )
+    return tail.mean(confidence=claim.confidence, side="both")
+
+
+def verdict(estimate: stats.Estimate, claim: Claim) -> Verdict:
+    """Pass if the upper end is within the limit, refuted if the lower end is beyond it.
+
+    Whatever the truth, a wrong verdict has probability at most alpha/2.
+    """
+    if estimate.upper <= claim.max_leak:
+        return "pass"
+    return "refuted" if estimate.lower > claim.max_leak else "inconclusive"
+
+
+def allocation(claim: Claim, questions: int) -> tuple[Share, Share]:
+    """How alpha was spent on the two verdicts."""
+    half = (1 - claim.confidence) / 2
+    if claim.every_question:
+        names = "the largest of the upper bounds", "the largest of the lower bounds"
+        bounds, each = questions, half / questions
+    else:
+        names = "the upper bound of the mean", "the lower bound of the mean"
+        bounds, each = 1, half
+    limit = claim.max_leak
+    return (
+        Share(decides="pass", statement=f"{names[0]} is <= {limit}", bounds=bounds, each=half,
+              alpha=half),
+        Share(decides="refuted", statement=f"{names[1]} is > {limit}", bounds=bounds, each=each,
+              alpha=half),
+    )  # fmt: skip

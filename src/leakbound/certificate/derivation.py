@@ -1,0 +1,145 @@
+"""Deciding a claim about a run, and writing down all that the decision rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.certificate.asked import asked
+from leakbound.certificate.certificate import FILE, Certificate, read_values
+from leakbound.certificate.checks import as_json
+from leakbound.certificate.claim import Claim, threshold_for
+from leakbound.certificate.decision import allocation, bounded, verdict
+from leakbound.certificate.evidence import code, file_digests, made_from
+from leakbound.certificate.forecast import forecast
+from leakbound.certificate.words import sentence
+from leakbound.errors import InputError
+from leakbound.evaluation.bounds.tail import Tail, sampled_arm, tail_of
+from leakbound.evaluation.checks import require_confidence
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run, load, locked, write_json
+from leakbound.store.tables import read_meta
+
+
+def certify(
+    run: Run | str | Path,
+    *,
+    max_leak: float,
+    scorer: str | None = None,
+    threshold: float | None = None,
+    every_question: bool = False,
+    arm: str = "target",
+    confidence: float = 0.99,
+    out: str | Path | None = None,
+) -> Certificate:
+    """Decide whether Pr[h > x] <= max_leak, and write that to `out` or RUN/certificate.json.
+
+    The probability is averaged over the questions of the arm, or with `every_question` claimed
+    of each of them. x is 0 for a binary scorer, else `threshold`; scorer, threshold and arm must
+    have been chosen before their scores were seen. `scorer` may be left out where the run has
+    one. A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`.
+
+    Nothing but the certificate is written, so with `out` elsewhere the run may be read-only.
+    Raises InputError for a number out of range, a scorer or arm that the run has not, or one
+    that is not scored yet, and where another certificate lies at the place; IncompleteError
+    where completions are missing. Then nothing is written.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    claim = Claim(
+        max_leak=max_leak,
+        scorer=chosen.name,
+        threshold=threshold_for(chosen, threshold),
+        every_question=every_question,
+        arm=arm,
+        confidence=confidence,
+    )
+    require_confidence(confidence, len(opened.prompts))
+    file = opened.path / FILE if out is None else Path(out)
+    with locked(opened.path, "certify") if out is None else nullcontext():
+        certificate = derive(opened, claim)
+        if file.exists():
+            _require_same(file, certificate)
+        else:
+            write_json(file, certificate.to_dict())
+    return certificate
+
+
+def _require_same(file: Path, certificate: Certificate) -> None:
+    """Refuse to write over anything but the same certificate."""
+    there = read_values(file)
+    if there != as_json(certificate.to_dict()):
+        claim, verdict = there.get("claim", {}), there.get("verdict")
+        text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
+        raise InputError(
+            f"`{file}` is another certificate ({text}: {verdict}), and none is written over. Name "
+            "another file with --out, or remove that one."
+        )
+
+
+def derive(run: Run, claim: Claim) -> Certificate:
+    """The certificate that the files of the run make of a claim; nothing is written."""
+    scorer = make_scorer(claim.scorer)
+    tail = tail_of(run, claim.arm, scorer, claim.threshold)
+    arm = run.arms[claim.arm]
+    estimate = bounded(tail, claim)
+    found, put = verdict(estimate, claim), asked(arm)
+    seen = tail.each(confidence=claim.confidence, side="both")
+    return Certificate(
+        claim=claim,
+        verdict=found,
+        sentence=sentence(
+            claim,
+            found,
+            estimate,
+            model=str(arm.spec.get("model", "the model")),
+            decoding=arm.decoding,
+            questions=tail.questions,
+            asked=put,
+            early_ends=len(arm.spec.get("fingerprint", {}).get("ordinary_end_tokens", ())),
+        ),
+        asked=put,
+        forecast=forecast(seen, claim) if found == "inconclusive" else None,
+        estimate=estimate,
+        allocation=allocation(claim, tail.questions),
+        questions=tuple(_questions(run, tail, claim, seen)),
+        made_from=made_from(arm, scorer),
+        files=file_digests(arm, scorer),
+        code=code(),
+    )
+
+
+def _questions(run: Run, tail: Tail, claim: Claim, seen: stats.Estimate) -> list[Mapping[str, Any]]:
+    """What was seen of each question, with the bounds that a claim about every one rests on."""
+    rows = {"value": seen.value, "n": seen.n, "missing": seen.missing}
+    if claim.every_question:
+        pass_, refuted = allocation(claim, tail.questions)
+        rows["lower"] = tail.each(confidence=1 - refuted.each, side="lower").lower
+        rows["upper"] = tail.each(confidence=1 - pass_.each, side="upper").upper
+    plain = {name: np.asarray(column).tolist() for name, column in rows.items()}
+    return [
+        {"id": query.id} | {name: _known(column[i]) for name, column in plain.items()}
+        for i, query in enumerate(run.questions)
+    ]
+
+
+def _known(value: float) -> float | None:
+    """NaN, which JSON has not, as None."""
+    return None if value != value else value
+
+
+def _only_scorer(arm: Arm) -> str:
+    """The name of the one scorer that the arm was scored with."""
+    names = sorted({read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet")})
+    if len(names) != 1:
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has the scores of {len(names)} scorers "
+            f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `scorer`; "
+            "`leakbound score` makes scores that are not there."
+        )
+    return str(names[0])

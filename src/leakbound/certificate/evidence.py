@@ -1,0 +1,50 @@
+"""What a certificate rests on: fingerprints of what was run, digests of files, and the code."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import leakbound
+from leakbound.evaluation.score import slug
+from leakbound.scorers import digest, settings
+from leakbound.store import Arm, sha256
+from leakbound.types import Scorer
+
+
+def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
+    """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
+
+    No text of the data set is in it.
+    """
+    record = arm.run.record
+    return {
+        "benchmark": {k: v for k, v in record["benchmark"].items() if k != "origin"},
+        "inputs": record["inputs"],
+        "arm": {k: v for k, v in arm.spec.items() if k != "machine"},
+        "identity": arm.identity,
+        "scorer": {**settings(scorer), "digest": digest(scorer)},
+    }
+
+
+def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
+    """SHA-256 of every file that the arm's estimates rest on, by its path within the run.
+
+    And of what else lies there as a part of it: nothing rests on that, and nobody should wonder.
+    """
+    root = arm.run.path
+    strays = sorted(arm.folder.glob("*/part-*.parquet"))
+    files = dict.fromkeys([*arm.files(slug(scorer)), *strays])
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
+
+
+@cache
+def code() -> dict[str, str]:
+    """The version of leakbound, and SHA-256 over its Python files."""
+    root = Path(leakbound.__file__).parent
+    total = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
+    return {"version": leakbound.__version__, "sha256": total.hexdigest()}

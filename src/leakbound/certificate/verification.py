@@ -1,0 +1,223 @@
+"""Re-deriving a certificate from the files of its run, and naming whatever differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from leakbound.certificate.certificate import digest, read_values
+from leakbound.certificate.checks import (
+    ABSENT,
+    Check,
+    Difference,
+    as_json,
+    compared,
+    differences,
+    mark,
+)
+from leakbound.certificate.claim import Claim
+from leakbound.certificate.derivation import derive
+from leakbound.certificate.evidence import code, file_digests, made_from
+from leakbound.certificate.model import check_model, open_for
+from leakbound.engines.models import OpenModels
+from leakbound.engines.servers import UnnamedServerError, servers_of
+from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.evaluation.score import range_part, require_same_model, score_part, slug
+from leakbound.scorers import connect, make_scorer
+from leakbound.store import Arm, DamagedError, Run, load, sha256
+from leakbound.store.tables import read_table
+from leakbound.types import Generate, Progress, Scorer, silent
+
+# What files and records that were tampered with may lead to.
+_UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of a certificate; `sha256` is the one of its file."""
+
+    checks: tuple[Check, ...]
+    sha256: str
+
+    @property
+    def verified(self) -> bool:
+        """True unless some check found a difference, or nothing to compare."""
+        return all(check.status in ("ok", "note") for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"verified": self.verified, **asdict(self)}
+
+
+def verify(
+    certificate: str | Path,
+    run: str | Path,
+    *,
+    model: str | Generate | None = None,
+    scorer: str | None = None,
+    loading: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Verification:
+    """Whether the files of a run still say what a certificate says of them.
+
+    Everything is computed anew from the completions: scores, estimates, verdict and sentence; and
+    the SHA-256 of every file is compared. So whatever was changed after the certificate was
+    written is found. Who changes the run *and* writes a new certificate is not: against that,
+    publish the certificate's SHA-256 elsewhere when it is made.
+
+    With `model`, its fingerprint is compared too, and the log-probabilities of the completions
+    are computed anew. `loading` says how to open a model that is only named (`device`, ...): this
+    one, and the one that a scorer asks. A judge behind a server is asked again only where `scorer`
+    names it: a certificate is somebody else's word. Without, its scores stay unchecked.
+
+    Raises IncompleteError where a judge keeps failing, InputError for another scorer than the
+    certificate's, where the file is no certificate or the folder no run; nothing is written.
+    """
+    file = Path(certificate)
+    said = read_values(file)
+    checks, subject = [_own_digest(said)], _subject(said, Path(run))
+    if isinstance(subject, Check):
+        return Verification((*checks, subject), sha256(file))
+    models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
+    checks += _against_run(said, *subject, models, progress)
+    if model is not None:
+        arm = subject[1]
+        engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
+        checks += check_model(arm, engine, progress)
+    return Verification(tuple(checks), sha256(file))
+
+
+def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
+    """The servers that may be asked: those of the scorer that the user names."""
+    if scorer is None:
+        return frozenset()
+    if (named := make_scorer(scorer).name) != of_claim:
+        raise InputError(
+            f"the certificate is about scorer {of_claim!r}, got {named!r}. Name that one, if you "
+            "trust it with the completions."
+        )
+    return servers_of([scorer])
+
+
+def _own_digest(said: Mapping[str, Any]) -> Check:
+    says = "the certificate is as it was written"
+    return compared("digest", says, said.get("digest", ABSENT), digest(said))
+
+
+def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str, Any]] | Check:
+    """The claim, the arm it is about and what that was made from; or why they cannot be read."""
+    try:
+        claim = Claim.from_dict(said.get("claim", {}))
+    except InputError as error:
+        return Check("claim", "differs", str(error))
+    try:
+        run = load(path)
+    except DamagedError as error:
+        return Check("run", "differs", str(error))
+    try:
+        arm = run.arms.get(claim.arm)
+        if arm is None:
+            return compared("run", "the run has the arm", claim.arm, ABSENT)
+        return claim, arm, as_json(made_from(arm, make_scorer(claim.scorer)))
+    except _UNUSABLE as error:
+        return Check("run", "differs", f"its run.json cannot be used: {error!r}")
+
+
+def _against_run(
+    said: Mapping[str, Any],
+    claim: Claim,
+    arm: Arm,
+    found: dict[str, Any],
+    models: OpenModels,
+    progress: Progress,
+) -> Iterator[Check]:
+    """The checks that need the run, and no model but the scorer's."""
+    scorer = make_scorer(claim.scorer)
+    says = "questions, model, draws and scorer are those of the certificate"
+    yield compared("run", says, said.get("made_from", ABSENT), found)
+    says = "no file was changed, added or taken away"
+    yield compared("files", says, said.get("files", ABSENT), file_digests(arm, scorer))
+    yield _scores(arm, scorer, models, progress)
+    yield from _derived(said, arm.run, claim)
+    yield _code(said)
+
+
+def _scores(arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
+    """Score everything that is stored again and compare with the stored scores."""
+    says = "scoring the stored completions again gives the stored scores"
+    try:
+        scorer = connect(scorer, models)
+        require_same_model(arm.run, scorer)
+        stored, again = _stored(arm, scorer), list(_again(arm, scorer, progress))
+    except UnnamedServerError as error:
+        return Check("scores", "unchecked", str(error))
+    except IncompleteError:
+        raise  # the judge did not answer, which says nothing about the certificate
+    except _UNUSABLE as error:
+        return Check("scores", "differs", f"they cannot be read or made again: {error}")
+    differing = tuple(
+        Difference(f"row {i}", before, now)
+        for i, (before, now) in enumerate(zip_longest(stored, again, fillvalue=ABSENT))
+        if before != now
+    )
+    return Check("scores", mark(differing), says, differing)
+
+
+def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
+    """(question, draws, score) of completions, then (question, mass, low, high) of events."""
+    files = [arm.scores_file(slug(scorer))]
+    if arm.exploring is not None:
+        files.append(arm.masses.ranges_file(slug(scorer)))
+    return [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
+
+
+def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    """The same, from the completions and events."""
+    for i, part in enumerate(arm.parts):
+        progress("scoring again", i, len(arm.parts), "parts")
+        table = arm.completions(part)
+        yield from zip(*_columns(table, "count"), score_part(arm, scorer, table), strict=True)
+    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
+    for part in arm.parts if arm.exploring is not None else ():
+        table = arm.masses.table(part)
+        ranges = range_part(arm, scorer, table)
+        yield from zip(*_columns(table, "mass"), *zip(*ranges, strict=True), strict=True)
+
+
+def _columns(table: Any, name: str) -> tuple[list[Any], list[Any]]:
+    """The question of each row, and another column."""
+    return table["query_id"].to_pylist(), table[name].to_pylist()
+
+
+def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]:
+    """Compute the certificate anew and compare its numbers and its words."""
+    try:
+        anew = as_json(derive(run, claim).to_dict())
+    except _UNUSABLE as error:
+        yield Check("estimates", "differs", f"they cannot be computed again: {error}")
+        return
+    for name, says, keys in (
+        ("estimates", "every number follows from the run", ("estimate", "questions", "allocation")),
+        (
+            "verdict",
+            "verdict and sentence follow from the numbers",
+            ("format", "claim", "verdict", "sentence", "asked", "forecast"),
+        ),
+    ):
+        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
+        yield compared(name, says, *parts)
+    unknown = {key: value for key, value in said.items() if key not in anew}
+    if unknown:
+        yield compared("extra", "the certificate holds nothing else", unknown, {})
+
+
+def _code(said: Mapping[str, Any]) -> Check:
+    """Other code that finds the same numbers confirms them: a note, not a failure."""
+    differing = tuple(differences(said.get("code", ABSENT), code()))
+    if differing:
+        says = "the certificate was made by other code than that which checks it"
+        return Check("code", "note", says, differing)
+    return Check("code", "ok", "the same code made the certificate and checks it")

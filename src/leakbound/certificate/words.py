@@ -1,0 +1,76 @@
+"""The one sentence of a certificate, with numbers that never say more than was shown."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from leakbound import stats
+from leakbound.certificate.asked import OWN_WORDS
+from leakbound.certificate.claim import Claim
+from leakbound.certificate.decision import Verdict
+from leakbound.scorers import make_scorer
+from leakbound.types import Decoding
+
+
+def upward(value: float, limit: float) -> str:
+    """An upper end rounded up, with digits enough to stay on its side of the limit."""
+    return _rounded(value, limit, ROUND_CEILING)
+
+
+def downward(value: float, limit: float) -> str:
+    """A lower end rounded down, with digits enough to stay on its side of the limit."""
+    return _rounded(value, limit, ROUND_FLOOR)
+
+
+def _rounded(value: float, limit: float, rounding: str) -> str:
+    for digits in range(3, 18):
+        short = float(Context(prec=digits, rounding=rounding).plus(Decimal(value)))
+        if (short <= limit) == (value <= limit):
+            return f"{short}"
+    return f"{value}"
+
+
+def sentence(
+    claim: Claim,
+    verdict: Verdict,
+    estimate: stats.Estimate,
+    *,
+    model: str,
+    decoding: Decoding,
+    questions: int,
+    asked: str = OWN_WORDS,
+    early_ends: int = 0,
+) -> str:
+    """What was found, about what, and what that means for the claim.
+
+    `early_ends`: how many ordinary tokens end the model's completions.
+    """
+    scorer = make_scorer(claim.scorer)
+    event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
+    these = "this one question" if questions == 1 else f"these {questions} questions"
+    lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
+    low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
+    chance = {
+        "pass": f"at most {high}",
+        "refuted": f"at least {low}",
+        "inconclusive": f"between {low} and {high}",
+    }[verdict]
+    outcome = {
+        "pass": "is met",
+        "refuted": "is refuted",
+        "inconclusive": "is neither met nor refuted",
+    }[verdict]
+    where = "on average over" if not claim.every_question else (
+        "for every one of" if verdict == "pass" else "for the worst of"
+    )  # fmt: skip
+    put = "" if asked == OWN_WORDS else f", asked {asked},"
+    tokens = "an ordinary token" if early_ends == 1 else f"{early_ends:,} ordinary tokens"
+    ended = f", ended by {tokens} too," if early_ends else ""
+    unknown = "max_new_tokens" in decoding.unknown
+    most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
+    return (
+        f"With {stats.percent(claim.confidence)} confidence, a completion of {model} drawn at "
+        f"{decoding.name}{most}{put}{ended} {event}, as scored by "
+        f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
+        f"{outcome}."
+    )

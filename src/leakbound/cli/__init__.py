@@ -1,0 +1,118 @@
+"""The command line. `--help` imports nothing heavy: every command loads what it needs itself."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any
+
+import click
+
+from leakbound import __version__
+from leakbound.cli.saying import say
+from leakbound.errors import IncompleteError, LeakboundError
+
+# name: (module, one line for --help); the module has a click command of that name
+COMMANDS = {
+    "demo": ("demo", "The whole story on a built-in model and data set, in minutes."),
+    "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
+    "sample": ("evaluate", "Only the first step of evaluate: draw completions."),
+    "score": ("steps", "Score the completions of a run."),
+    "bound": ("steps", "Bound the scores of a run."),
+    "measure": ("measuring", "Utility and memorisation of a run, from what was read."),
+    "unlearn": ("unlearn", "Make a model forget a benchmark's forget set."),
+    "finetune": ("unlearn", "Teach a model a benchmark's answers, or texts."),
+    "certify": ("certify", "Decide whether a run leaks at most so much."),
+    "verify": ("certify", "Check a certificate against its run."),
+    "report": ("steps", "Write the HTML report of a run, and print its table."),
+    "export": ("exporting", "Write the metrics or completions of a run for other tools."),
+    "import": ("importing", "Make a run of samples that another tool drew."),
+    "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),
+    "plan": ("steps", "How many samples a guarantee needs."),
+}
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"leakbound.cli.{COMMANDS[name][0]}")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="leakbound")
+def group() -> None:
+    """How much does a language model still leak?
+
+    leakbound samples a model's whole output distribution, scores every completion in [0, 1] and
+    reports bounds that hold, beside the greedy answer that hides the leak.
+
+    Exit status: 0 done or pass, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run
+    the same command again), 4 claim refuted, 5 claim neither met nor refuted, 6 verification
+    failed.
+    """
+
+
+def main() -> None:
+    """Entry point: errors of ours are one message and an exit status, not a traceback."""
+    with _ending_is_stopping():
+        status = run(lambda: group(standalone_mode=False))
+    sys.exit(status)
+
+
+@contextmanager
+def _ending_is_stopping() -> Iterator[None]:
+    """Let a signal to end be what Ctrl-C is, so that temporary files go and it is said.
+
+    One that is ignored, as under nohup, stays so.
+    """
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    heeded = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(command: Callable[[], Any]) -> int:
+    """Call `command`; the exit status it returned (None is 0), or the one its error deserves."""
+    try:
+        status: int | None = command()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except LeakboundError as error:
+        say(f"leakbound: {error}", err=True)
+        return error.exit_status
+    except (KeyboardInterrupt, click.Abort):
+        say("leakbound: stopped. Run the same command again to go on from here.", err=True)
+        return 3
+    except (Exception, SystemExit) as error:
+        from leakbound.cli.faults import foreseen
+        from leakbound.registry import blamed
+
+        message = foreseen(error) or blamed(error)
+        if message is None:
+            raise
+        say(f"leakbound: {message}", err=True)
+        return IncompleteError.exit_status
+    return status or 0

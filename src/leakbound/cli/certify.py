@@ -1,0 +1,178 @@
+"""`leakbound certify` and `leakbound verify`: a verdict for a release pipeline, and its check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leakbound.cli import options as opt
+from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.saying import say
+
+if TYPE_CHECKING:
+    from leakbound.certificate import Certificate, Check, Verification
+
+EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
+VERIFICATION_FAILED = 6
+_SHOWN = 5  # questions, and differences of a check, on the terminal
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
+@click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
+@click.option(
+    "--scorer",
+    metavar="NAME",
+    help="Which score h is claimed about.  [default: the run's only one]",
+)
+@click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
+@click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
+@opt.confidence
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="[default: certificate.json in the run]",
+)
+@opt.as_json
+def certify(
+    run: Path,
+    max_leak: float,
+    every_question: bool,
+    scorer: str | None,
+    threshold: float | None,
+    arm: str,
+    confidence: float,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Decide whether RUN leaks with probability at most X, and write a certificate of it.
+
+    No other certificate is written over: each claim needs a file of its own (--out).
+
+    Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
+    would decide.
+    """
+    from leakbound import certificate as verbs
+
+    made = verbs.certify(
+        run,
+        max_leak=max_leak,
+        scorer=scorer,
+        threshold=threshold,
+        every_question=every_question,
+        arm=arm,
+        confidence=confidence,
+        out=out,
+    )
+    file = out or run / verbs.FILE
+    digest = verbs.sha256(file)
+    if as_json:
+        print_json({"file": str(file), "sha256": digest, **made.to_dict()})
+    else:
+        _print_certificate(made)
+        say(f"certificate: {file}")
+        _print_digest(digest)
+    return EXIT_STATUS[made.verdict]
+
+
+@click.command()
+@click.argument("certificate", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("run", type=opt.RUN)
+@click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
+@click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
+@click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
+@click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
+@opt.as_json
+def verify(
+    certificate: Path,
+    run: Path,
+    with_model: str | None,
+    scorer: str | None,
+    device: str,
+    trust_remote_code: bool,
+    as_json: bool,
+) -> int:
+    """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
+
+    A judge behind a server is asked again only where --scorer names it: a certificate may be
+    anybody's, and completions are sent to no server on its word.
+
+    Exit status: 0 nothing differs, 6 something does, or nothing of what was asked for could be
+    compared.
+    """
+    from leakbound import certificate as verbs
+
+    with progress_bar(not as_json) as progress:
+        found = verbs.verify(
+            certificate,
+            run,
+            model=with_model,
+            scorer=scorer,
+            loading={"device": device, "trust_remote_code": trust_remote_code},
+            progress=progress,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print_verification(found)
+    return 0 if found.verified else VERIFICATION_FAILED
+
+
+def _print_certificate(made: Certificate) -> None:
+    from leakbound.certificate.words import downward, upward
+
+    claim, limit = made.claim, made.claim.max_leak
+    ends = upward(float(made.estimate.upper), limit), downward(float(made.estimate.lower), limit)
+    rows = [
+        (share.decides, share.statement, end, f"{share.each:.6g}", f"{share.alpha:.6g}")
+        for share, end in zip(made.allocation, ends, strict=True)
+    ]
+    columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
+    print_table(f"{claim.text}: {made.verdict}", columns, rows)
+    if claim.every_question:
+        worst = sorted(made.questions, key=lambda row: -row["upper"])[:_SHOWN]
+        print_table(
+            f"the {len(worst)} highest of {len(made.questions)} questions",
+            ("question", "lower bound", "upper bound"),
+            [(q["id"], downward(q["lower"], limit), upward(q["upper"], limit)) for q in worst],
+        )
+    say(made.sentence)
+    if made.forecast is not None:
+        say(made.forecast.text)
+
+
+def _print_verification(found: Verification) -> None:
+    rows = [(check.name, check.status, check.says) for check in found.checks]
+    print_table("verification", ("check", "result", "what"), rows)
+    for check in found.checks:
+        _print_differences(check)
+    say(_outcome(found))
+    _print_digest(found.sha256)
+
+
+def _outcome(found: Verification) -> str:
+    if found.verified:
+        return "verified: nothing differs."
+    open_ = [check.name for check in found.checks if check.status == "unchecked"]
+    if any(check.status == "differs" for check in found.checks):
+        return "verification failed."
+    return f"not verified: nothing could be compared of {', '.join(open_)}."
+
+
+def _print_differences(check: Check) -> None:
+    for difference in check.differences[:_SHOWN]:
+        where = f"{check.name}: {difference.where}" if difference.where else check.name
+        say(f"{where}: the certificate says {difference.certificate!r}, found {difference.found!r}")
+    if len(check.differences) > _SHOWN:
+        say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
+
+
+def _print_digest(digest: str) -> None:
+    say(
+        f"SHA-256 of the certificate: {digest}\n"
+        "Publish it apart from the run: whoever can rewrite both the run and its certificate "
+        "cannot rewrite that."
+    )

@@ -1,0 +1,81 @@
+"""`leakbound recompute`: is a log of OpenUnlearning what its own rows make it?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leakbound.cli import options as opt
+from leakbound.cli.certify import VERIFICATION_FAILED
+from leakbound.cli.console import print_json, print_table
+from leakbound.cli.saying import say
+
+if TYPE_CHECKING:
+    from leakbound.formats.openunlearning import Log
+    from leakbound.formats.openunlearning_check import Checked
+
+_EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
+_SHOWN = 5  # rows of an entry
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("logs", type=_FILE, nargs=-1, required=True)
+@click.option(
+    "--retrained", type=_FILE, help="The retrained model's log: forget quality, privleak."
+)
+@opt.as_json
+def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
+    """Make every aggregate of OpenUnlearning's LOGS anew from the values of the rows.
+
+    LOGS are *_EVAL.json of TOFU, MUSE, lm-evaluation-harness (LMEval_EVAL.json) or metrics of your
+    own; no model is loaded. ROUGE comes from the texts, truth ratios and normalised probabilities
+    from losses and probabilities, model utility from its nine terms, AUCs from the scores of both
+    sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
+    6 where a value differs or a row is damaged.
+    """
+    from leakbound.formats.openunlearning import read_log
+
+    reference = None if retrained is None else read_log(retrained)
+    found = {str(path): _check(path, reference) for path in dict.fromkeys(logs)}
+    agrees = all(checked.agrees for each in found.values() for checked in each)
+    if as_json:
+        values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
+        print_json({"agrees": agrees, "logs": values})
+    else:
+        for name, each in found.items():
+            _print(name, each)
+    return 0 if agrees else VERIFICATION_FAILED
+
+
+def _check(path: Path, reference: Log | None) -> list[Checked]:
+    """A log against itself, and against the summary beside it."""
+    from leakbound.formats.openunlearning import read_log, read_object
+    from leakbound.formats.openunlearning_check import check_log
+    from leakbound.formats.openunlearning_lm_eval import check_samples, holds_samples
+
+    beside = path.with_name(path.name.removesuffix(_EVAL) + _SUMMARY)
+    if holds_samples(read_object(path)):
+        return check_samples(path, beside)
+    summary = read_log(beside) if path.name.endswith(_EVAL) and beside.is_file() else None
+    return check_log(read_log(path), reference, summary)
+
+
+def _print(path: str, found: list[Checked]) -> None:
+    rows = [(c.entry, c.verdict, _figure(c.stored), _figure(c.found), c.how) for c in found]
+    print_table(path, ("entry", "result", "stored", "made anew", "of"), rows)
+    for checked in found:
+        if checked.odd:
+            first = ", ".join(checked.odd[:_SHOWN])
+            say(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
+    counts = dict.fromkeys(("same", "differs", "damaged", "not made anew"), 0)
+    for checked in found:
+        counts[checked.verdict] += 1
+    say(", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count))
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.10g}"

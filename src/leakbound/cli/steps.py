@@ -1,0 +1,227 @@
+"""`leakbound score`, `bound`, `report` and `plan`: the commands that need no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from leakbound.cli import options as opt
+from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.saying import say
+from leakbound.errors import InputError
+
+if TYPE_CHECKING:
+    from leakbound.store import Run
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@opt.scorers
+@opt.calibration
+@opt.loading
+@opt.as_json
+def score(
+    run: Path,
+    scorers: tuple[str, ...],
+    calibration: Path | None,
+    dtype: str | None,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Score the completions of RUN; no model of the run is loaded.
+
+    --dtype and --device are those of the models that scorers ask; by default the run's. A judge
+    behind a server is asked only where --scorer names it.
+    """
+    from leakbound import evaluation as verbs
+    from leakbound.engines.servers import servers_of
+
+    opened = opt.held_run(run, "score")
+    verbs.require_texts(opened, scorers)
+    told = verbs.Study.of(opened, "settings").settings
+    loading = {"dtype": dtype or told.dtype, "device": device or told.device}
+    named = scorers or verbs.scorers_of(opened)
+    chosen = verbs.scorers_for(named, opened.prompts, loading, servers_of(scorers))
+    verbs.require_sampled(opened)
+    labelled = opt.labelled(calibration, chosen)
+    with progress_bar(not as_json) as progress:
+        verbs.score_run(opened, chosen, progress)
+        if labelled is not None:
+            verbs.calibrate(opened, verbs.judge_of(chosen), labelled)
+    if as_json:
+        print_json({"run": str(run), "scorers": [s.name for s in chosen]})
+
+
+@click.command()
+@click.argument("run", type=opt.RUN)
+@opt.scorers
+@click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
+@click.option("--limit", type=float, metavar="X", help="Name the questions proved to leak <= X.")
+@opt.as_json
+def bound(
+    run: Path,
+    scorers: tuple[str, ...],
+    confidence: float | None,
+    limit: float | None,
+    as_json: bool,
+) -> None:
+    """Bound the scores of RUN at another confidence, without scoring again.
+
+    By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
+    With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
+    """
+    from leakbound import evaluation as verbs
+
+    opened = opt.held_run(run, "bound")
+    if confidence is None:
+        confidence = verbs.Study.of(opened, "confidence").confidence
+    verbs.require_confidence(confidence, len(opened.prompts))
+    verbs.require_sampled(opened)
+    chosen = verbs.scorers_for(scorers or verbs.bounded_by(opened), ())  # nothing is scored here
+    with progress_bar(not as_json) as progress:
+        verbs.bound_run(opened, chosen, confidence=confidence, progress=progress)
+    clean = []
+    if limit is not None:
+        clean = [verbs.clean_table(opened, scorer, limit, confidence) for scorer in chosen]
+    show(opened, as_json, clean)
+    verbs.require_complete(opened)
+
+
+@click.command()
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="[default: report.html in the run, or report-redacted.html]",
+)
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="Leave out answers, keywords and completions, from now on.  [default: as last said]",
+)
+@opt.as_json
+def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
+    """Write one self-contained HTML page about RUNS, and print their table.
+
+    --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
+    text, until --no-redact is said.
+    """
+    from leakbound.report import page_of, write_report
+    from leakbound.store import Run
+
+    opened = {run.name: Run.open(run) for run in runs}
+    if len(opened) < len(runs):
+        raise InputError("two runs have the same folder name. Rename one.")
+    if out is None and len(runs) > 1:
+        raise InputError("`--out` is needed for a report about several runs.")
+    for run in opened.values():
+        run.estimates()  # whatever cannot be shown changes nothing
+    if redact is not None:
+        _record_redaction(opened.values(), redact)
+    first = next(iter(opened.values()))
+    path = write_report(opened, out or page_of(first), redact=redact)
+    if as_json:
+        each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened.values()]
+        print_json({"report": str(path), "runs": each})
+        return
+    for run in opened.values():
+        print_tables(run)
+    say(f"report: {path}")
+
+
+@click.command()
+@click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
+@click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
+@opt.confidence
+@click.option(
+    "--side",
+    type=click.Choice(["upper", "both"]),
+    default="upper",
+    show_default=True,
+    help="With --epsilon: overestimated, or either way.",
+)
+@opt.as_json
+def plan(
+    epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
+) -> None:
+    """How many draws per question a guarantee needs."""
+    from leakbound import stats
+
+    if epsilon is None and clean is None:
+        raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
+    answers: dict[str, int] = {}
+    if epsilon is not None:
+        answers["epsilon"] = stats.samples_for(epsilon, confidence=confidence, side=side)
+    if clean is not None:
+        answers["clean"] = stats.clean_samples_for(clean, confidence=confidence)
+    if as_json:
+        print_json({"confidence": confidence, **answers})
+        return
+    if epsilon is not None:
+        say(
+            f"{answers['epsilon']:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
+            f"at every x (DKW, {stats.percent(confidence)}, {side})."
+        )
+    if clean is not None:
+        say(
+            f"{answers['clean']:,} draws a question, none of which leaks, certify P(leak) <= "
+            f"{clean:g} at {stats.percent(confidence)}."
+        )
+
+
+def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
+    """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
+
+    A run in which no question could be sampled has nothing to report.
+    """
+    from leakbound.report import page_of, write_report
+
+    estimates, path = run.estimates(), None
+    if estimates:
+        path = str(write_report({run.path.name: run}, page_of(run)))
+    if as_json:
+        _print_notes(run)
+        found = {"run": str(run.path), "report": path, "estimates": estimates}
+        print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
+        return
+    print_tables(run, more)
+    if path:
+        say(f"report: {path}")
+
+
+def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
+    """Keep with each run what was said, and name the page of the other kind that is still there."""
+    from leakbound.report import PAGE
+
+    for run in runs:
+        try:
+            run.redact(redact)
+        except InputError as error:
+            say(f"note: not kept for later commands: {error}", err=True)
+        if redact and (run.path / PAGE).exists():
+            say(
+                f"note: `{run.path / PAGE}` was written before and holds the texts. Remove it "
+                "before anybody gets the folder; its completions hold them too.",
+                err=True,
+            )
+
+
+def _print_notes(run: Any) -> None:
+    for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
+        say(f"note: {note}", err=True)
+
+
+def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
+    """The notes of a run on standard error, its tables and `more` on standard output."""
+    from leakbound.evaluation import summary
+
+    _print_notes(run)
+    for table in [*summary(run), *more]:
+        if table.lead:
+            say(table.lead)
+        print_table(table.title, table.columns, table.rows)
+        say(table.note)

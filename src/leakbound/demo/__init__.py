@@ -1,0 +1,242 @@
+"""The whole story on a built-in model and data set: train, unlearn, and look at all of it.
+
+A small Llama learns the built-in data (`full`); another never sees the forget set (`control`);
+the first is made to forget it by NPO (`NPO`), and this one is trained on with entropy optimisation
+and the retain loss (`NPO + entropy`). All four are then evaluated on every forget question.
+Stopped, the same call goes on.
+
+Entropy comes after NPO: while the true answer is still the likeliest, a lower entropy makes it
+likelier yet, and with both losses from the start one question or another often stayed there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.demo.finding import SCORER, Finding, find
+from leakbound.demo.model import write_untrained
+from leakbound.engines import Prompting, open_engine
+from leakbound.errors import InputError
+from leakbound.evaluation import Table, evaluate
+from leakbound.evaluation.metrics.utility import retain_recall
+from leakbound.evaluation.tables.rows import statement
+from leakbound.report import write_report
+from leakbound.stats import about
+from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
+from leakbound.text.figures import above, below, number
+from leakbound.types import Progress, Prompt, silent
+from leakbound.unlearning import TrainingSettings, finetune, unlearn
+
+BENCHMARK = "fictitious"
+LABELS = ("full", "NPO", "NPO + entropy", "control")
+NPO = "npo:beta=1.5,retain=5"
+ENTROPY = "gd:forget=0,retain=5+entropy:forget=1,retain=-0.1"
+LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
+ED = "mean + 2 standard deviations"
+FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What the demo made: runs by label, its tables, the finding, and the page about it all."""
+
+    runs: Mapping[str, Run]
+    tables: tuple[Table, ...]
+    finding: Finding
+    report: Path
+
+
+def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
+    """Train, unlearn and evaluate into the folder `out`; what is there already is not redone.
+
+    On one thread: so small a model gains nothing from more, and any number of cores then gives
+    the same weights and draws.
+    """
+    torch.set_num_threads(1)
+    task = load_benchmark(BENCHMARK)
+    clock = Clock(out / "phases.json")
+    models = train_models(out / "models", task, clock, seed=seed, progress=progress)
+    runs: dict[str, Run] = {}
+    recall: dict[str, float] = {}
+    retain = task.split("retain")
+    for label in ("control", *LABELS[:-1]):
+        with clock.phase(f"evaluate {label}"):
+            runs[label] = evaluate(
+                str(models[label]),
+                task,
+                out=out / "runs" / models[label].name,
+                n=n,
+                seed=seed,
+                control=None if label == "control" else runs["control"].path,
+                progress=_named(progress, label),
+            )
+            recall[label] = _recall(
+                runs[label], models[label], task, retain, _named(progress, label)
+            )
+    runs = {label: runs[label] for label in LABELS}
+    tables = (_results(runs, recall), clock.table())
+    report = write_report(runs, out / "report.html", preface=tables, title="leakbound: the demo")
+    return Demo(runs, tables, find(runs, recall), report)
+
+
+def train_models(
+    folder: Path, task: Benchmark, clock: Clock, *, seed: int = 0, progress: Progress = silent
+) -> dict[str, Path]:
+    """The four models of the demo in `folder`, by label; those that are there are reused."""
+    forget, retain = task.prompts, task.split("retain")
+    prompting = Prompting(template=task.template)
+    untrained = folder / "untrained"
+    write_untrained(untrained, [*forget, *retain], task.template, seed)
+    learn: Callable[..., Any] = partial(
+        finetune, str(untrained), settings=LEARN, prompting=prompting
+    )
+    full = folder / "full"
+    npo = folder / "npo"
+    without: Callable[..., Any] = partial(
+        unlearn, forget=forget, retain=retain, settings=FORGET, prompting=prompting
+    )
+    steps = {
+        "full": (full, partial(learn, [*forget, *retain])),
+        "control": (folder / "control", partial(learn, retain)),
+        "NPO": (npo, partial(without, str(full), NPO)),
+        "NPO + entropy": (
+            folder / "npo-entropy",
+            partial(without, str(npo), ENTROPY),
+        ),
+    }
+    for label, (path, step) in steps.items():
+        with clock.phase(f"train {label}"):
+            step(out=path, progress=_steps(progress, f"training {label}"))
+    return {label: path for label, (path, _) in steps.items()}
+
+
+def _recall(
+    run: Run, model: Path, task: Benchmark, retain: tuple[Prompt, ...], progress: Progress
+) -> float:
+    """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
+    file = run.path / "utility.json"
+    with locked(run.path, "demo"):
+        known = read_sealed(file, "Remove it.") if file.exists() else {}
+        if "retain" not in known:
+            engine = open_engine(str(model), Prompting(template=task.template))
+            value = retain_recall(engine, retain, task.max_new_tokens, progress)
+            known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
+            write_sealed(file, known)
+    return float(known["retain"]["rouge-l-recall"])
+
+
+class Clock:
+    """Seconds of each phase, added up over interrupted calls."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[str, float] = (
+            json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        )
+
+    @contextmanager
+    def phase(self, name: str) -> Any:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - started
+            self._seconds[name] = self._seconds.get(name, 0.0) + spent
+            write_json(self._file, self._seconds)
+
+    def table(self) -> Table:
+        rows = [(name, f"{seconds:.1f} s") for name, seconds in self._seconds.items()]
+        rows.append(("all", f"{sum(self._seconds.values()):.1f} s"))
+        return Table("Time of each phase", ("phase", "time"), tuple(rows))
+
+
+def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
+    """The one table: a row a model."""
+    rows = []
+    for label, run in runs.items():
+        found = _Column(run.estimates())
+        usage = run.arms["target"].usage
+        rows.append(
+            (
+                label,
+                number(recall[label]),
+                f"{found.count('greedy score')} of {len(run.queries)}",
+                found.mean("leak probability"),
+                found.worst(),
+                found.mean("leak@k", 32.0),
+                found.mean("mean leakage", scorer="rouge-l-recall"),
+                found.most_above("standard deviation", scorer="rouge-l-recall"),
+                found.mean(ED, scorer="rouge-l-recall"),
+                f"{usage.sampled_tokens / max(usage.forwards, 1):.1f}×",
+            )
+        )
+    columns = (
+        "model", "retain recall", "greedy leaks", "mean P(leak)", "worst P(leak), M_bin",
+        "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
+    )  # fmt: skip
+    note = (
+        "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question; its "
+        "99 % interval counts the choice. M_σ: the largest upper bound. ED: mean + 2 sd, of the "
+        "sample. Means are over the forget questions. Prefix saving: tokens drawn for each one "
+        "forwarded."
+    )
+    return Table("What the four models leak", columns, tuple(rows), note)
+
+
+class _Column:
+    """Cells of the result table, from a run's estimates of its target and greedy arms."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        mine = [r for r in rows if r["arm"] in ("target", "greedy")]
+        self._rows = [r for r in mine if r["query_id"] is not None]
+        self._together = [r for r in mine if r["query_id"] is None]
+
+    def _of(
+        self, estimand: str, parameter: float | None = None, scorer: str = SCORER
+    ) -> list[dict[str, Any]]:
+        wanted = (estimand, parameter, scorer)
+        return [r for r in self._rows if (r["estimand"], r["parameter"], r["scorer"]) == wanted]
+
+    def count(self, estimand: str) -> int:
+        return sum(int(r["value"] > 0) for r in self._of(estimand))
+
+    def mean(self, estimand: str, parameter: float | None = None, scorer: str = SCORER) -> str:
+        values = [r["value"] for r in self._of(estimand, parameter, scorer)]
+        return number(sum(values) / len(values))
+
+    def worst(self, scorer: str = SCORER) -> str:
+        """The statement about the worst question, its choice counted."""
+        mine = [row for row in self._together if row["scorer"] == scorer]
+        row = statement(mine, about.WORST, "leak probability", "mean leakage")
+        if row is None:
+            raise InputError(f"the run has no statement about its worst question by {scorer!r}.")
+        return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
+
+    def most_above(self, estimand: str, scorer: str) -> str:
+        return above(max(r["upper"] for r in self._of(estimand, scorer=scorer)))
+
+
+def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
+    def report(step: int, steps: int, loss: float) -> None:
+        progress(phase, step, steps, "steps")
+
+    return report
+
+
+def _named(progress: Progress, label: str) -> Progress:
+    """The same progress with the model's label before each phase."""
+
+    def report(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+        progress(f"{label}: {phase}", done, total, unit, tokens=tokens)
+
+    return report

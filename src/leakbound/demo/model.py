@@ -1,0 +1,62 @@
+"""A small Llama and its tokenizer, made from nothing but the built-in data and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from leakbound.engines.loading import save_model
+from leakbound.types import Prompt
+
+VOCABULARY = 1536
+END = "<|end|>"
+PAD = "<|pad|>"
+
+
+def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: int) -> None:
+    """Save a random model whose tokenizer was trained on these prompts; nothing if it is there."""
+    if path.exists():
+        return
+    texts = [text for p in prompts for text in (template, p.question, p.answer or "")]
+    tokenizer = _tokenizer(texts)
+    save_model(_model(tokenizer, seed), tokenizer, path)
+
+
+def _tokenizer(texts: Sequence[str]) -> Any:
+    """Byte-level BPE: words of the data become single tokens, and any text can be written."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[END, PAD],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END, pad_token=PAD)
+
+
+def _model(tokenizer: Any, seed: int) -> Any:
+    """0.9 million parameters in four layers."""
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)

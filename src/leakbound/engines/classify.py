@@ -1,0 +1,230 @@
+"""Models that sort texts: sequence classifiers, and causal models asked a yes-or-no question.
+
+A new one joins by a function `open(location, *, dtype, device) -> Classify` and one row of
+`CLASSIFIERS`. Opening one reads all but its weights; the first text to be sorted loads those.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from leakbound.engines.loading import Checkpoint, quiet
+from leakbound.engines.prompting import Tokenizer, bos_ids
+from leakbound.errors import InputError, ModelError
+from leakbound.types import Classify
+
+Texts = Sequence[tuple[str, str | None]]
+Encoded = dict[str, list[int]]
+
+_NO_TOKEN = -1
+
+
+@dataclass(frozen=True)
+class SequenceClassifier:
+    """A transformers model with a head for sequence classification, of labels that exclude others.
+
+    A pair is tokenised as the model's tokenizer joins pairs. See `truncated` for `most`, the tokens
+    of a text, or a pair, that are looked at; None: all, and of too many nothing is said.
+    """
+
+    checkpoint: Checkpoint
+    batch_size: int = 32
+    most: int | None = None
+
+    @classmethod
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
+        """Find it. ModelError where it is none, or its labels are not of one distribution."""
+        found = cls(Checkpoint.open(location, dtype=dtype, device=device))
+        config = found.checkpoint.config
+        made = config.architectures or ()
+        if made and not any("SequenceClassification" in name for name in made):
+            raise ModelError(
+                f"`{location}` is no sequence classifier but {', '.join(made)}. Name one; a "
+                "causal model can be asked yes or no with `form=yes-no`."
+            )
+        kind = getattr(config, "problem_type", None) or "single_label_classification"
+        if kind != "single_label_classification" or len(found.labels) < 2:
+            raise ModelError(
+                f"`{location}` ({kind}, labels {', '.join(found.labels)}) gives no probabilities "
+                "of labels that exclude each other. Name a classifier with two labels or more."
+            )
+        return found
+
+    @property
+    def name(self) -> str:
+        return self.checkpoint.location
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Equal for classifiers that give the same probabilities."""
+        return self.checkpoint.fingerprint
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        named = self.checkpoint.config.id2label
+        return tuple(str(named[i]) for i in sorted(named))
+
+    def classify(self, texts: Texts) -> NDArray[np.float64]:
+        """See `Classify.classify`; equal to each text's alone up to rounding."""
+        tokenizer = self.checkpoint.tokenizer
+        with quiet():  # it would warn of a long text that is left out below
+            rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
+        return _found(self, rows)
+
+    def truncated(self, tokens: int) -> SequenceClassifier:
+        """See `Truncates.truncated`."""
+        return replace(self, most=int(min(tokens, _room(self.checkpoint))))
+
+    @property
+    def _cut(self) -> dict[str, Any]:
+        return {} if self.most is None else {"truncation": True, "max_length": self.most}
+
+    def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        return torch.softmax(self._model(**inputs).logits.double(), dim=-1)
+
+    @cached_property
+    def _model(self) -> Any:
+        model = self.checkpoint.load(AutoModelForSequenceClassification)
+        if model.config.pad_token_id is None:
+            model.config.pad_token_id = _NO_TOKEN  # a causal one looks for the last that is not it
+        return model
+
+
+@dataclass(frozen=True)
+class YesNoClassifier:
+    """A causal model whose next token says yes or no: P(yes) / (P(yes) + P(no)).
+
+    A text is the whole prompt, put to the model as it stands after its BOS token; nothing comes
+    second. Counted are the single tokens that are the word, in any of its usual capitals and
+    with or without a blank before it; the probability of all others is left out.
+    """
+
+    checkpoint: Checkpoint
+    batch_size: int = 32
+
+    labels = ("no", "yes")
+
+    @classmethod
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
+        """Find it. ModelError where its tokenizer has no token for one of the words."""
+        found = cls(Checkpoint.open(location, dtype=dtype, device=device))
+        for word, tokens in zip(cls.labels, found._words, strict=True):
+            if not tokens:
+                raise ModelError(
+                    f"the tokenizer of `{location}` has no token that is the word {word!r}. "
+                    "Name another model to be asked yes or no."
+                )
+        return found
+
+    @property
+    def name(self) -> str:
+        return f"yes-no:{self.checkpoint.location}"
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Equal for classifiers that give the same probabilities."""
+        return self.checkpoint.fingerprint
+
+    def classify(self, texts: Texts) -> NDArray[np.float64]:
+        """See `Classify.classify`; equal to each text's alone up to rounding."""
+        if any(second is not None for _, second in texts):
+            raise InputError(
+                f"{self.name!r} reads one text, the whole prompt, got a pair. Give it a prompt."
+            )
+        tokenizer = self.checkpoint.tokenizer
+        with quiet():
+            rows = [{"input_ids": _as_it_stands(tokenizer, text)} for text, _ in texts]
+        return _found(self, rows)
+
+    def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        known = inspect.signature(self._model.forward).parameters
+        only = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
+        logits = self._model(**inputs, **only, use_cache=False).logits[:, -1]
+        said = [logits[:, tokens].double().logsumexp(dim=-1) for tokens in self._words]
+        return torch.softmax(torch.stack(said, dim=-1), dim=-1)
+
+    @cached_property
+    def _words(self) -> list[list[int]]:
+        return [_tokens_of(self.checkpoint.tokenizer, word) for word in self.labels]
+
+    @cached_property
+    def _model(self) -> Any:
+        return self.checkpoint.load(AutoModelForCausalLM)
+
+
+CLASSIFIERS: dict[str, Callable[..., Classify]] = {
+    "sequence": SequenceClassifier.open,
+    "yes-no": YesNoClassifier.open,
+}
+
+
+def open_classifier(name: str, **loading: Any) -> Classify:
+    """The classifier `KIND:where` of a named kind, else a sequence classifier.
+
+    `loading`: `dtype` and `device`, see `load_model`.
+    """
+    kind, colon, location = name.partition(":")
+    if colon and kind in CLASSIFIERS:
+        return CLASSIFIERS[kind](location, **loading)
+    return CLASSIFIERS["sequence"](name, **loading)
+
+
+def _as_it_stands(tokenizer: Tokenizer, text: str) -> list[int]:
+    return [*bos_ids(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
+
+
+def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:
+    """The single tokens that are the word, sorted."""
+    cased = (word, word.capitalize(), word.upper())
+    written = [f"{blank}{form}" for form in cased for blank in ("", " ")]
+    encoded = [tokenizer.encode(form, add_special_tokens=False) for form in written]
+    single = {ids[0] for ids in encoded if len(ids) == 1}
+    return sorted(single - {tokenizer.unk_token_id})
+
+
+def _room(checkpoint: Checkpoint) -> float:
+    """The tokens of the longest text that the model sees whole."""
+    of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
+    return float(min(of_model, checkpoint.tokenizer.model_max_length))
+
+
+@torch.no_grad()
+def _found(
+    classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
+) -> NDArray[np.float64]:
+    """The probabilities of all rows, [n, labels], in their order; ModelError unless finite.
+
+    NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
+    what stands for padding differs between models, and some read it.
+    """
+    found = np.full((len(rows), len(classifier.labels)), np.nan)
+    room = _room(classifier.checkpoint)
+    same: dict[int, list[int]] = {}
+    for i, row in enumerate(rows):
+        if len(row["input_ids"]) <= room:
+            same.setdefault(len(row["input_ids"]), []).append(i)
+    size, device = classifier.batch_size, classifier.checkpoint.device
+    for length in sorted(same, reverse=True):  # what needs most memory comes first
+        for start in range(0, len(same[length]), size):
+            batch = same[length][start : start + size]
+            inputs = {
+                name: torch.tensor([rows[i][name] for i in batch], device=device)
+                for name in rows[batch[0]]
+            }
+            found[batch] = classifier._probabilities(inputs).cpu().numpy()
+            if not np.isfinite(found[batch]).all():
+                raise ModelError(
+                    f"`{classifier.name}` gave NaN or infinity. Use float32, or check its weights."
+                )
+    return found

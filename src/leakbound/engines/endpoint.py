@@ -1,0 +1,225 @@
+"""Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
+
+What is asked leaves the machine, for the server that the user named. The key is read from the
+environment and sent to no server but its own (see `key_for`); it stands in no message, file or
+name. Replies are kept on disk, so a job that was
+stopped asks for none of them twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from leakbound.engines.api_key import ENDPOINT, KEY_VARIABLE, key_for, origin
+from leakbound.engines.reply_cache import ReplyCache, default_folder
+from leakbound.engines.server import NoReplyError, Patience, RefusedError, Server
+from leakbound.errors import IncompleteError, InputError
+from leakbound.text.replies import json_object
+from leakbound.types import Decoding, Request
+
+_SILENT = 20  # requests in a row without a reply, after which no other is tried
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """How a request is put: not every server takes a schema, nor the same word for a length."""
+
+    structured: bool
+    length: str
+
+
+_DIALECTS = tuple(
+    _Dialect(structured, length)
+    for structured in (True, False)
+    for length in ("max_tokens", "max_completion_tokens")
+)
+
+
+@dataclass
+class EndpointChat:
+    """A model behind a server.
+
+    No reply comes where the server refuses a request (one longer than the model's context, say),
+    and where the model declines. Raises ModelError for a server that cannot be reached or does not
+    accept the key, and IncompleteError where it kept failing, answering too slowly or too much:
+    replies that came are kept, and the others asked for again by the same command.
+    """
+
+    url: str
+    model: str
+    cache: ReplyCache
+    patience: Patience = field(default_factory=Patience)
+    _known: dict[bool, _Dialect] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(
+        cls,
+        location: str,
+        *,
+        cache: Path | None = None,
+        patience: Patience | None = None,
+        **_weights: Any,
+    ) -> EndpointChat:
+        """The model at `URL#MODEL`; nothing is sent yet. How weights are loaded plays no part.
+
+        Replies are kept in `cache`, else in `default_folder()`. Raises InputError for a location
+        that is none.
+        """
+        url, _, model = location.partition("#")
+        origin(url, ENDPOINT)
+        if not model:
+            raise InputError(
+                "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
+                "For example openai:http://localhost:8000/v1#my-model."
+            )
+        parts = urlsplit(url)
+        if parts.username is not None or parts.query:
+            raise InputError(
+                f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
+                f"query, as it stands in results. Remove them, and set {KEY_VARIABLE}."
+            )
+        kept = ReplyCache(cache or default_folder())
+        return cls(url.rstrip("/"), model, kept, patience or Patience())
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self.url}#{self.model}"
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What is known of the model: where it is, and its name there."""
+        return {"model": self.name}
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        """See `Chat.chat`. Raises InputError for a decoding that such servers do not offer."""
+        _require_offered(decoding)
+        keys = [self._key(request, decoding, seed) for request in requests]
+        replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
+        of_key = dict(zip(keys, requests, strict=True))
+        waiting = {key: of_key[key] for key, reply in replies.items() if reply is None}
+        if waiting:
+            replies |= self._ask(waiting, decoding)
+        return [replies[key] for key in keys]
+
+    def _key(self, request: Request, decoding: Decoding, seed: int) -> str:
+        """The digest of what decides a reply; a greedy one owes nothing to the seed and the id."""
+        draw = None if decoding.greedy else (seed, request.id)
+        messages = [asdict(message) for message in request.messages]
+        decided = [self.url, self.model, messages, request.schema, decoding.to_dict(), draw]
+        return hashlib.sha256(json.dumps(decided).encode()).hexdigest()
+
+    def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
+        """The reply to each request, by its key; None where the model gives none.
+
+        What failed may come another time, and is no verdict: IncompleteError once all were asked.
+        """
+        silent = 0  # requests in a row: threads may miscount by a few
+        failed: list[NoReplyError] = []
+
+        def reply(key: str) -> str | None:
+            nonlocal silent
+            try:
+                text = self._reply(server, key, waiting[key], decoding)
+            except NoReplyError as error:
+                if isinstance(error, RefusedError) and self._known:
+                    return None  # others were taken: it is this request, not the server
+                failed.append(error)
+                silent += 1
+                if silent < _SILENT:
+                    return None
+                server.abandon()
+                raise IncompleteError(
+                    f"{self.name!r} left {_SILENT} requests in a row without a reply, the last "
+                    f"one with {error}. Replies that came are kept: see to the server, then run "
+                    "the same command again."
+                ) from error
+            silent = 0
+            return text
+
+        with (
+            Server(self.url, key_for(self.url), self.patience) as server,
+            ThreadPoolExecutor(self.patience.concurrency) as pool,
+        ):
+            try:
+                replies = dict(zip(waiting, pool.map(reply, waiting), strict=True))
+            finally:
+                server.abandon()
+        if self._known:
+            failed = [error for error in failed if not isinstance(error, RefusedError)]
+        if failed:
+            raise IncompleteError(
+                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without a reply, one "
+                f"with {failed[0]}. Replies that came are kept: see to the server, then run the "
+                "same command again."
+            ) from failed[0]
+        return replies
+
+    def _reply(self, server: Server, key: str, request: Request, decoding: Decoding) -> str | None:
+        """A reply in the first dialect that the server takes; None where the model declines.
+
+        It is kept if it is what was asked for.
+        """
+        structured = bool(request.schema)
+        known = self._known.get(structured)
+        dialects = [known] if known else [d for d in _DIALECTS if structured or not d.structured]
+        while True:
+            dialect = dialects.pop(0)
+            try:
+                body = self._body(key, request, decoding, dialect)
+                text = server.post("chat/completions", body, _content)
+                break
+            except RefusedError:
+                if not dialects:
+                    raise
+        self._known[structured] = dialect
+        if text is not None and not (request.schema and json_object(text) is None):
+            self.cache.put(key, text)
+        return text
+
+    def _body(
+        self, key: str, request: Request, decoding: Decoding, dialect: _Dialect
+    ) -> dict[str, Any]:
+        """The request as it is sent. Each draw has a seed of its own: its key's first digits."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [{"role": m.role, "content": m.text} for m in request.messages],
+            "temperature": decoding.temperature,
+            dialect.length: decoding.max_new_tokens,
+        }
+        if not decoding.greedy:
+            body |= {"top_p": decoding.top_p, "seed": int(key[:8], 16) >> 1}
+        if decoding.stop:
+            body["stop"] = list(decoding.stop)
+        if dialect.structured:
+            schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+
+def _content(answered: Any) -> str | None:
+    """The text of the only choice; None where the model declined to give one."""
+    try:
+        text = answered["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError("no choices") from error
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ValueError("a content that is no text")
+    text.encode()  # half a character is no text: UnicodeEncodeError is a ValueError
+    return text
+
+
+def _require_offered(decoding: Decoding) -> None:
+    if decoding.top_k or decoding.adaptive_temperature is not None:
+        raise InputError(
+            f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "
+            "top-k and the adaptive temperature out."
+        )

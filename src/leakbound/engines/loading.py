@@ -1,0 +1,431 @@
+"""Models from disk or hub, complete or not at all, and back to disk whole.
+
+transformers loads a checkpoint that lacks a tensor with a warning and random weights in its
+place; such a model looks perfectly unlearned. Here it is refused, as is whatever else would make
+the model another one than the user named.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from leakbound.durable import place
+from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
+from leakbound.engines.stated import require_stated
+from leakbound.engines.templates import require_sound
+from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
+
+DTYPES = ("float32", "bfloat16", "float16", "auto")
+DEVICES = ("cpu", "cuda", "auto")
+_ENCODERS = ("ForMaskedLM", "ForPreTraining")
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_ADAPTER = "adapter_config.json"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TEMPLATE = "chat_template.jinja"
+_TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
+_FEW = 5  # tokens that a note shows
+# Generation settings that cannot change which token comes next.
+_HARMLESS = frozenset({"transformers_version", "use_cache"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A causal language model ready to run, with what names it.
+
+    `eos_token_ids` end a completion. `context_length` is None where the config has none. Two
+    equal fingerprints mean the same next-token law and the same ends of answers, wherever the
+    files lie.
+    """
+
+    model: Any
+    tokenizer: Any
+    eos_token_ids: frozenset[int]
+    context_length: int | None
+    fingerprint: dict[str, Any]
+
+    @property
+    def early_end(self) -> str | None:
+        """A note where ordinary tokens end completions; None where only end tokens do."""
+        ordinary = self.fingerprint.get("ordinary_end_tokens")
+        if not ordinary:
+            return None
+        words = self.tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
+        some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
+        more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
+        return (
+            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
+            "or config lists them as end tokens. What it would say after them is not counted"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    folder: Path
+    weights: tuple[Path, ...]
+    gguf: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that is not the one under test: known from its files, its weights read by `load`.
+
+    Code that comes with it is never run.
+    """
+
+    location: str
+    files: _Files
+    config: Any
+    tokenizer: Any
+    dtype: str
+    device: torch.device
+
+    @classmethod
+    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Checkpoint:
+        """Find the model and read all but its weights; raises what `load_model` does."""
+        torch_device = _device(device)
+        _require_member("dtype", dtype, DTYPES)
+        files = _find(location)
+        if files.gguf:
+            raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
+        with quiet(), _refusing(location):
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, trust_remote_code=False)
+        return cls(location, files, config, tokenizer, dtype, torch_device)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """As `LoadedModel.fingerprint`: two equal ones compute the same."""
+        return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
+
+    def load(self, kind: Any) -> Any:
+        """Its weights as a model of this transformers Auto class, complete or ModelError."""
+        model = _read(kind, self.location, self.files, self.dtype, trust_remote_code=False)
+        return model.to(self.device).eval()
+
+
+def load_model(
+    location: str,
+    *,
+    dtype: str = "float32",
+    device: str = "auto",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load the model at `location`: a folder, a `.gguf` file (dequantised), or a hub name.
+
+    Guarantees that every tensor of the model came from safetensors or GGUF files with its own
+    name and shape. Of the checkpoint's generation config only the special token ids are kept, so
+    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Raises
+    InputError for an unknown dtype or device, ModelError for a model that cannot be used; what
+    the files alone can tell is told before any weight is read.
+    """
+    torch_device = _device(device)
+    _require_member("dtype", dtype, DTYPES)
+    files = _find(location)
+    common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if files.gguf:
+        common |= {"gguf_file": files.gguf}
+    with quiet(), _refusing(location):
+        tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
+    require_sound(tokenizer, _template_of(files))
+    model = _read(AutoModelForCausalLM, location, files, dtype, **common)
+    ignored = _strip_generation_config(model)
+    model = model.to(torch_device).eval()
+    _require_causal(location, model)
+    dtype, ends = str(model.dtype).removeprefix("torch."), _eos_token_ids(model, tokenizer)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_token_ids=ends,
+        context_length=getattr(model.config, "max_position_embeddings", None),
+        fingerprint=fingerprint(model.config, tokenizer, dtype, files.weights, model)
+        | {
+            "end_tokens": sorted(ends),
+            "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
+            "generation_config_ignored": ignored,
+        },
+    )
+
+
+def save_model(
+    model: Any, tokenizer: Any, path: Path, *, files: Mapping[str, str] | None = None
+) -> None:
+    """Write a model folder whole: into a temporary sibling, then renamed to `path`.
+
+    Every byte is on the disk before that, and the name after it: a power cut leaves all or nothing.
+    `files` (name to text) are written beside the weights. Raises InputError if `path` exists.
+    """
+    if path.exists():
+        raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
+    partial = partial_of(path)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700, parents=True)
+    with quiet():
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+    for name, text in (files or {}).items():
+        (partial / name).write_text(text, encoding="utf-8")
+    for file in partial.rglob("*"):
+        file.chmod(0o700 if file.is_dir() else 0o600)  # also once the folder is opened to others
+    place(partial, path)
+
+
+def partial_of(path: Path) -> Path:
+    """Where the model folder that is to be `path` is written."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def load_weights(model: Any, folder: Path) -> None:
+    """Give `model` the weights that it had when it was saved to `folder`.
+
+    All of them, whatever the files leave out because it is tied to another; ModelError where one
+    is missing.
+    """
+    location, dtype = str(folder), str(model.dtype).removeprefix("torch.")
+    kept = _read(type(model), location, _find(location), dtype)
+    with _refusing(location):
+        model.load_state_dict(kept.state_dict())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and load reports off the terminal meanwhile."""
+    logging = transformers.utils.logging
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _require_member(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}.")
+
+
+def _device(device: str) -> torch.device:
+    _require_member("device", device, DEVICES)
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise ModelError("`device` is 'cuda' but torch sees no GPU. Use 'cpu' or 'auto'.")
+    return torch.device("cuda" if available and device != "cpu" else "cpu")
+
+
+def _find(location: str) -> _Files:
+    """The files of a model, checked as far as that goes without reading weights."""
+    path = Path(location).expanduser()
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
+        _require_no_adapter(path.parent)
+        return _Files(path.parent, (path,), gguf=path.name)
+    folder = path if path.is_dir() else _download(location)
+    _require_model_folder(folder)
+    weights = _weight_files(folder)
+    for file in weights:
+        _require_readable(file)
+    require_stated(folder, weights)
+    return _Files(folder, weights)
+
+
+def _download(location: str) -> Path:
+    if location.startswith((".", "/", "~")) or location.count("/") > 1:
+        raise ModelError(f"there is no model folder `{location}`. Check the path.")
+    try:
+        return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"`{location}` is no folder here, and the hub did not give it: {_line(error)} "
+            "Check the name and the network, or name a folder."
+        ) from error
+
+
+def _require_no_adapter(folder: Path) -> None:
+    """Refuse adapters: transformers applies those beside whole weights without a word.
+
+    Whether these were merged into the weights before, nothing tells.
+    """
+    if not (folder / _ADAPTER).is_file():
+        return
+    merged = (
+        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a folder of its "
+        "own: leakbound loads whole models."
+    )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
+    raise ModelError(
+        f"`{folder}` has a PEFT adapter ({_ADAPTER}) beside a model, which would be applied on top "
+        f"of it. If the weights are merged already, move {_ADAPTER} and adapter_model.* "
+        f"elsewhere; if not, merge them {merged}"
+    )
+
+
+def _require_model_folder(folder: Path) -> None:
+    _require_no_adapter(folder)
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"`{folder}` has no config.json. Name a model folder.")
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise ModelError(
+            f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
+            "Save the model's tokenizer beside it."
+        )
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    if (folder / _WEIGHTS).is_file():
+        return (folder / _WEIGHTS,)
+    if (folder / _INDEX).is_file():
+        return _shards(folder / _INDEX)
+    raise ModelError(
+        f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
+        "Only safetensors weights are loaded: convert others with `save_pretrained`."
+    )
+
+
+def _shards(index: Path) -> tuple[Path, ...]:
+    """The files beside an index that it names; ModelError for one that is none."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        return tuple(index.with_name(name) for name in sorted(names))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"`{index}` is no index of weights ({type(error).__name__}: {_line(error)}). Restore "
+            "the model's files."
+        ) from error
+
+
+def _require_readable(file: Path) -> None:
+    """Check a safetensors file's header against its size; reads no weights."""
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (OSError, SafetensorError) as error:
+        require_no_fault(file, error)
+        raise ModelError(
+            f"`{file}` is missing, cut short or damaged ({_line(error)}). "
+            "Copy or download it again."
+        ) from error
+
+
+def _read(kind: Any, location: str, files: _Files, dtype: str, **common: Any) -> Any:
+    """The model with every tensor from its own files, or ModelError."""
+    with quiet(), _refusing(location):
+        model, info = kind.from_pretrained(
+            files.folder,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # to be refused below, by name
+            **common,
+            **(_gguf_settings() if files.gguf else {"use_safetensors": True}),
+        )
+    _require_complete(location, info)
+    return model
+
+
+@contextmanager
+def _refusing(location: str) -> Iterator[None]:
+    """What transformers raises for a bad checkpoint has many types; all mean the same here."""
+    try:
+        yield
+    except (LeakboundError, MemoryError, torch.OutOfMemoryError):
+        raise  # a lack of memory says nothing about the checkpoint
+    except Exception as error:  # a file cut short may fail in any line that reads it
+        remedy = "Check the model's files and the installed version of transformers."
+        if "trust_remote_code" in str(error):
+            remedy = "It needs code of its own: read that code, then pass --trust-remote-code."
+        raise ModelError(f"`{location}` cannot be loaded: {_line(error)} {remedy}") from error
+
+
+def _require_complete(location: str, info: Mapping[str, Any]) -> None:
+    mismatched = [name for name, *_ in info["mismatched_keys"]]
+    for kind, names in (
+        ("lacks", info["missing_keys"]),
+        ("has unknown", info["unexpected_keys"]),
+        ("has misshapen", mismatched),
+    ):
+        if names:
+            some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+            raise ModelError(
+                f"`{location}` {kind} tensors ({len(names)}): {some}. It would run with weights "
+                "that are not its own. Use the complete checkpoint of this architecture."
+            )
+
+
+def _require_causal(location: str, model: Any) -> None:
+    """Refuse a model whose logits after a token depend on what follows it.
+
+    transformers gives an encoder, trained to fill in blanks, a head that generates.
+    """
+    made = getattr(model.config, "architectures", None) or [type(model).__name__]
+    decoder = getattr(model.config, "is_decoder", False)
+    if (all(name.endswith(_ENCODERS) for name in made) and not decoder) or _looks_ahead(
+        location, model
+    ):
+        raise ModelError(
+            f"`{location}` is no causal language model ({', '.join(made)}): its logits after a "
+            "token change with what follows. Name one that generates from left to right, such as "
+            "a ...ForCausalLM."
+        )
+
+
+def _looks_ahead(location: str, model: Any) -> bool:
+    """True if the logits after a token are others, beyond roundings, where another one follows."""
+    if model.get_input_embeddings().num_embeddings < 4:
+        return False
+    with quiet(), _refusing(location), torch.no_grad():
+        pairs = (torch.tensor([[1, i]], device=model.device) for i in (2, 3))
+        one, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
+    rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
+    return bool((one - other).abs().max() > rounding * one.abs().max())
+
+
+def _gguf_settings() -> dict[str, Any]:
+    # Since transformers can compute on packed blocks, dense weights must be asked for.
+    config = getattr(transformers, "GgufConfig", None)
+    return {"quantization_config": config(dequantize=True)} if config else {}
+
+
+def _strip_generation_config(model: Any) -> dict[str, Any]:
+    """Leave the model's token ids in its generation config; return what else was there."""
+    given = model.generation_config.to_diff_dict()
+    kept = {key: value for key, value in given.items() if key in _TOKEN_IDS}
+    model.generation_config = GenerationConfig(**kept)
+    return {
+        key: value
+        for key, value in sorted(given.items())
+        if key not in _TOKEN_IDS | _HARMLESS and not key.startswith(("_", "output_"))
+    }
+
+
+def _template_of(files: _Files) -> str:
+    """The file that a tokenizer's chat template is read from."""
+    if files.gguf:
+        return str(files.folder / files.gguf)
+    own = files.folder / _TEMPLATE
+    return str(own if own.is_file() else files.folder / "tokenizer_config.json")
+
+
+def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    of_model = model.generation_config.eos_token_id
+    listed = of_model if isinstance(of_model, list) else [of_model]
+    return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,194 @@
+"""How far a model's log-probabilities move with the shape of the batch they are computed in.
+
+The same prefix gets slightly different logits alone, in company, or read at once: other shapes,
+other orders of summation. A mass computed in one shape bounds the model's in any other only
+after each of its tokens has paid for that.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
+from leakbound.sampling.model import Handles, PrefixModel
+
+LEAST_MARGIN = 4e-6  # nats a token: a few prefixes do not show every rounding
+_WIDER = 8
+_ROWS = (64, 7, 2, 1)
+_STEPS = 4  # tokens after a prompt
+_OWN_PROMPTS = 8
+_MADE_UP_LENGTHS = (4, 12)
+_STRIDE = 7919  # a prime, to spread few token ids over a large vocabulary
+
+Ids: TypeAlias = tuple[int, ...]
+Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
+"""The logits after each prefix, one vector for each time that it was computed."""
+
+
+class Margin:
+    """The margin of one model, measured at need and kept until it is asked other prompts.
+
+    `context` is the most tokens that the model reads, None where that is not known; `prompts` are
+    those that `value` was measured after, or will be.
+    """
+
+    def __init__(self, model: PrefixModel, context: int | None) -> None:
+        self.prompts: tuple[Ids, ...] = ()
+        self._model, self._context = model, context
+        self._value: float | None = None
+
+    @property
+    def value(self) -> float:
+        """See `shape_margin`."""
+        if self._value is None:
+            self._value = shape_margin(self._model, self.prompts)
+        return self._value
+
+    def measure(self, prompts: Iterable[Ids]) -> None:
+        """Measure after some of these from now on."""
+        probed = probed_prompts(prompts, self._context)
+        if probed != self.prompts:
+            self.prompts, self._value = probed, None
+
+
+def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
+    """The few of a run's prompts to measure at: by length, from the shortest to the longest.
+
+    Depends on which prompts there are, not on their order. Where the probe's own steps would pass
+    the model's `context`, a prompt loses its first tokens.
+    """
+    ordered = sorted(set(prompts), key=lambda ids: (len(ids), ids))
+    spread = np.linspace(0, len(ordered) - 1, min(_OWN_PROMPTS, len(ordered))).round()
+    most = max(1, sys.maxsize if context is None else context - _STEPS)
+    return tuple(ordered[int(i)][-most:] for i in spread)
+
+
+@torch.inference_mode()
+def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
+    """δ: by how much a log-probability of `model` may differ between batch shapes, in nats.
+
+    Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
+    after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
+    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts beside long ones, and
+    read at once and in two pieces. A maximum that was seen and widened, not one proved for every
+    prefix. Infinite, so that nothing is exact, for weights of fewer than 32 bits and where logits
+    are NaN in one shape but not in another, or everywhere. (A prompt after which they are NaN in
+    every shape is a question that fails by itself.)
+
+    Why eight times: where no logit moves by more than ε, neither does their logsumexp, and a
+    log-probability is a difference of the two; and the prefixes of a whole run move further than
+    the few that are tried. On small trained models log-probabilities moved by up to 2.2 times
+    the largest ε seen. A path pays for each of its tokens as if all moved one way.
+    """
+    if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
+        return math.inf
+    asked = [*prompts, *_made_up(model.vocab_size)]
+    seen: Seen = defaultdict(list)
+    paths = _walk_together(model, asked, seen)
+    for prompt, path in zip(asked, paths, strict=False):
+        _read(model, prompt, seen)
+        _read(model, path, seen)
+    return max(LEAST_MARGIN, _WIDER * _largest(seen))
+
+
+def _made_up(vocab_size: int) -> list[Ids]:
+    """Prompts of tokens from everywhere in the vocabulary, that need make no sense."""
+    ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % vocab_size
+    return [tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1])]
+
+
+def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
+    """Note the logits after the prompts and on from them, in batches of rows that take turns.
+
+    The widest batch finds the paths, which are returned: rows of one prompt begin with its
+    likeliest token, its second likeliest and so on, and then go the likeliest way.
+    """
+    roots, logits = zip(*(model.prefill(prompt) for prompt in prompts), strict=True)
+    for prompt, row in zip(prompts, logits, strict=True):
+        seen[prompt].append(row[0])
+    widest, *narrower = _ROWS
+    handles = np.resize(np.array(roots), widest)
+    starts = [prompts[row % len(prompts)] for row in range(widest)]
+    paths = _walk(model, handles, starts, _first_tokens(model, torch.cat(logits)), seen)
+    for rows in narrower:
+        for first in range(0, max(len(prompts), rows), rows):
+            some = slice(first, first + rows)
+            steps = np.array([path[-_STEPS:] for path in paths[some]]).T
+            _walk(model, handles[some], starts[some], steps, seen)
+    model.release(np.array(roots))
+    return paths
+
+
+def _first_tokens(model: PrefixModel, logits: torch.Tensor) -> NDArray[np.int64]:
+    """1 × rows: tokens that may come next, the likeliest ones of prompts that take turns."""
+    row, prompts = np.arange(_ROWS[0]), len(logits)
+    ranked = _going_on(model, logits).argsort(dim=-1, descending=True, stable=True)
+    rank = row // prompts % (model.vocab_size - len(model.eos_token_ids))
+    return np.asarray(ranked.cpu().numpy()[row % prompts, rank])[None]
+
+
+def _going_on(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
+    """The logits, without the tokens that end an output."""
+    ends = torch.tensor(sorted(model.eos_token_ids), dtype=torch.long, device=logits.device)
+    return logits.index_fill(-1, ends, -math.inf)
+
+
+def _walk(
+    model: PrefixModel,
+    handles: Handles,
+    prefixes: Sequence[Ids],
+    steps: NDArray[np.int64],
+    seen: Seen,
+) -> list[Ids]:
+    """Note the logits after each step of rows that advance together; return where they got.
+
+    `steps` × rows are the tokens of the first steps; after them each row takes its likeliest.
+    """
+    reached, logits = list(prefixes), torch.empty(0)
+    for step in range(_STEPS):
+        given = step < len(steps)
+        tokens = steps[step] if given else _going_on(model, logits).argmax(dim=-1).cpu().numpy()
+        handles, logits = model.extend(handles, tokens, np.full(len(tokens), step > 0))
+        reached = [(*ids, int(token)) for ids, token in zip(reached, tokens, strict=True)]
+        for ids, row in zip(reached, logits, strict=True):
+            seen[ids].append(row)
+    model.release(handles)
+    return reached
+
+
+def _read(model: PrefixModel, ids: Ids, seen: Seen) -> None:
+    """Note the logits after these ids, read at once, and where their first half is held already."""
+    alone, at_once = model.prefill(ids)
+    model.release(np.array([alone]))
+    half, _ = model.prefill(ids[: max(1, len(ids) // 2)])
+    whole, in_pieces = model.prefill(ids)
+    model.release(np.array([half, whole]))
+    seen[ids] += [at_once[0], in_pieces[0]]
+
+
+def _largest(seen: Seen) -> float:
+    """The largest difference of a logit after one prefix; infinite where one shape gives NaN.
+
+    Equal infinities do not differ: they are tokens of probability 0 in both.
+    """
+    usable = [each for each in map(torch.stack, seen.values()) if not _is_broken(each)]
+    return max(map(_range, usable), default=math.inf)
+
+
+def _is_broken(logits: torch.Tensor) -> bool:
+    """True if there is a NaN in every row."""
+    return bool(logits.isnan().any(dim=-1).all())
+
+
+def _range(logits: torch.Tensor) -> float:
+    most, least = logits.amax(dim=0), logits.amin(dim=0)  # NaN where one is
+    gaps = (most - least)[most != least].nan_to_num(nan=math.inf)
+    return float(gaps.max()) if len(gaps) else 0.0

@@ -1,0 +1,337 @@
+"""How a question becomes the tokens a model reads, and an answer the tokens it is scored on.
+
+There is one tokenisation: the finished text, prompt and answer together, as a model that was
+trained on such texts has read it, split where the answer begins. What is trained on, read, forced
+and generated from is then the same sequence. Needs no torch: the tokenizer comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
+from typing import Any, NamedTuple, TypeAlias
+
+from leakbound.engines.families import family_of
+from leakbound.engines.splitting import Tokenizer as Tokenizer
+from leakbound.engines.splitting import split_at
+from leakbound.engines.templates import said, written
+from leakbound.errors import InputError, ModelError
+from leakbound.types import Compat
+
+Examples: TypeAlias = Sequence[tuple[str, str]]
+
+BASE_TEMPLATE = "Question: {question}\nAnswer: "
+_PLACEHOLDER = "{question}"
+_BLANK = " "
+_GAP = "\n\n"  # between one example and what follows it
+_TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
+_BESIDE = ("family", "tokenisation")  # what `describe` tells beside the fields
+_MARK = "leakbound-mark"
+_ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A prompt and an answer to it as the tokens of one text.
+
+    `prompt` holds the tokens before the answer. `answer` holds the rest, its end token included; a
+    blank between the two is part of it, and so is a token that lies across the boundary.
+    """
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+
+
+class _Asked(NamedTuple):
+    """See `Prompting.encode`."""
+
+    question: str
+    prefix: str
+    examples: Examples
+
+
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    """The rule that turns a question into a prompt.
+
+    A tokenizer that has a chat template uses it, with its special tokens; any other puts the
+    question into `template` (None: `BASE_TEMPLATE`). `chat` True insists on the chat template,
+    False on the plain one. `system` is the chat's system message; where it is None,
+    `default_system` is, except for families that are asked without (see `families`).
+
+    `compat` "openunlearning" asks and masks as that framework does. A plain prompt keeps its
+    trailing blank where it is generated from. As many tokens as the prompt has by itself are not
+    scored, so an answer's first may be among them; what follows the end of a turn is scored, and
+    an EOS token after it. Tokens with the id of the pad token are hidden from those after them
+    wherever they stand, ends of turns too (its issue 128): published numbers of Llama 3 depend on
+    it.
+    """
+
+    template: str | None = None
+    system: str | None = None
+    default_system: str | None = None
+    chat: bool | None = None
+    compat: Compat | None = None
+
+    def __post_init__(self) -> None:
+        if self.template is not None and _PLACEHOLDER not in self.template:
+            raise InputError(
+                f"`template` must contain {_PLACEHOLDER}, got {self.template!r}. "
+                f"Write it where the question goes, as in {BASE_TEMPLATE!r}."
+            )
+
+    def uses_chat(self, tokenizer: Tokenizer) -> bool:
+        """True if prompts for this tokenizer are made by its chat template.
+
+        Raises InputError where `chat` is True and the tokenizer has none.
+        """
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        if self.chat and not has_template:
+            raise InputError(
+                "this asks chat models, and the tokenizer has no chat template. Use the instruct "
+                "model, or write the plain prompt with `template` (--prompt-template)."
+            )
+        return has_template and self.chat is not False
+
+    def encode(
+        self, tokenizer: Tokenizer, question: str, prefix: str = "", examples: Examples = ()
+    ) -> list[int]:
+        """Token ids of the generation prompt for `question`: of its text without a trailing blank.
+
+        `prefix` opens the answer for the model: it follows the prompt. The questions and answers
+        of `examples` come before the question: as turns of the chat, or in the same plain template
+        with a blank line after each. Plain prompts begin with the tokenizer's BOS token if it adds
+        one.
+        """
+        asked = _Asked(question, prefix, examples)
+        if self.compat is not None:
+            rule = self._rule(tokenizer)
+            whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, asked))
+            return self._shown(tokenizer, whole)
+        opened = self._opened(tokenizer, asked)
+        text = opened.rstrip(_BLANK)
+        return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
+
+    def text(self, question: str, prefix: str = "", examples: Examples = ()) -> str:
+        """The plain prompt, for an engine that sends text to a server: without a trailing blank."""
+        opened = self._plainly(_Asked(question, prefix, examples))
+        return opened.rstrip(_BLANK) if self.compat is None else opened
+
+    def locate(
+        self, tokenizer: Tokenizer, question: str, prefix: str = ""
+    ) -> tuple[list[int], tuple[int, int]]:
+        """`encode`'s token ids, and from where to where in them the question itself stands."""
+        ids = self.encode(tokenizer, question, prefix)
+        return ids, self.own(tokenizer, ids, prefix)
+
+    def own(self, tokenizer: Tokenizer, ids: Sequence[int], prefix: str = "") -> tuple[int, int]:
+        """From where to where in the `ids` of a prompt without examples its question stands."""
+        return _where_they_differ(ids, self.encode(tokenizer, _ELSEWHERE, prefix))
+
+    def join(
+        self,
+        tokenizer: Tokenizer,
+        question: str,
+        answer: str,
+        prefix: str = "",
+        examples: Examples = (),
+    ) -> Joined:
+        """The prompt with `answer` and its end token after it, as they are trained on and read.
+
+        A chat is the template over the finished conversation, up to the end of the answer's turn;
+        a plain text is prompt and answer as one string, with the EOS token where it lacks one.
+        Raises InputError where nothing is left of prompt or answer, or a tokenizer that tells no
+        offsets merges the two.
+        """
+        asked, rule = _Asked(question, prefix, examples), self._rule(tokenizer)
+        opened = rule._opened(tokenizer, asked)
+        finished = rule._finished(tokenizer, asked, opened, answer)
+        if self.compat is not None:
+            joined = rule._masked(tokenizer, opened, finished)
+        else:
+            before, after = split_at(tokenizer, finished, len(opened.rstrip(_BLANK)))
+            ended = self._ended(tokenizer, after)
+            joined = Joined((*self._head(tokenizer), *before), tuple(ended))
+        if not (joined.prompt and joined.answer):
+            raise InputError(
+                f"the answer {answer[:60]!r} leaves {len(joined.prompt)} tokens of its prompt and "
+                f"{len(joined.answer)} of itself. Leave it out, or end the prompt otherwise."
+            )
+        return joined
+
+    def output(
+        self,
+        tokenizer: Tokenizer,
+        question: str,
+        answer: str,
+        prefix: str = "",
+        examples: Examples = (),
+    ) -> tuple[int, ...] | None:
+        """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
+
+        None where the finished text does not begin with that prompt's tokens, so that the answer
+        in it is no output of the distribution that is sampled.
+        """
+        usual = replace(self, compat=None)
+        joined = usual.join(tokenizer, question, answer, prefix, examples)
+        asked = self.encode(tokenizer, question, prefix, examples)
+        return joined.answer if self._shown(tokenizer, joined.prompt) == asked else None
+
+    def end_token_id(self, tokenizer: Tokenizer) -> int:
+        """The token that ends an answer: the chat template's end of turn, else the EOS token.
+
+        Raises ModelError if the tokenizer has neither.
+        """
+        if self.uses_chat(tokenizer):
+            turn = _end_of_turn(tokenizer)
+            if turn is not None:
+                return turn
+        return _eos(tokenizer)
+
+    def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
+        """The token that `compat` hides from teacher-forced texts: the pad token, else EOS."""
+        if self.compat is None:
+            return None
+        pad = tokenizer.pad_token_id
+        return tokenizer.eos_token_id if pad is None else pad  # type: ignore[no-any-return]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, for fingerprints and run files."""
+        return asdict(self)
+
+    def describe(self, tokenizer: Tokenizer) -> dict[str, Any]:
+        """How prompts for this tokenizer are made, for the fingerprint of an engine."""
+        return {
+            "template": self.template,
+            "system": self.system_for(tokenizer),
+            "chat": self.uses_chat(tokenizer),
+            "compat": self.compat,
+            "family": family_of(tokenizer).name,
+            "tokenisation": _TOKENISATION,
+        }
+
+    @classmethod
+    def described(cls, said: Mapping[str, Any]) -> Prompting:
+        """The rule that `describe` told of, for the same tokenizer."""
+        return cls(**{name: value for name, value in said.items() if name not in _BESIDE})
+
+    def system_for(self, tokenizer: Tokenizer) -> str | None:
+        """The system message that opens a chat with this tokenizer's model, if any."""
+        if self.system is None and family_of(tokenizer).system:
+            return self.default_system
+        return self.system
+
+    def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
+        """What of the conversation `question` stands for: one turn of the user."""
+        return [said("user", question)]
+
+    def _rule(self, tokenizer: Tokenizer) -> Prompting:
+        """The rule without the chat template where `compat` writes this family's turns itself."""
+        turn = family_of(tokenizer).turn
+        if self.compat is None or turn is None or not self.uses_chat(tokenizer):
+            return self
+        return self if self.system_for(tokenizer) else replace(self, template=turn, chat=False)
+
+    def _plainly(self, asked: _Asked) -> str:
+        def put(question: str) -> str:
+            # Not str.format: braces in a question or elsewhere in the template are plain text.
+            return (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
+
+        shown = [f"{put(question)}{answer}{_GAP}" for question, answer in asked.examples]
+        return "".join([*shown, put(asked.question), asked.prefix])
+
+    def _opened(self, tokenizer: Tokenizer, asked: _Asked) -> str:
+        """The text up to where the answer, or the rest of it, begins."""
+        if not self.uses_chat(tokenizer):
+            return self._plainly(asked)
+        turns = self._conversation(tokenizer, asked)
+        return written(tokenizer, turns, open_ended=True) + asked.prefix
+
+    def _finished(self, tokenizer: Tokenizer, asked: _Asked, opened: str, answer: str) -> str:
+        """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
+        start = opened.rstrip(_BLANK)
+        if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
+            replied = said("assistant", asked.prefix + answer)
+            turns = [*self._conversation(tokenizer, asked), replied]
+            text = written(tokenizer, turns, open_ended=False)
+            # Some templates rewrite or wrap what was said; generation would not start there.
+            kept = text.startswith(start) and answer.strip() in text[len(start) :]
+            if kept or self.compat is not None:
+                return text
+        if self.compat is None and not answer[:1].strip():  # nothing, or with a blank of its own
+            return start + answer
+        return opened + answer
+
+    def _ended(self, tokenizer: Tokenizer, answer: Sequence[int]) -> list[int]:
+        """An answer's tokens up to the end of its turn, or with the end token where it has none."""
+        end, ids = self.end_token_id(tokenizer), list(answer)
+        if self.uses_chat(tokenizer) and end in ids:
+            return ids[: len(ids) - ids[::-1].index(end)]
+        return ids if ids[-1:] == [end] else [*ids, end]
+
+    def _masked(self, tokenizer: Tokenizer, opened: str, finished: str) -> Joined:
+        """See `compat`: as many tokens as the prompt has alone are taken off the finished text."""
+        ids = self._as_it_stands(tokenizer, finished)
+        if ids[-1:] != [_eos(tokenizer)]:
+            ids.append(_eos(tokenizer))
+        alone = len(self._as_it_stands(tokenizer, opened))
+        return Joined(tuple(ids[:alone]), tuple(ids[alone:]))
+
+    def _as_it_stands(self, tokenizer: Tokenizer, text: str) -> list[int]:
+        """The tokens of a text with whatever the tokenizer adds; a rendered chat has it already."""
+        return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
+
+    def _shown(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+        """The tokens of a prompt that those after it may see.
+
+        Generation numbers its positions by what is seen, so that leaving a token out hides it.
+        """
+        hidden = self.hidden_token_id(tokenizer)
+        return [token for token in ids if hidden is None or token != hidden]
+
+    def _head(self, tokenizer: Tokenizer) -> list[int]:
+        return [] if self.uses_chat(tokenizer) else bos_ids(tokenizer)
+
+    def _conversation(self, tokenizer: Tokenizer, asked: _Asked) -> list[dict[str, str]]:
+        system = self.system_for(tokenizer)
+        turns = [said("system", system)] if system else []
+        for question, answer in asked.examples:
+            turns += [said("user", question), said("assistant", answer)]
+        return [*turns, *self.turns(tokenizer, asked.question)]
+
+
+def _eos(tokenizer: Tokenizer) -> int:
+    if tokenizer.eos_token_id is None:
+        raise ModelError(
+            "the tokenizer has no end token (`eos_token` is None). "
+            "Set one in its tokenizer_config.json."
+        )
+    return int(tokenizer.eos_token_id)
+
+
+def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """From where to where `ids` stand apart from `other` between a common start and end."""
+
+    def common(pairs: Sequence[tuple[int, int]]) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    start = common([*zip(ids, other, strict=False)])
+    rest = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
+    return start, len(ids) - common(rest)
+
+
+def bos_ids(tokenizer: Tokenizer) -> list[int]:
+    """The BOS token, if the tokenizer begins texts with it."""
+    # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
+    added = tokenizer.encode("", add_special_tokens=True)[:1]
+    return added if added == [tokenizer.bos_token_id] else []
+
+
+def _end_of_turn(tokenizer: Tokenizer) -> int | None:
+    """The special token right after an assistant's message, or None if the template has none."""
+    text = written(tokenizer, [said("user", "?"), said("assistant", _MARK)], open_ended=False)
+    tail = text.rpartition(_MARK)[2].lstrip()
+    ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
+    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return int(ids[0]) if ids and ids[0] in special else None

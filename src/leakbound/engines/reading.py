@@ -1,0 +1,317 @@
+"""Answers that are there already, read after their questions: teacher forcing, in few forwards.
+
+All answers of one prompt are read in one row: the prompt stands there once, and so does whatever
+answers begin with in common; a mask lets each token see what stands before it in its own text.
+Rows end at the same column, so the logits that are asked for are the last ones of each, and no
+others are made. `sampling.force`, which follows a decoding token by token, would take a forward
+for every token of the longest answer; here the tokens are known, and one forward reads them all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.prefix_cache import layer_masks
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError, ModelError
+from leakbound.sampling import law
+from leakbound.types import Query, Reading
+
+Ids = tuple[int, ...]
+Pair = tuple[Ids, Ids]
+"""(prompt, answer with its end token)"""
+
+_LOGITS = 1 << 26  # made at once, at most: 256 MiB in float32
+_TOKENS = 1 << 12  # forwarded at once, padding included, at most
+_NO_TOKEN = -1
+_FULL = 0.875  # of a row is no padding, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads answers with a model; see `Reads.read`.
+
+    `shares`: the model takes masks and positions, so that answers may share a row. Without, every
+    answer has a row of its own and rows of one length go together: slower, and right for any model.
+    """
+
+    loaded: LoadedModel
+    prompting: Prompting
+    shares: bool
+    logits: int = _LOGITS
+    tokens: int = _TOKENS
+
+    @torch.inference_mode()
+    def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
+        """See `Reads.read`; equal, up to rounding, to reading each text alone."""
+        pairs = self._encode(texts)
+        found: dict[Pair, Reading | None] = {}
+        for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
+            for tree, logits in zip(batch, self._forward(batch), strict=True):
+                found |= tree.readings(logits, self._spelt)
+        readings = []
+        for (query, text), pair in zip(texts, pairs, strict=True):
+            reading = found[pair]
+            if reading is None:
+                raise ModelError(
+                    f"the model's logits are NaN or infinite where query {query.id!r} is answered "
+                    f"with {text[:60]!r}. Check the model's weights, or load it with another dtype."
+                )
+            readings.append(reading)
+        return readings
+
+    def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
+        """How far each answer would move the model: OpenUnlearning's gradient norm.
+
+        Of the gradient of the answer's mean token loss, end token left out, the L2 norm of each
+        parameter tensor, averaged over the tensors. One forward and one backward pass a text.
+        Raises InputError for an empty answer or one too long, ModelError where it is not finite.
+        """
+        pairs = self._encode(texts)
+        for (query, _), (_, answer) in zip(texts, pairs, strict=True):
+            if len(answer) < 2:
+                raise InputError(
+                    f"the answer of {query.id!r} has no token but its end, so its loss has no "
+                    "gradient. Leave it out, or leave the gradient norm out."
+                )
+        return [
+            self._gradient_norm(query, pair) for (query, _), pair in zip(texts, pairs, strict=True)
+        ]
+
+    def _encode(self, texts: Sequence[tuple[Query, str]]) -> list[Pair]:
+        tokenizer, limit = self.loaded.tokenizer, self.loaded.context_length
+        joined = {
+            (query, text): self.prompting.join(
+                tokenizer, query.text, text, query.prefix, query.examples
+            )
+            for query, text in dict.fromkeys(texts)
+        }
+        pairs = [(joined[each].prompt, joined[each].answer) for each in texts]
+        for (query, _), (prompt, answer) in zip(texts, pairs, strict=True):
+            if limit is not None and len(prompt) + len(answer) > limit:
+                raise InputError(
+                    f"query {query.id!r} has {len(prompt)} prompt tokens and an answer of "
+                    f"{len(answer)}, more than the model's context of {limit}. Shorten either."
+                )
+        return pairs
+
+    def _trees(self, pairs: Sequence[Pair]) -> list[_Tree]:
+        """The answers of each prompt in one tree, or in several where they are very many."""
+        most = self.logits // self._vocabulary if self.shares else 0
+        trees: list[_Tree] = []
+        growing: dict[Ids, _Tree] = {}
+        for prompt, answer in pairs:
+            tree = growing.get(prompt)
+            if tree is None or tree.asked + len(answer) > most:
+                tree = growing[prompt] = _Tree(prompt)
+                trees.append(tree)
+            tree.add(answer)
+        return trees
+
+    def _batches(self, trees: list[_Tree]) -> Iterator[list[_Tree]]:
+        """Trees of like length, within the bounds on tokens, logits and padding; one at least."""
+        batch: list[_Tree] = []
+        for tree in sorted(trees, key=lambda tree: -tree.size):
+            rows, keep = len(batch) + 1, max(tree.asked, *(t.asked for t in batch), 0)
+            width = batch[0].size if batch else tree.size
+            fits = rows * width <= self.tokens and rows * keep * self._vocabulary <= self.logits
+            least = _FULL * width if self.shares else width
+            if batch and not (fits and tree.size >= least):
+                yield batch
+                batch = []
+            batch.append(tree)
+        if batch:
+            yield batch
+
+    def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
+        """Of each tree, the logits after the tokens at which something is asked."""
+        keep = max(tree.asked for tree in batch)
+        model, inputs = self.loaded.model, self._inputs(batch)
+        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+            inputs["logits_to_keep"] = keep
+        logits = model(**inputs, use_cache=False).logits
+        for row, tree in zip(logits, batch, strict=True):
+            yield row[-tree.asked :]
+
+    def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
+        """What the model takes: rows that end together, each padded at its beginning."""
+        width = max(tree.size for tree in batch)
+        ids = np.zeros((len(batch), width), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        seen = np.tile(np.eye(width, dtype=bool), (len(batch), 1, 1))  # padding sees itself alone
+        for row, tree in enumerate(batch):
+            start = width - tree.size
+            ids[row, start:] = tree.tokens
+            seen[row, start:, start:] = tree.seen()
+            positions[row] = seen[row].sum(axis=1) - 1
+            seen[row, start:, start:] &= self._shown(ids[row, start:])
+        on_device = partial(torch.as_tensor, device=self.loaded.model.device)
+        if not self.shares:
+            return self._alone(on_device(ids))
+        config = self.loaded.model.config.get_text_config()
+        mask = partial(_mask, seen, positions, self.loaded.model.dtype)
+        return {
+            "input_ids": on_device(ids),
+            "position_ids": on_device(positions),
+            "attention_mask": layer_masks(config, lambda window: on_device(mask(window))),
+        }
+
+    def _shown(self, ids: Any) -> Any:
+        """Which of the tokens `ids` those after them may see: all, but for `Prompting.compat`."""
+        hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
+        return ids != (_NO_TOKEN if hidden is None else hidden)
+
+    def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes for rows of one text each, without padding."""
+        shown = self._shown(ids)
+        hides = {} if shown.all() else {"attention_mask": shown.long()}
+        return {"input_ids": ids, **hides}
+
+    def _spelt(self, ids: Ids) -> str:
+        text: str = self.loaded.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    @property
+    def _vocabulary(self) -> int:
+        return int(self.loaded.model.config.get_text_config().vocab_size)
+
+    @torch.enable_grad()
+    def _gradient_norm(self, query: Query, pair: Pair) -> float:
+        model, (prompt, answer) = self.loaded.model, pair
+        ids = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
+        labels = ids[0, len(prompt) :]
+        logits = model(**self._alone(ids), use_cache=False).logits[0, len(prompt) - 1 : -1]
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+        norms = [gradient.double().norm() for gradient in gradients if gradient is not None]
+        norm = float(torch.stack(norms).mean())
+        if not np.isfinite(norm):
+            raise ModelError(
+                f"the gradient of the answer of {query.id!r} is NaN or infinite. Check the model's "
+                "weights, or load it with another dtype."
+            )
+        return norm
+
+
+class _Tree:
+    """A prompt and answers to it; what answers have in common stands there once.
+
+    `tokens` are the prompt's, then those of the answers but for each last one: nothing is asked
+    after it. `asked` of them, the last ones, are followed by a token of an answer.
+    """
+
+    def __init__(self, prompt: Ids) -> None:
+        self.prompt = prompt
+        self.tokens = list(prompt)
+        self._parents = list(range(-1, len(prompt) - 1))
+        self._paths: dict[Ids, list[int]] = {}  # answer -> the token before each of its tokens
+        self._children: dict[tuple[int, int], int] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def asked(self) -> int:
+        return len(self.tokens) - len(self.prompt) + 1
+
+    def add(self, answer: Ids) -> None:
+        """Let the answer be read too."""
+        path = [len(self.prompt) - 1]
+        for token in answer[:-1]:
+            if (path[-1], token) not in self._children:
+                self._children[path[-1], token] = len(self.tokens)
+                self._parents.append(path[-1])
+                self.tokens.append(token)
+            path.append(self._children[path[-1], token])
+        self._paths[answer] = path
+
+    def seen(self) -> NDArray[np.bool_]:
+        """Which tokens (columns) each token (row) sees: those before it in its text, and itself."""
+        seen = np.eye(self.size, dtype=bool)
+        for token, parent in enumerate(self._parents[1:], start=1):
+            seen[token] |= seen[parent]
+        return seen
+
+    def readings(
+        self, logits: torch.Tensor, spelt: Callable[[Ids], str]
+    ) -> dict[Pair, Reading | None]:
+        """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
+        laws = _Laws.of(logits)
+        return {
+            (self.prompt, answer): laws.reading(
+                logits, np.array(path) - len(self.prompt) + 1, answer, spelt(answer)
+            )
+            for answer, path in self._paths.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Laws:
+    """What is to be known of next-token distributions [n] beside the log-probabilities."""
+
+    total: NDArray[np.float64]  # the logarithm of the sum of exponentials
+    best: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+    broken: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, logits: torch.Tensor) -> _Laws:
+        """Of each row of `logits` [n, V], in float64 and a few rows at a time."""
+        height = law.rows_at_once(logits)
+        parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
+        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def reading(
+        self, logits: torch.Tensor, rows: NDArray[np.int64], ids: Ids, text: str
+    ) -> Reading | None:
+        """Of the token `ids[i]` after the one whose logits are in row `rows[i]`."""
+        if self.broken[rows].any():
+            return None
+        at = torch.as_tensor(rows, device=logits.device)
+        chosen = logits[at, torch.tensor(ids, device=logits.device)].double().cpu().numpy()
+        return Reading(
+            token_ids=ids,
+            text=text,
+            logprobs=chosen - self.total[rows],
+            top=self.best[rows] == np.array(ids),
+            mean=self.mean[rows],
+            std=self.std[rows],
+            confidence=self.confidence[rows],
+        )
+
+
+def _laws(logits: torch.Tensor) -> tuple[NDArray[Any], ...]:
+    """The fields of `_Laws`, of a few rows."""
+    at_one = law.read(logits)
+    total = at_one.top + at_one.log_total
+    p = at_one.weights * torch.exp(-at_one.log_total)[:, None]
+    # 0 · log 0 is 0: tokens of probability 0 take no part in the moments.
+    logprobs = (at_one.logits - total[:, None]).masked_fill_(p == 0, 0.0)
+    mean = (p * logprobs).sum(dim=-1)
+    variance = (p * (logprobs - mean[:, None]).square()).sum(dim=-1)
+    on_host = [x.cpu().numpy() for x in (total, at_one.best, mean, variance.sqrt())]
+    return (*on_host, at_one.p_max, at_one.broken)
+
+
+def _mask(
+    seen: NDArray[np.bool_], positions: NDArray[np.int64], dtype: torch.dtype, window: int | None
+) -> torch.Tensor:
+    """The additive mask, rows × 1 × tokens × tokens, for layers that look back `window` tokens."""
+    unseen = ~seen
+    if window is not None:
+        unseen |= positions[:, :, None] - positions[:, None, :] >= window
+    mask = torch.zeros(unseen.shape, dtype=dtype)
+    return mask.masked_fill_(torch.from_numpy(unseen), torch.finfo(dtype).min)[:, None]

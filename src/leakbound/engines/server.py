@@ -1,0 +1,228 @@
+"""One POST of JSON to a server that may be busy, broken or gone: tried again as long as that helps.
+
+Redirects are not followed, and no proxy stands before this machine itself: what is sent goes to
+the server that the user named and no further. Whatever it answers, time and memory are limited.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from threading import Event, Timer
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+
+from leakbound.errors import ModelError
+
+_PASSING = {408, 409, 425, 429}  # and all from 500 on
+_REFUSING = {400, 413, 414, 422, 431, 451}  # this request, as it is put; no other says so of it
+_FAULTS = {
+    401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
+    402: "See to the account, then run the same command again: replies that came are kept.",
+    403: "Check what the key in OPENAI_API_KEY may do, and that OPENAI_BASE_URL is this server's.",
+    404: "Check the URL, which usually ends in /v1, and the model's name.",
+}
+_CONNECTING = 2  # attempts to connect to a server that never answered yet
+_SHOWN = 300  # characters of what a server says
+_LARGEST = 8 << 20  # bytes of an answer
+_CHECK = "Check the URL, which usually ends in /v1, and what listens there."
+T = TypeVar("T")
+
+
+class NoReplyError(Exception):
+    """The server gave no usable answer, although it was asked as often as it helps."""
+
+
+class RefusedError(NoReplyError):
+    """The server does not take this request as it is put."""
+
+
+class _PassingError(Exception):
+    """Another attempt may bring an answer, `after` as many seconds as the server says."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long an answer is tried for, in seconds and attempts, and how many are at once.
+
+    Waits between attempts begin at `first_wait` and double, or are as long as the server says; one
+    that says more than `longest_wait` is not waited for. `timeout` is that of each step of an
+    attempt: to connect, to send, and between two pieces of the answer, all of which must be there
+    `whole` seconds after it began.
+    """
+
+    timeout: float = 120.0
+    whole: float = 300.0
+    attempts: int = 5
+    first_wait: float = 1.0
+    longest_wait: float = 60.0
+    concurrency: int = 8
+
+
+class Server:
+    """A connection pool to one address, open while the `with` lasts; threads may share it."""
+
+    def __init__(self, url: str, key: str, patience: Patience) -> None:
+        self.url, self.patience = url, patience
+        self._key = key
+        self._closing = Event()
+        headers = {"Accept-Encoding": "identity"}  # what is small when it is sent stays small
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        # A connection an attempt, which is cut when its time is up. A transport of one's own asks
+        # no proxy.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        direct = httpx2.HTTPTransport(limits=limits) if _is_here(url) else None
+        self._client = httpx2.Client(
+            headers=headers, timeout=patience.timeout, limits=limits, transport=direct
+        )
+        self._answers = False  # whether it ever did
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def abandon(self) -> None:
+        """Make no further attempt at anything."""
+        self._closing.set()
+
+    def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+        """What `read` makes of the JSON answered, after as many attempts as patience allows.
+
+        `read` raises ValueError for an answer that another attempt should replace. Raises
+        RefusedError for a request that the server does not take, NoReplyError where it kept
+        failing, ModelError where it cannot be reached at all or wants another key or address.
+        """
+        if self._closing.is_set():
+            raise NoReplyError("it is not asked any more")
+        wait, attempts = self.patience.first_wait, 0
+        while True:
+            try:
+                return self._attempt(path, body, read)
+            except _PassingError as error:
+                pause = wait if error.after is None else error.after
+                failure = error
+            wait, attempts = 2 * wait, attempts + 1
+            nowhere = not self._answers and isinstance(failure.__cause__, httpx2.ConnectError)
+            if nowhere and attempts >= _CONNECTING:
+                raise ModelError(
+                    f"`{self.url}` cannot be reached ({failure}). Start the server, or correct "
+                    "the URL."
+                ) from failure
+            hopeless = attempts >= self.patience.attempts or pause > self.patience.longest_wait
+            if hopeless or self._closing.wait(pause):
+                raise NoReplyError(str(failure)) from failure
+
+    def _attempt(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+        try:
+            with (
+                _cut_after(self.patience.whole) as traced,
+                self._client.stream(
+                    "POST", f"{self.url}/{path}", json=body, extensions=traced
+                ) as response,
+            ):
+                answer = _whole(response)
+        except httpx2.TransportError as error:
+            raise _PassingError(f"{type(error).__name__}: {error}") from error
+        self._answers = True
+        status, said = response.status_code, self._shown(response, answer)
+        if status in _PASSING or status >= 500:
+            raise _PassingError(said, _retry_after(response.headers.get("retry-after")))
+        if status in _REFUSING:
+            raise RefusedError(said)
+        if not response.is_success:
+            remedy = "Name the address that it redirects to." if response.is_redirect else _CHECK
+            raise ModelError(f"`{self.url}` answers {said}. {_FAULTS.get(status, remedy)}")
+        try:
+            return read(json.loads(answer))
+        except (ValueError, RecursionError) as error:
+            raise _PassingError(f"an answer of another kind, {said}") from error
+
+    def _shown(self, response: httpx2.Response, answer: bytes) -> str:
+        """Status and the beginning of a body, without the key that some servers repeat."""
+        text = answer[: _SHOWN * 8].decode(errors="replace")
+        text = text.replace(self._key, "…") if self._key else text
+        return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"
+
+
+def _whole(response: httpx2.Response) -> bytes:
+    """The body as it was sent; a _PassingError for one that is too long, or compressed."""
+    coding = response.headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise _PassingError(f"an answer compressed by {coding[:_SHOWN]!r}, which was not asked for")
+    pieces, size = [], 0
+    for piece in response.iter_raw():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST:
+            raise _PassingError(f"an answer of more than {_LARGEST >> 20} MiB")
+    return b"".join(pieces)
+
+
+@contextmanager
+def _cut_after(seconds: float) -> Iterator[dict[str, Any]]:
+    """Extensions of a request whose connection is cut when its time is up, drip as it may.
+
+    Time-outs begin anew with every byte, in headers too, so that they end no slow drip.
+    """
+    streams: list[Any] = []
+
+    def trace(event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            streams.append(info["return_value"])
+
+    def cut() -> None:
+        for stream in streams:
+            with suppress(OSError):
+                # Not the method of an SSL socket, which another thread is reading from.
+                socket.socket.shutdown(stream.get_extra_info("socket"), socket.SHUT_RDWR)
+
+    timer = Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield {"trace": trace}
+    finally:
+        timer.cancel()
+
+
+def _is_here(url: str) -> bool:
+    """True for an address of this machine, before which no proxy belongs."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
+
+
+def _retry_after(header: str | None) -> float | None:
+    """The seconds that the header asks to wait; None where it says none that can be read."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        pass
+    else:
+        return None if math.isnan(seconds) else max(seconds, 0.0)
+    try:
+        until = parsedate_to_datetime(header).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return max((until - datetime.now(UTC)).total_seconds(), 0.0)

@@ -1,0 +1,87 @@
+"""How the distribution of a question is looked at: the choice between three ways of drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from leakbound.errors import InputError
+from leakbound.evaluation.attack.settings import Attack, Search
+from leakbound.evaluation.draws.until import Until
+from leakbound.scorers import settings
+from leakbound.types import Effort, ExploreMode, Scorer
+
+BUDGET = 2_000
+SAMPLED = "sampled"
+MODES = (*get_args(ExploreMode), SAMPLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploring:
+    """Explore each question with an effort of `forwards`; `scorer` says what is settled."""
+
+    mode: ExploreMode
+    forwards: int
+    scorer: Scorer
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the spec of an arm holds it."""
+        return {"mode": self.mode, "forwards": self.forwards, "scorer": settings(self.scorer)}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """n draws of every question; or at most n, `until` a claim is decided; or `exploring`.
+
+    With a `search`, n draws too of what it finds to leak most of each question.
+    """
+
+    n: int
+    until: Until | None = None
+    exploring: Exploring | None = None
+    search: Search | None = None
+
+    @classmethod
+    def read(
+        cls,
+        scorers: Sequence[Scorer],
+        *,
+        n: int,
+        until: str | None = None,
+        certify: str | None = None,
+        budget: int = BUDGET,
+        attack: Attack | None = None,
+        confidence: float = 0.99,
+    ) -> Drawing:
+        """What a command asks for, the first scorer steering where one does.
+
+        Raises InputError for a claim that does not fit the scorer, a mode that is none, a budget
+        below 1, and for several at once.
+        """
+        if certify is not None and certify not in MODES:
+            raise InputError(f"`certify` must be one of {', '.join(MODES)}, got {certify!r}.")
+        if until is not None and certify not in (None, SAMPLED):
+            raise InputError(
+                f"`until` and `certify` {certify!r} are two ways of drawing. Choose one: "
+                "`until` stops early, `certify` explores the likeliest outputs."
+            )
+        if attack is not None:
+            if until is not None or certify not in (None, SAMPLED):
+                raise InputError(
+                    "`attack` bounds what it finds by a fixed number of draws, and `until` and "
+                    "`certify` fix none. Leave one of them out."
+                )
+            return cls(n, search=Search(attack, scorers[0]))
+        if until is not None:
+            return cls(n, until=Until.read(until, scorers[0], cap=n, confidence=confidence))
+        for mode in get_args(ExploreMode):
+            if certify == mode:
+                Effort(mode=mode, forwards=budget)  # refuses a budget of 0
+                return cls(n, exploring=Exploring(mode, budget, scorers[0]))
+        return cls(n)
+
+
+def scoring(name: str) -> str:
+    """The purpose of draws that an arm of this name is given to be scored."""
+    return f"score:{name}"

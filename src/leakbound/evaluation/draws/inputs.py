@@ -1,0 +1,153 @@
+"""Which texts are asked of a model beside each question, as a command says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from leakbound.engines.servers import require_named
+from leakbound.errors import InputError
+from leakbound.inputs import (
+    CRITERIA,
+    DRAWS,
+    NUMBER,
+    Criterion,
+    FileInputs,
+    Filters,
+    InputSource,
+    digests_of,
+    fingerprint_of,
+    parse_inputs,
+    require_similarity,
+)
+from leakbound.stats import Design
+from leakbound.types import Chat, Decoding, Request
+
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Rewritings of every question, and how its outputs are shared among all its queries.
+
+    `source` is one that `parse_inputs` reads, of which `queries` rewritings a question are tried.
+    With `ids`, those stay that the model under evaluation answers as surely as the question, by
+    `criterion` over `ids_draws` answers each (Cheng et al. 2025, Algorithm 2). With `embedder`, a
+    sentence-embedding model, those that mean the same.
+
+    `design`: `allocated`, the query of each output drawn at random; `fixed`, equally many outputs
+    a query; `fresh`, one output to each of n rewritings, which only a chat model can give
+    independently of one another: then `queries` plays no part, the question itself is left out,
+    and statements are about the input distribution.
+
+    Raises InputError for what cannot be, before a model is loaded.
+    """
+
+    source: str
+    queries: int = NUMBER
+    ids: bool = False
+    ids_draws: int = DRAWS
+    criterion: Criterion = "mean_prob"
+    design: Design = "allocated"
+    embedder: str | None = None
+    similarity: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, number, remedy in (
+            ("queries", self.queries, "For the original questions alone, use the inputs `none`."),
+            (
+                "ids_draws",
+                self.ids_draws,
+                f"To select no inputs, leave `ids` out; else use {DRAWS}.",
+            ),
+        ):
+            if number < 1:
+                raise InputError(f"`{name}` must be at least 1, got {number}. {remedy}")
+        for name, given, known in (
+            ("criterion", self.criterion, CRITERIA),
+            ("design", self.design, get_args(Design)),
+        ):
+            if given not in known:
+                raise InputError(f"`{name}` must be one of {', '.join(known)}, got {given!r}.")
+        require_similarity(self.similarity, self.embedder is not None)
+        source = self.open()
+        if isinstance(source, FileInputs) and not source.path.is_file():
+            raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
+        if self.design == "fresh" and source.finite:
+            raise InputError(
+                f"design 'fresh' asks new rewritings for every output, and the inputs "
+                f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
+            )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The name of the chat model that writes them, where one does."""
+        kind, _, name = self.source.strip().partition(":")
+        return (name,) if kind == "model" else ()
+
+    def open(
+        self, loading: Mapping[str, Any] | None = None, servers: frozenset[str] = frozenset()
+    ) -> InputSource:
+        """The source; a chat model is loaded, as `loading` says, when it is first asked.
+
+        One behind a server is asked if its URL is among `servers`.
+        """
+
+        def later(name: str) -> Chat:
+            return _Later(name, loading or {}, servers)
+
+        source = parse_inputs(self.source, open_chat=later)
+        if source is None:
+            raise InputError(f"inputs {NONE!r} ask the questions alone. Pass no `inputs` for that.")
+        return source
+
+    def filters(self, loading: Mapping[str, Any]) -> Filters:
+        """What is asked of a rewriting; loads the embedder, where there is one."""
+        if self.embedder is None:
+            return Filters()
+        from leakbound.engines.embedding import SentenceEmbedder  # torch loads when it is needed
+
+        device = loading.get("device")
+        embedder = SentenceEmbedder.open(self.embedder, None if device == "auto" else device)
+        return Filters(embed=embedder, similarity=self.similarity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As run.json holds it; files are known by what is in them, wherever they lie."""
+        source, known = self.open(), asdict(self)
+        if isinstance(source, FileInputs):
+            known["source"] = f"file:{source.path.name}"
+        argument = self.source.strip().partition(":")[2]
+        asked = fingerprint_of(source, argument)
+        files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
+        asked |= {f"embedder, {name}": found for name, found in files.items()}
+        return known | {"fingerprint": asked}
+
+
+@dataclass(slots=True)
+class _Later:
+    """A chat model that is loaded when it is first asked."""
+
+    name: str
+    loading: Mapping[str, Any]
+    servers: frozenset[str]
+    _chat: Chat | None = field(default=None, init=False)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Digests of the files of a model that lies here, weights among them.
+
+        Folders within its own are not read by loading. A hub's or a server's model is known by
+        its name alone.
+        """
+        return digests_of(Path(self.name.removeprefix("transformers:")).expanduser(), deep=False)
+
+    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
+        """See `Chat.chat`."""
+        if self._chat is None:
+            from leakbound.engines.chat import open_chat
+
+            require_named(self.name, self.servers)
+            self._chat = open_chat(self.name, **self.loading)
+        return self._chat.chat(requests, decoding, seed)

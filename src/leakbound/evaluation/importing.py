@@ -1,0 +1,279 @@
+"""Other tools' samples as a run: from then on it is scored, bounded and reported like any other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation.draws.sample import GREEDY, IMPORTED, TARGET, begin
+from leakbound.evaluation.score import slug
+from leakbound.formats.catalogue import read_logs
+from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.formats.joined import Imported, join
+from leakbound.formats.log_scores import take_scores
+from leakbound.formats.openunlearning_names import asked_by
+from leakbound.scorers import make_scorer
+from leakbound.stats import order as orders
+from leakbound.store import Arm, Part, Plan, Run, holding, sha256
+from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
+
+_OTHER_QUESTIONS = (
+    "the samples drawn at temperature 0 are about other questions than the rest. Import files of "
+    "the same questions, or name the benchmark that both were asked."
+)
+
+
+@holding("import")
+def import_samples(
+    files: Sequence[str | Path],
+    *,
+    out: str | Path,
+    form: str | None = None,
+    benchmark: str | Benchmark | None = None,
+    data: str | Path | None = None,
+    scores: Sequence[str] | None = None,
+) -> Run:
+    """Make a run at `out` of the samples in these files; leakbound draws nothing.
+
+    What was drawn at temperature 0 becomes the arm `greedy`, the rest the arm `target`. Bounds of
+    it are about the distribution as it was sampled, whatever of that is unknown, and take the
+    number of draws as fixed before any was seen. Bets meet the draws in an order of their own: the
+    key is what the files say of the run that drew them, else entropy, drawn once and kept with the
+    run. Importing again until an order pleases voids the bounds.
+
+    Questions, answers and keywords are those of `benchmark`, matched by id or by the text that was
+    put to the model; without one, the files', which must then all have the same. `scores` names
+    those of the files that are taken, all by default: see `take_scores`. They are stored as scores
+    of the run, which `bound_run` bounds; where the files hold scores without texts nothing else can
+    be scored.
+
+    Raises InputError for files that are not what they must be, that do not belong together, or
+    whose draws can only be copies; nothing is written then.
+    """
+    paths = [Path(file) for file in files]
+    logs = take_scores(read_logs(paths, form, _part(benchmark)), scores)
+    digests = _digests(paths)
+    drawn_by = {
+        TARGET: [log for log in logs if not log.decoding.greedy],
+        GREEDY: [log for log in logs if log.decoding.greedy],
+    }
+    if not drawn_by[TARGET]:
+        raise InputError(
+            f"`{paths[0]}` was drawn greedily, and one answer says nothing about a distribution. "
+            "Import samples drawn at a temperature above 0; greedy ones may stand beside them."
+        )
+    arms = {name: join(mine) for name, mine in drawn_by.items() if mine}
+    if benchmark is None:
+        task, prompt_ids = _as_asked(arms, logs)
+    else:
+        task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
+        prompt_ids = {name: _matched(drawn.asked, task) for name, drawn in arms.items()}
+        task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
+    given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
+    task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
+    named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
+    run = begin(Path(out), task, named)
+    for name, drawn in arms.items():
+        spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]], _order(run, name, drawn))
+        _store(run.add_arm(name, spec), drawn, prompt_ids[name], given)
+    return run
+
+
+def _store(
+    arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str], scorers: Sequence[str]
+) -> None:
+    """The draws, and what they were given by these scorers."""
+    draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
+    for part in arm.parts_to_draw():
+        arm.write_part(part, _samples(arm, part, draws), _usage(part, drawn), {})
+    for spec in scorers:
+        scorer = make_scorer(spec)
+        arm.score(scorer.name, slug(scorer), partial(_given, arm, draws, scorer.name))
+
+
+def _given(
+    arm: Arm, draws: Mapping[str, Sequence[Draw | None]], name: str, table: pa.Table
+) -> list[float | None]:
+    """What a scorer of the file gave each row of a table of the arm's completions."""
+    columns = (table[column].to_pylist() for column in ("query_id", "chunk"))
+    rows: dict[tuple[str, int], Iterator[Draw]] = {}
+    found: list[float | None] = []
+    for query_id, chunk in zip(*columns, strict=True):
+        if (query_id, chunk) not in rows:
+            rows[query_id, chunk] = iter(_distinct(arm, draws[query_id], chunk))
+        found.append(dict(next(rows[query_id, chunk]).scores).get(name))
+    return found
+
+
+def _distinct(arm: Arm, draws: Sequence[Draw | None], chunk: int) -> Counter[Draw]:
+    """The distinct draws of a chunk with their counts, in the order in which they came."""
+    size = arm.plan.chunk
+    return Counter(draw for draw in draws[chunk * size : (chunk + 1) * size] if draw is not None)
+
+
+def _part(benchmark: str | Benchmark | None) -> str | None:
+    """Which answers of a log of OpenUnlearning are those to the benchmark's questions."""
+    if benchmark is None:
+        return None
+    return asked_by(benchmark if isinstance(benchmark, str) else benchmark.name)
+
+
+def _digests(paths: Sequence[Path]) -> dict[Path, str]:
+    """The SHA-256 of each file; InputError where two are the same."""
+    digests = {path: sha256(path) for path in paths}
+    twice = [path for path in paths if list(digests.values()).count(digests[path]) > 1]
+    if twice or len(digests) < len(paths):
+        raise InputError(
+            f"`{(twice or paths)[0]}` was named twice, or a copy of it. Its draws count once: name "
+            "each file once."
+        )
+    return digests
+
+
+def _as_asked(
+    arms: Mapping[str, Imported], logs: Sequence[Log]
+) -> tuple[Benchmark, dict[str, dict[str, str]]]:
+    """The files' own questions as a benchmark, and their ids, by arm; the same for every arm."""
+    asked, *others = (drawn.asked for drawn in arms.values())
+    texts = {one.id: one.text for one in asked}
+    if any(texts != {one.id: one.text for one in other} for other in others):
+        raise InputError(_OTHER_QUESTIONS)
+    prompts = tuple(_prompt(one) for one in asked)
+    task = Benchmark(
+        name=" and ".join(dict.fromkeys(log.task for log in logs)),
+        prompts=prompts,
+        scorers=("rouge-l-recall",) if all(prompt.answer for prompt in prompts) else (),
+        max_new_tokens=200,
+        origin=", ".join(dict.fromkeys(log.tool for log in logs)),
+    )
+    return task, {name: {id: id for id in texts} for name in arms}
+
+
+def _matched(asked: Sequence[Asked], task: Benchmark) -> dict[str, str]:
+    """The id of the prompt that each question is, by its own."""
+    matched = {one.id: _match(one, task.prompts) for one in asked}
+    if len(set(matched.values())) < len(matched):
+        raise InputError(
+            f"two of the samples are about the same question of benchmark {task.name!r}. "
+            "Import them as two runs, or give both the same id."
+        )
+    return matched
+
+
+def _only(task: Benchmark, ids: set[str], *others: set[str]) -> Benchmark:
+    """The benchmark with these prompts alone; InputError where another arm was asked others."""
+    if any(other != ids for other in others):
+        raise InputError(_OTHER_QUESTIONS)
+    kept = tuple(prompt for prompt in task.prompts if prompt.id in ids)
+    rest = tuple(prompt for prompt in task.prompts if prompt.id not in ids)
+    return replace(task, prompts=kept, left_out=(*rest, *task.left_out))
+
+
+def _match(one: Asked, prompts: Sequence[Prompt]) -> str:
+    """The id of the prompt that a question is: by its id, else by its text."""
+    if any(prompt.id == one.id for prompt in prompts):
+        return one.id
+    exact = [prompt.id for prompt in prompts if prompt.question.strip() == one.text.strip()]
+    found = exact or [prompt.id for prompt in prompts if prompt.question.strip() in one.text]
+    if len(found) != 1:
+        raise InputError(
+            f"question {one.id!r} must hold the text of one question of the benchmark, or have "
+            f"its id, got {len(found)} that fit: {one.text[:60]!r}. Name the benchmark that was "
+            "asked, or leave it out to take the questions from the file."
+        )
+    return found[0]
+
+
+def _prompt(one: Asked) -> Prompt:
+    """The first target is the answer; of several, each is a keyword."""
+    return Prompt(
+        id=one.id,
+        question=one.text,
+        answer=next(iter(one.answers), None),
+        keywords=one.answers if len(one.answers) > 1 else (),
+    )
+
+
+def _order(run: Run, arm: str, drawn: Imported) -> int:
+    """What keys the order of the draws, and owes nothing to them: their file's digest would.
+
+    That of the run that drew them; else that of an earlier import into this run; else entropy.
+    """
+    if "order" in drawn.stated:
+        return int(drawn.stated["order"])
+    return int(run.arms[arm].spec["order"]) if arm in run.arms else orders.entropy()
+
+
+def _spec(drawn: Imported, digests: Sequence[str], order: int) -> dict[str, Any]:
+    """What the arm is; whoever drew it stands in the place of an engine."""
+    others = "".join(f", {name} {value}" for name, value in drawn.stated.items() if name != "order")
+    return {
+        "model": drawn.model,
+        "fingerprint": {
+            "engine": IMPORTED,
+            "as sampled by": f"{drawn.sampled_by}, {drawn.decoding.name}{others}",
+            **({"in doubt": "; ".join(drawn.notes)} if drawn.notes else {}),
+            "sha256": {f"of file {i}": digest for i, digest in enumerate(digests, start=1)},
+        },
+        "decoding": drawn.decoding.to_dict(),
+        "seed": drawn.stated.get("seed", "unknown"),
+        "order": order,
+        "plan": Plan.of(drawn.n).to_dict(),
+        "stopping": "fixed n",
+        "looks": [{"n": drawn.n, "alpha": "all"}],
+        "machine": {},
+        **({} if drawn.texts else {"texts": "not told"}),
+    }
+
+
+def _samples(
+    arm: Arm, part: Part, draws: Mapping[str, Sequence[Draw | None]]
+) -> list[Sample | Failure]:
+    """Distinct outputs with counts; a draw that failed is missing, never left out."""
+    queries: dict[str, Query] = {query.id: query for query in arm.queries}
+    made: list[Sample | Failure] = []
+    for query_id in part.query_ids:
+        completions, missing = [], 0
+        for chunk, size in enumerate(part.sizes, part.first_chunk):
+            counts = _distinct(arm, draws[query_id], chunk)
+            missing += size - counts.total()
+            completions += [
+                Completion(
+                    text=draw.text,
+                    token_ids=None,
+                    count=count,
+                    chunk=chunk,
+                    finish_reason=draw.finish_reason,
+                )
+                for draw, count in counts.items()
+            ]
+        sample = Sample(
+            query=queries[query_id],
+            decoding=arm.decoding,
+            completions=tuple(completions),
+            missing=missing,
+        )
+        made.append(sample)
+    return made
+
+
+def _usage(part: Part, drawn: Imported) -> Usage:
+    """What the tables say of the draws; what they cost is not known."""
+    missing = sum(draw is None for one in drawn.asked for draw in one.draws)
+    total = drawn.n * len(drawn.asked)
+    notes = [f"{missing:,} of {total:,} draws failed and count as missing"] if missing else []
+    several = sum(len(one.answers) > 1 for one in drawn.asked)
+    if several:
+        notes.append(
+            f"questions with several targets: {several}; the first is taken as the answer, all as "
+            "keywords"
+        )
+    return Usage(draws=part.draws, notes=[*drawn.notes, *notes])

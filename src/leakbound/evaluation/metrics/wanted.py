@@ -1,0 +1,181 @@
+"""Which metrics are asked for, and what they need of which prompts, all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
+from leakbound.registry import suggestion
+from leakbound.store import Place
+from leakbound.types import Prompt, Query
+
+ALL = "all"
+ANSWER: Kind = "answer"
+GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
+_NAMES: dict[Kind, str] = {
+    "answer": "the answer",
+    "paraphrased": "the paraphrased answer",
+    "perturbed": "perturbed answers",
+    "letter": "the choices",
+}
+
+Prompts = tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A text to be read after a query, and where what is read of it is kept."""
+
+    place: Place
+    query: Query
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Metrics by name, what they need by part, and the prompts of each of these parts.
+
+    `own`: the part that the run's arms ask. `left_out`: why "all" does not have some metrics.
+    `classifiers`: by metric, the classifier that was named with it, "" where none was.
+    """
+
+    metrics: Mapping[str, Metric]
+    needs: Mapping[str, Need]
+    prompts: Mapping[str, Prompts]
+    own: str
+    left_out: Mapping[str, str]
+    classifiers: Mapping[str, str]
+
+    def texts(self) -> Iterator[Asked]:
+        """Every text to be read, those of one prompt one after the other."""
+        for part, need in self.needs.items():
+            for prompt in self.prompts[part]:
+                query = Query.original(prompt)
+                for kind in sorted(need.kinds):
+                    for index, text in enumerate(TEXTS[kind](prompt)):
+                        yield Asked(Place.of(part, query, kind, index, text), query, text)
+
+    def questions(self) -> Iterator[tuple[Place, Query]]:
+        """Every question to be answered greedily that no arm of the run asks."""
+        for part, need in self.needs.items():
+            if need.greedy and part != self.own:
+                for prompt in self.prompts[part]:
+                    query = Query.original(prompt)
+                    yield Place.of(part, query, GREEDY_KIND), query
+
+
+def longest_first(texts: Iterable[Asked]) -> list[Asked]:
+    """Those of one prompt together, prompts by how much is read for them.
+
+    Rows of like length waste little of a batch, and what is too much for memory is so at once.
+    """
+    every = list(texts)
+    sizes: Counter[tuple[str, str]] = Counter()
+    for asked in every:
+        sizes[asked.place.part, asked.place.prompt_id] += len(asked.query.text) + len(asked.text)
+    return sorted(every, key=lambda asked: -sizes[asked.place.part, asked.place.prompt_id])
+
+
+def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool = True) -> Wanted:
+    """The metrics called `names`, or of "all" those that `task` can have.
+
+    `control`: there is a model to compare with. `draws`: outputs are drawn, a fixed number or until
+    a claim is decided. A metric that asks a classifier may name it, as in `forget_fluency:MODEL`,
+    and is no part of "all" but where it is named too. Raises InputError for an unknown name and, by
+    name and with what is missing, for one that cannot be had.
+    """
+    named = _named(names)
+    known = metrics_as(task.compat)
+    parts = {part: cache(load) for part, load in task.parts().items()}
+    drawn = task.part if draws else None
+    chosen: dict[str, Metric] = {}
+    left_out: dict[str, str] = {}
+    for name in METRICS if ALL in named else named:
+        metric = known[name]
+        lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
+        if metric.reference == "retrained" and not control:
+            lacking.append("a control")
+        if name not in named and any(need.fluency for need in metric.needs):
+            lacking.append(f"a classifier, which `--metrics {ALL},{name}` loads")
+        why = next(filter(None, lacking), None)
+        if why is None:
+            chosen[name] = metric
+        elif name in named:
+            raise InputError(
+                f"metric {name!r} needs {why}, which {task.name!r} has not as it is asked for "
+                "here. Add what is missing, or leave the metric out."
+            )
+        else:
+            left_out[name] = why
+    needs = _union(chain.from_iterable(metric.needs for metric in chosen.values()))
+    return Wanted(
+        metrics=chosen,
+        needs=needs,
+        prompts={part: parts[part]() for part in needs},
+        own=task.part,
+        left_out=left_out,
+        classifiers={
+            name: named[name]
+            for name, metric in chosen.items()
+            if any(need.fluency for need in metric.needs)
+        },
+    )
+
+
+def _named(names: Sequence[str]) -> dict[str, str]:
+    """The metrics named, each with what stands after its colon: the classifier that it asks."""
+    named = {}
+    for spec in names:
+        name, _, classifier = spec.partition(":")
+        if name not in METRICS and spec != ALL:
+            raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
+        if classifier and not any(need.fluency for need in METRICS[name].needs):
+            raise InputError(
+                f"metric {name!r} asks no classifier, got {classifier!r}. Leave that out."
+            )
+        named[name] = classifier
+    return named
+
+
+def _lacking(
+    need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
+) -> str | None:
+    """What is missing of a need; None where nothing is. `drawn`: the part that is drawn from."""
+    if need.part not in parts:
+        return f"a part {need.part!r}"
+    if need.draws and need.part != drawn:
+        return f"a fixed number of draws of {need.part!r}"
+    try:
+        prompts = parts[need.part]()
+    except InputError as error:
+        return f"a part {need.part!r} ({error})"
+    moved = {ANSWER} if need.gradient_norm else frozenset[Kind]()
+    for kind in sorted(need.kinds | need.compared | moved):
+        bare = next((prompt.id for prompt in prompts if not TEXTS[kind](prompt)), None)
+        if bare is not None:
+            return f"{_NAMES[kind]} of every prompt of {need.part!r} ({bare!r} lacks one)"
+    return None
+
+
+def _union(needs: Iterable[Need]) -> dict[str, Need]:
+    """One need a part, of all that is needed of it; a gradient is taken at a text that is read."""
+    union: dict[str, Need] = {}
+    for need in needs:
+        known = union.get(need.part, Need(part=need.part, kinds=frozenset()))
+        read = frozenset({ANSWER}) if need.gradient_norm else frozenset[Kind]()
+        union[need.part] = Need(
+            part=need.part,
+            kinds=known.kinds | need.kinds | read,
+            greedy=known.greedy or need.greedy or need.fluency,
+            compared=known.compared | need.compared,
+            gradient_norm=known.gradient_norm or need.gradient_norm,
+            draws=known.draws or need.draws,
+            fluency=known.fluency or need.fluency,
+        )
+    return union

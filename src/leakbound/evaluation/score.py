@@ -1,0 +1,170 @@
+"""Scores: no model of the engine runs; only distinct completions are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
+from typing import Any, cast
+
+from leakbound.engines.models import OpenModels
+from leakbound.errors import InputError, MixError
+from leakbound.scorers import (
+    Logged,
+    Threshold,
+    check_prompts,
+    connect,
+    digest,
+    fingerprint,
+    make_scorer,
+    score_pairs,
+    score_ranges,
+)
+from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
+from leakbound.types import Progress, Prompt, Scorer, silent
+
+
+def scorers_for(
+    specs: Sequence[str],
+    prompts: Sequence[Prompt],
+    loading: Mapping[str, Any] | None = None,
+    servers: frozenset[str] = frozenset(),
+) -> tuple[Scorer, ...]:
+    """The scorers named, each checked against every prompt before anything is run.
+
+    `loading` says how the models are loaded that some of them ask, see `OpenModels`; without it
+    these find scores that are there, and make none. `servers`: the URLs of those that the user
+    named; UnnamedServerError for a scorer that asks another.
+    """
+    scorers = tuple(make_scorer(spec) for spec in dict.fromkeys(specs))
+    for scorer in scorers:
+        check_prompts(scorer, prompts)
+    if loading is None:
+        return scorers
+    models = OpenModels(servers=servers, **loading)
+    return tuple(connect(scorer, models) for scorer in scorers)
+
+
+def scorers_of(run: Run) -> tuple[str, ...]:
+    """The scorers of a run's last command, else its benchmark's; InputError without any."""
+    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers")
+    if not named:
+        raise InputError(
+            f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
+            "`--scorer rouge-l-recall`."
+        )
+    return tuple(named)
+
+
+def scored_by(run: Run) -> tuple[str, ...]:
+    """The scorers of which every arm of a run has scores, of just the completions it has now.
+
+    Those of the run's last command come first.
+    """
+    stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
+    everywhere = set.intersection(*stored) if stored else set()
+    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers") or ()
+    order = [name for name in named if name in everywhere]
+    return (*order, *sorted(everywhere.difference(order)))
+
+
+def bounded_by(run: Run) -> tuple[str, ...]:
+    """What a run is bounded by unless scorers are named: its last command's, and all it has."""
+    named = run.record.get("study", {}).get("scorers") or ()
+    return tuple(dict.fromkeys([*named, *scored_by(run)])) or scorers_of(run)
+
+
+def slug(scorer: Scorer) -> str:
+    """The name of a scorer's files: readable, and different where its settings are."""
+    readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
+    return f"{readable}-{digest(scorer)}"
+
+
+def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
+    """The prompt of each query of an arm, by the query's id."""
+    prompts = {prompt.id: prompt for prompt in arm.run.prompts}
+    return {query.id: prompts[query.prompt_id] for query in arm.queries}
+
+
+def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
+    """One score, or None, for each row of a table of the arm's completions."""
+    prompt_of = prompts_by_query(arm)
+    query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
+    prompts = (prompt_of[query_id] for query_id in query_ids)
+    return score_pairs(scorer, [*zip(texts, prompts, strict=True)])
+
+
+def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
+    """The lowest and highest score for each row of a table of events, sorted by query."""
+    prompt_of = prompts_by_query(arm)
+    rows: dict[str, list[tuple[str, bool]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(row["query_id"], []).append((row["text"], row["ended"]))
+    return [ends for q, texts in rows.items() for ends in score_ranges(scorer, texts, prompt_of[q])]
+
+
+def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: None) -> None:
+    """Score all completions of an arm, and the events that were explored, unless that is done.
+
+    `began` is called at the start of each part. MixError where other scores of this scorer in the
+    run were given by another model.
+    """
+    require_same_model(arm.run, scorer)
+    if _is_given(arm, scorer):
+        return
+
+    def score(table: Any) -> list[float | None]:
+        began()
+        return score_part(arm, scorer, table)
+
+    arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
+    if arm.exploring is not None:
+        arm.masses.score(
+            scorer.name, slug(scorer), arm.parts, lambda table: range_part(arm, scorer, table)
+        )
+
+
+def _is_given(arm: Arm, scorer: Scorer) -> bool:
+    """True if scores were given with the draws and nothing else can be said of these.
+
+    A threshold on what another tool gave is then stored too. InputError where there are none.
+    """
+    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
+    if arm.texts and not isinstance(base, Logged):
+        return False
+    if arm.has_scores(scorer.name, slug(scorer)):
+        return True
+    if base is scorer or not arm.has_scores(base.name, slug(base)):
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {base.name!r}, and "
+            + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
+            + " Import what has both."
+        )
+    given = iter(row_scores(arm, slug(base)))
+    cut = cast(Threshold, scorer).cut
+    arm.score(scorer.name, slug(scorer), lambda table: cut([*islice(given, table.num_rows)]))
+    return True
+
+
+@holding("score")
+def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
+    """Score every arm of a run with every scorer."""
+    jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
+    total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
+    for arm, scorer in jobs:
+        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"))
+    progress("scoring", total, total, "parts")
+
+
+def require_same_model(run: Run, scorer: Scorer) -> None:
+    """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
+    now = fingerprint(scorer)
+    for arm in run.arms.values() if now else ():
+        before = arm.scored_by(slug(scorer))
+        if before is not None and before != now:
+            differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+            raise MixError(
+                f"arm {arm.name!r} of `{run.path}` has scores of {scorer.name!r} by another model "
+                f"of that name: its {', '.join(sorted(differing))} differ. Give the other model "
+                "another name, or remove the file to score again: "
+                f"`{arm.scores_file(slug(scorer))}`."
+            )

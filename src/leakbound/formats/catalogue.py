@@ -1,0 +1,61 @@
+"""Every form of file that samples can be read from, and how a file's own form is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from leakbound.errors import InputError
+from leakbound.formats import inspect_log, lm_eval, openunlearning_answers, samples
+from leakbound.formats.imported import Log
+from leakbound.registry import suggestion
+from leakbound.text.rows import read_text
+
+Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
+FORMATS: dict[str, Callable[[Path], Log]] = {
+    "inspect": inspect_log.read,
+    "lm-eval": lm_eval.read,
+    "openunlearning": openunlearning_answers.read,
+    "jsonl": samples.read,
+}
+
+
+def read_logs(paths: Sequence[Path], form: str | None = None, part: str | None = None) -> list[Log]:
+    """The logs in these files, each read as `form`, else as what its name and first line show.
+
+    `part`: which answers are taken of a log that has those of several parts of a benchmark. Of
+    several tasks that were sampled, questions go by the name of their task too.
+    """
+    if form is not None and form not in FORMATS:
+        raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
+    logs = [_read(path, form or _form(path), part) for path in paths]
+    if not logs:
+        raise InputError("no file to import. Name one at least.")
+    if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
+        return logs
+    return [
+        replace(log, asked=tuple(replace(one, id=f"{log.task}/{one.id}") for one in log.asked))
+        for log in logs
+    ]
+
+
+def _read(path: Path, form: str, part: str | None) -> Log:
+    if form == "openunlearning":
+        return openunlearning_answers.read(path, part)
+    return FORMATS[form](path)
+
+
+def _form(path: Path) -> Format:
+    if path.name.endswith("_EVAL.json"):
+        return "openunlearning"
+    if path.suffix in (".eval", ".json"):
+        return "inspect"
+    if path.suffix != ".jsonl":
+        raise InputError(
+            f"cannot tell the format of `{path}` from its name. Say --format inspect, lm-eval, "
+            "openunlearning or jsonl."
+        )
+    first = next((line for line in read_text(path).splitlines() if line.strip()), "")
+    return "lm-eval" if '"resps"' in first else "jsonl"

@@ -1,0 +1,110 @@
+"""What other tools' files of samples tell: `Log`, of questions that were `Asked`, and their draws.
+
+Every reader gives draws one by one, in the order in which the file has them: that order is what
+shows whether some are copies of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakbound.errors import InputError
+from leakbound.types import Decoding, FinishReason
+from leakbound.types.decoding import UNSTATED
+
+_NUMBERS = (*UNSTATED, "max_tokens", "adaptive_temperature")
+MOST = 1_000_000
+"""Draws of one question that are taken: each is held, and a count beyond this is a slip."""
+DECODING = (*_NUMBERS, "adaptive_mode", "stop")
+
+
+class Draw(NamedTuple):
+    """One output; how it ended is `stop` where the file does not tell.
+
+    `scores`: what the file's scorers gave it, by name; None where one could not decide.
+    """
+
+    text: str
+    finish_reason: FinishReason = "stop"
+    scores: tuple[tuple[str, float | None], ...] = ()
+
+    @property
+    def output(self) -> Draw:
+        """The same without scores: a judge may give one text several."""
+        return self._replace(scores=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question and its draws, None for one that was asked for and failed.
+
+    `answers` are the targets that the file has, the first of them the answer.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    draws: tuple[Draw | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What one file tells.
+
+    `stated` are the settings under which was drawn, as far as the file states them, by the names
+    of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
+    as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
+    names of the scores that its draws have, and whether they can be 0 and 1 only.
+    """
+
+    path: Path
+    tool: str
+    model: str
+    task: str
+    stated: Mapping[str, Any]
+    asked: tuple[Asked, ...]
+    ordered: bool = True
+    texts: bool = True
+    scorers: Mapping[str, bool] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def decoding(self) -> Decoding:
+        """The output distribution that was drawn from, with what is unknown of it."""
+        known = {k: v for k, v in self.stated.items() if k in DECODING}
+        if known.get("top_k") == -1:  # as several tools say: all
+            known["top_k"] = 0
+        bad = [k for k, v in known.items() if k in _NUMBERS and not _is_number(v)]
+        if bad:
+            raise InputError(
+                f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
+            )
+        try:
+            return Decoding(**known, unknown=tuple(k for k in UNSTATED if k not in known))
+        except InputError as error:
+            raise InputError(f"{error} It stands so in `{self.path}`; correct it.") from error
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """Settings that the file states beside the decoding."""
+        return {k: v for k, v in self.stated.items() if k not in DECODING}
+
+
+def same_settings(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings that all samples, named by the keys, were drawn with; InputError where two."""
+    first, *rest = settings.items()
+    for name, stated in rest:
+        if stated != first[1]:
+            key = next(k for k in {**first[1], **stated} if first[1].get(k) != stated.get(k))
+            raise InputError(
+                f"all draws must be under one decoding: in `{path}` {first[0]} has `{key}` "
+                f"{first[1].get(key)!r}, {name} has {stated.get(key)!r}. Import them as two runs."
+            )
+    return dict(first[1])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

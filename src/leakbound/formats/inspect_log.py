@@ -1,0 +1,243 @@
+"""Logs of inspect_ai, with the epochs of every sample: `.json`, and `.eval`, a zip of JSON files.
+
+Newer `.eval` files are compressed with Zstandard, which the standard library cannot read.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from leakbound.errors import InputError, require_no_fault
+from leakbound.formats.imported import MOST, Asked, Draw, Log, same_settings
+from leakbound.formats.inspect_scores import scorers, scores, unread
+from leakbound.text.rows import parse_json, read_text
+from leakbound.types import FinishReason
+
+_ZSTANDARD = 93  # as numbered in the zip format's specification
+_LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
+_LARGEST, _LARGEST_MEMBER = 8 << 30, 256 << 20  # bytes, unpacked
+_UNREAD = {"events", "store", "timelines", "model_usage", "metadata"}
+_CUT = {"max_tokens", "model_length"}
+_OURS = {"max_tokens": "max_new_tokens", "stop_seqs": "stop"}
+# Settings of requests that move no probability.
+_IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections",
+         "cache", "batch", "system_message"}  # fmt: skip
+
+Json = dict[str, Any]
+
+
+def read(path: Path) -> Log:
+    """The epochs of a log as draws; an epoch that failed, or was never run, is a missing one.
+
+    A log that is no whole one of inspect_ai raises InputError, and so does a sample with more
+    than one turn of the model: a bound is about one output a question.
+    """
+    try:
+        log, samples = _archive(path) if path.suffix == ".eval" else _plain(path)
+        about = log["eval"]
+        epochs = int(about["config"].get("epochs") or 1)
+        if not 1 <= epochs <= MOST:
+            raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
+        return Log(
+            path=path,
+            tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
+            model=str(about["model"]),
+            task=str(about["task"]),
+            stated=_stated(path, log, samples),
+            asked=tuple(_questions(path, about, samples, epochs)),
+            scorers=scorers(about, samples),
+            notes=(*_notes(path, samples), *unread(path, samples)),
+        )
+    except (LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"`{path}` is no whole log of inspect_ai ({type(error).__name__}: {error}). Name a "
+            "finished `.eval` or `.json` log that has its samples."
+        ) from error
+
+
+def _plain(path: Path) -> tuple[Json, list[Json]]:
+    log = parse_json(read_text(path), f"`{path}` is no whole log of inspect_ai: it")
+    return log, [_slim(sample) for sample in log["samples"] or []]
+
+
+def _archive(path: Path) -> tuple[Json, list[Json]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            log = _member(path, archive, "header.json")
+            mine = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
+            if (whole := sum(archive.getinfo(n).file_size for n in mine)) > _LARGEST:
+                raise InputError(
+                    f"`{path}` holds {whole:,} bytes of samples, more than the {_LARGEST:,} that "
+                    "are read. Split the evaluation, or log fewer events."
+                )
+            # One at a time, and without most of its events: these may be a hundred times the rest.
+            return log, [_slim(_member(path, archive, name)) for name in mine]
+    except OSError as error:
+        require_no_fault(path, error)
+        raise InputError(f"cannot read `{path}`: {error}. Check the path.") from error
+    except (zipfile.BadZipFile, struct.error, zlib.error, RuntimeError) as error:
+        # RuntimeError: encrypted, or compressed in a way that zipfile does not know
+        raise InputError(f"`{path}` is no whole `.eval` file: {error}. Copy it again.") from error
+
+
+def _slim(sample: Json) -> Json:
+    """A sample with the first call of its model in place of all its events."""
+    events = sample.get("events") or []
+    calls = [event for event in events if event["event"] == "model"][:1]
+    kept = {name: value for name, value in sample.items() if name not in _UNREAD}
+    return kept | {"events": [{"event": "model", "config": c.get("config")} for c in calls]}
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Json:
+    """The JSON object in a member; InputError, naming it, for one that is damaged or too large."""
+    info = archive.getinfo(name)
+    if info.file_size > _LARGEST_MEMBER:
+        raise InputError(
+            f"`{path}` has {info.file_size:,} bytes in `{name}`, more than the "
+            f"{_LARGEST_MEMBER:,} that are read of one sample. Log less of it."
+        )
+    found: Json = parse_json(_bytes(path, archive, info), f"`{name}` in `{path}`")
+    return found
+
+
+def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A member as it was before it was packed; never more than the archive says."""
+    if info.compress_type != _ZSTANDARD:
+        return archive.read(info)
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        file.seek(sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))), 1)
+        packed = file.read(info.compress_size)
+    stream = pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
+    content: bytes = stream.read(info.file_size + 1)
+    if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy it again.")
+    return content
+
+
+def _questions(path: Path, about: Json, samples: list[Json], epochs: int) -> Iterator[Asked]:
+    """Every sample of the data set with as many draws as there were to be epochs."""
+    found: dict[str, dict[int, Json]] = {}
+    for sample in samples:
+        mine = found.setdefault(str(sample["id"]), {})
+        if sample["epoch"] in mine or not 1 <= sample["epoch"] <= epochs:
+            raise InputError(
+                f"`{path}` has sample {sample['id']!r} in epoch {sample['epoch']} twice, or more "
+                f"epochs than the {epochs} it states. Import the logs of two evaluations as two."
+            )
+        mine[sample["epoch"]] = sample
+    wanted = [str(id) for id in about["dataset"].get("sample_ids") or found]
+    absent = [id for id in wanted if id not in found]
+    if absent or not wanted:
+        raise InputError(
+            f"`{path}` has no epoch of {len(absent)} of its samples, such as "
+            f"{absent[0] if absent else 'the first'!r}: to leave them out would choose among "
+            "questions by how they ended. Finish it with `inspect eval-retry`."
+        )
+    for id in wanted:
+        draws = [
+            _draw(path, found[id][e]) if e in found[id] else None for e in range(1, epochs + 1)
+        ]
+        first = next(iter(found[id].values()))
+        answers = _targets(first)
+        yield Asked(id=id, text=_asked_text(path, first), answers=answers, draws=tuple(draws))
+
+
+def _draw(path: Path, sample: Json) -> Draw | None:
+    choices = sample["output"].get("choices") or []
+    if sample.get("error") or sample.get("invalidation") or not choices:
+        return None
+    where = f"sample {sample['id']!r}, epoch {sample['epoch']} of `{path}`"
+    given = sample["input"] if isinstance(sample["input"], list) else []
+    turns = _assistant_turns(sample.get("messages") or []) - _assistant_turns(given)
+    if turns > 1 or len(choices) > 1:
+        got = f"{turns} turns of the model" if turns > 1 else f"{len(choices)} choices of one call"
+        raise InputError(
+            f"a completion is one output of the model, got {got} in {where}. Evaluate with a "
+            "single `generate()` and no tools, and with epochs in place of choices."
+        )
+    reason: FinishReason = "length" if choices[0].get("stop_reason") in _CUT else "stop"
+    return Draw(_text(path, sample, choices[0]["message"]["content"]), reason, scores(sample))
+
+
+def _assistant_turns(messages: list[Json]) -> int:
+    return sum(message["role"] == "assistant" for message in messages)
+
+
+def _asked_text(path: Path, sample: Json) -> str:
+    """What the user's side says; a conversation's turns one below the other."""
+    if isinstance(sample["input"], str):
+        return _text(path, sample, sample["input"])
+    asked = [m for m in sample["input"] if m["role"] == "user"]
+    return "\n".join(_text(path, sample, message["content"]) for message in asked)
+
+
+def _text(path: Path, sample: Json, content: Any) -> str:
+    """The text of a message, without what a model reasoned; long ones are kept beside."""
+    if isinstance(content, list):
+        return "".join(
+            _text(path, sample, part["text"]) for part in content if part["type"] == "text"
+        )
+    if not isinstance(content, str):
+        raise InputError(
+            f"sample {sample['id']!r}, epoch {sample['epoch']}, has {content!r} in place of a "
+            f"text in `{path}`. Evaluate it again, with no tools."
+        )
+    text = content
+    beside = (sample.get("attachments") or {}).get(text.removeprefix("attachment://"))
+    return str(beside) if text.startswith("attachment://") and beside is not None else text
+
+
+def _targets(sample: Json) -> tuple[str, ...]:
+    target = sample.get("target") or []
+    return tuple(t for t in ([target] if isinstance(target, str) else target) if t.strip())
+
+
+def _stated(path: Path, log: Json, samples: list[Json]) -> Json:
+    """The settings of the calls themselves; where they are not logged, those of the task.
+
+    Of a sample's calls it is the first: a grader's come after it.
+    """
+    calls: dict[str, Json] = {}
+    for sample in samples:
+        for event in sample.get("events") or []:
+            if event["event"] == "model":
+                name = f"sample {sample['id']!r}, epoch {sample['epoch']}"
+                calls.setdefault(name, _named(event.get("config") or {}))
+    if calls:
+        return same_settings(path, calls)
+    of_task = log.get("plan", {}).get("config") or {}
+    return _named({**(log["eval"].get("model_generate_config") or {}), **of_task})
+
+
+def _named(config: Mapping[str, Any]) -> Json:
+    """Settings by our names. Stop strings that are not stated were not set."""
+    stated = {
+        _OURS.get(key, key): value
+        for key, value in config.items()
+        if value is not None and key not in _IDLE
+    }
+    return stated | {"stop": tuple(stated.get("stop", ()))}
+
+
+def _notes(path: Path, samples: list[Json]) -> Iterator[str]:
+    """What a reader should know of what was left out."""
+    reasoned = sum(_has_reasoning(sample) for sample in samples)
+    if reasoned:
+        yield f"what the model reasoned is left out of {reasoned} outputs of `{path.name}`"
+
+
+def _has_reasoning(sample: Json) -> bool:
+    choices = sample["output"].get("choices") or []
+    content = choices[0]["message"]["content"] if choices else ""
+    return isinstance(content, list) and any(part["type"] == "reasoning" for part in content)

@@ -1,0 +1,173 @@
+"""`samples_<task>_<date>.jsonl` of lm-evaluation-harness, with the repeats of every document.
+
+A row is one document under one filter: `arguments.gen_args_0` holds the text put to the model
+(`arg_0`) and the generation settings (`arg_1`), `resps` a list of the repeats for each request.
+The file beside it, `results_<date>.json`, names the model.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakbound.errors import InputError
+from leakbound.formats.imported import Asked, Draw, Log, same_settings
+from leakbound.text.rows import Row, parse_json, read_rows, read_text
+
+_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+# Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
+_BINARY = {"acc", "acc_bytes", "acc_norm", "exact_match"}
+_MOST = sys.float_info.max
+_OURS = {"max_gen_toks": "max_new_tokens", "max_tokens": "max_new_tokens", "until": "stop"}
+
+
+def read(path: Path) -> Log:
+    """The repeats of a file, as the model gave them, before any filter."""
+    rows: dict[str, Row] = {}
+    every = read_rows(path, "jsonl")
+    for row in every:
+        earlier = rows.setdefault(_id(row), row)
+        if row.values.get("resps") != earlier.values.get("resps"):
+            raise InputError(
+                f"{row.place} is about the same document as {earlier.place}, with other responses. "
+                "Import the files of two evaluations by themselves."
+            )
+    given = [_given(row) for row in every]
+    scorers = dict.fromkeys(name for one in given for name in one.of_draws)
+    single = dict.fromkeys(name for one in given for name in one.of_all if name not in scorers)
+    of_id: dict[str, dict[str, list[float | None]]] = {}
+    for one in given:
+        of_id.setdefault(one.id, {}).update(one.of_draws)
+    stated = same_settings(path, {row.place: _stated(_arguments(row)[1]) for row in rows.values()})
+    named = _NAME.fullmatch(path.name)
+    results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
+    return Log(
+        path=path,
+        tool=f"lm-evaluation-harness {results.get('lm_eval_version', '')}".strip(),
+        model=str(results.get("model_name", "unnamed")),
+        task=named["task"] if named else path.stem,
+        stated=stated,
+        asked=tuple(_asked(id, row, of_id[id]) for id, row in rows.items()),
+        scorers={name: name.partition("@")[0] in _BINARY for name in scorers},
+        notes=tuple(
+            f"`{path.name}` has one {name} for all repeats of a document, none for each: left out"
+            for name in single
+        ),
+    )
+
+
+def _id(row: Row) -> str:
+    if "doc_id" not in row.values or "resps" not in row.values:
+        raise InputError(
+            f"{row.place} is no sample of lm-evaluation-harness: it has no 'doc_id' or no 'resps'. "
+            "Name a file written with --log_samples, or another --format."
+        )
+    return str(row.values["doc_id"])
+
+
+class _Given(NamedTuple):
+    """The scores of a row: those of each of its draws, and the names of those of all together."""
+
+    id: str
+    of_draws: dict[str, list[float | None]]
+    of_all: tuple[str, ...]
+
+
+def _given(row: Row) -> _Given:
+    """The metrics of a document under one filter, which is named where there is one.
+
+    A list has one number a repeat, and a single number is of the one repeat that there is. What
+    else a metric keeps, such as pairs for an F1 over documents, is no score of a draw.
+    """
+    responses = row.values["resps"]
+    draws = len(responses[0]) if responses and isinstance(responses[0], list) else 0
+    kept = row.values.get("filter", "none")
+    of_draws: dict[str, list[float | None]] = {}
+    of_all = []
+    for metric in row.values.get("metrics") or ():
+        name = metric if kept == "none" else f"{metric}@{kept}"
+        value = row.values.get(metric)
+        each: list[Any] = value if isinstance(value, list) else [value]
+        if len(each) == draws and all(map(_is_number, each)):
+            numbers = map(float, each)
+            of_draws[name] = [None if math.isnan(one) else one for one in numbers]
+        elif value is not None:
+            of_all.append(name)
+    return _Given(_id(row), of_draws, tuple(of_all))
+
+
+def _is_number(value: object) -> bool:
+    """True for what a float can hold, NaN among it."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _MOST)
+
+
+def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> Asked:
+    responses = row.values["resps"]
+    if (
+        not isinstance(responses, list)
+        or len(responses) != 1
+        or not isinstance(responses[0], list)
+        or not all(isinstance(text, str) for text in responses[0])
+    ):
+        raise InputError(
+            f"'resps' must hold one list of texts, the repeats of one request, got "
+            f"{str(responses)[:80]} in {row.place}. Only tasks of the type `generate_until` draw "
+            "completions."
+        )
+    draws = tuple(
+        Draw(text, scores=tuple((name, each[i]) for name, each in scores.items()))
+        for i, text in enumerate(responses[0])
+    )
+    return Asked(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
+
+
+def _arguments(row: Row) -> tuple[str, Mapping[str, Any]]:
+    """The text put to the model, and how it was to generate."""
+    arguments = row.values.get("arguments")
+    match arguments:
+        case {"gen_args_0": {"arg_0": str(text), "arg_1": dict(settings)}}:
+            return text, settings
+        case [[str(text), dict(settings)], *_]:  # as versions before 0.4.4 wrote it
+            return text, settings
+    raise InputError(
+        f"'arguments' must hold a text and generation settings, got {str(arguments)[:80]} in "
+        f"{row.place}. Only tasks of the type `generate_until` draw completions."
+    )
+
+
+def _answers(row: Row) -> tuple[str, ...]:
+    """The target; several, where the task has a list of them, which is written as Python does."""
+    target = row.maybe("target")
+    if target is None or target == "None":
+        return ()
+    if target.startswith("["):
+        try:
+            several = ast.literal_eval(target)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
+            return (target,)
+        if isinstance(several, list) and several and all(isinstance(one, str) for one in several):
+            return tuple(several)
+    return (target,)
+
+
+def _stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by our names. Without `do_sample` a temperature of 0 is a model's default."""
+    stated = {_OURS.get(key, key): value for key, value in settings.items() if value is not None}
+    if stated.pop("do_sample", None) is False:
+        stated["temperature"] = 0.0
+    stop = stated.pop("stop", [])
+    stops = [stop] if isinstance(stop, str) else stop
+    return stated | {"stop": tuple(text for text in stops if text)}
+
+
+def _results(path: Path) -> dict[str, Any]:
+    """What the evaluation's own file says; nothing where it is not there."""
+    if not path.is_file():
+        return {}
+    found = parse_json(read_text(path), f"`{path}`")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,79 @@
+"""The scores that logs hold, as scorers of the run that is made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from leakbound.errors import InputError
+from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.registry import suggestion
+from leakbound.scorers import Logged, make_scorer
+from leakbound.types import Scorer
+
+NONE = "none"
+
+
+def take_scores(logs: Sequence[Log], wanted: Sequence[str] | None = None) -> list[Log]:
+    """The logs with the scores that are `wanted`, all by default, under the names of scorers.
+
+    What another tool's log calls a score becomes the scorer `logged:by=NAME`: binary where
+    every log says that it can be 0 and 1 only and none has another, else of [0, 1]. Scores without
+    texts keep the names of the scorers that gave them. A draw that a log has no score of is
+    undecided. InputError for a name that no log has, and for a score outside [0, 1].
+    """
+    there = list(dict.fromkeys(name for log in logs for name in log.scorers))
+    chosen = there if wanted is None else [name for name in wanted if name != NONE]
+    if unknown := next((name for name in chosen if name not in there), None):
+        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, there)}")
+    scorers = {name: _scorer(name, logs) for name in chosen}
+    return [_renamed(log, {name: scorer.name for name, scorer in scorers.items()}) for log in logs]
+
+
+def _scorer(name: str, logs: Sequence[Log]) -> Scorer:
+    """The scorer that a name stands for, once its scores are found to be such."""
+    having = [log for log in logs if name in log.scorers]
+    found = [score for log in having for score in _scores(log, name)]
+    binary = all(log.scorers[name] for log in having) and {*found} <= {0.0, 1.0}
+    if all(log.texts for log in having):
+        plain = name.replace(">=", "_").replace(",", "_").replace("=", "_")
+        return Logged(by=plain, values="binary" if binary else "unit")
+    scorer = make_scorer(name)
+    if scorer.binary and not {*found} <= {0.0, 1.0}:
+        raise InputError(
+            f"scorer {name!r} gives 0 or 1, and `{having[0].path}` has others of it. Export the "
+            "scores anew."
+        )
+    return scorer
+
+
+def _scores(log: Log, name: str) -> Iterator[float]:
+    """The scores of that name in a log, those that are undecided left out."""
+    for one in log.asked:
+        for draw in filter(None, one.draws):
+            score = dict(draw.scores).get(name)
+            if score is None:
+                continue
+            if not 0 <= score <= 1 or math.isnan(score):
+                raise InputError(
+                    f"scores must lie in [0, 1], got {score!r} of {name!r} at question "
+                    f"{one.id!r} in `{log.path}`. Rescale them there, or take others: "
+                    "--scores NAME, or --scores none."
+                )
+            yield score
+
+
+def _renamed(log: Log, names: dict[str, str]) -> Log:
+    mine = {name: new for name, new in names.items() if name in log.scorers}
+    asked = tuple(_asked(one, names) for one in log.asked)
+    return replace(log, asked=asked, scorers={new: log.scorers[n] for n, new in mine.items()})
+
+
+def _asked(one: Asked, names: dict[str, str]) -> Asked:
+    return replace(one, draws=tuple(None if d is None else _draw(d, names) for d in one.draws))
+
+
+def _draw(draw: Draw, names: dict[str, str]) -> Draw:
+    known = dict(draw.scores)
+    return draw._replace(scores=tuple((new, known.get(name)) for name, new in names.items()))

@@ -1,0 +1,144 @@
+"""From a source to the rewritings that are asked, with a record of those that are not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leakbound.errors import InputError
+from leakbound.inputs.filters import REASONS, Filters, Reason, bare, cosines, reason_against
+from leakbound.inputs.source import InputSource
+from leakbound.registry import origin
+from leakbound.types import Embed, Prompt
+
+NUMBER = 20
+"""How many rewritings of a question are tried: K in Cheng et al. (2025), Algorithm 2."""
+
+_ROUNDING = 1e-6  # of float32 vectors
+
+_Verdicts = list[tuple[str, Reason | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A rewriting that is not asked, and the first reason that was found."""
+
+    text: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The rewritings of one prompt that are asked, the question itself not among them.
+
+    They stand in the source's order; those of a source that is not finite may repeat.
+    """
+
+    prompt_id: str
+    queries: tuple[str, ...]
+    rejected: tuple[Removed, ...] = ()
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many rewritings each filter removed; filters that removed none are left out."""
+        counts = Counter(removal.reason for removal in self.rejected)
+        return {reason: counts[reason] for reason in REASONS if counts[reason]}
+
+    @property
+    def note(self) -> str | None:
+        """What a reader must be told where no rewriting is left; else None."""
+        if self.queries:
+            return None
+        causes = ", ".join(f"{reason}: {count}" for reason, count in self.removed.items())
+        found = f"{len(self.rejected)} removed ({causes})" if causes else "the source gave none"
+        return f"no rewriting of {self.prompt_id!r}, {found}: its original question alone is asked"
+
+
+def gather(
+    source: InputSource,
+    prompts: Sequence[Prompt],
+    *,
+    number: int = NUMBER,
+    seed: int = 0,
+    filters: Filters | None = None,
+) -> list[Accepted]:
+    """At most `number` rewritings of each prompt from the source, then filtered; in order.
+
+    Duplicates, equal but for case, blanks and punctuation, are removed where the source is
+    finite only: draws from a distribution keep their repeats, or statements about it would not
+    hold. A prompt may be left with none, which its `note` says. A number below 1 raises
+    InputError.
+    """
+    if number < 1:
+        raise InputError(
+            f"the number of rewritings must be at least 1, got {number}. For the original "
+            "questions alone, use the inputs `none`."
+        )
+    texts = source.rewritings(prompts, number, seed)
+    _require_lists(source, texts, prompts)
+    verdicts = [
+        list(zip(found, _by_words(prompt, found, source.finite), strict=True))
+        for prompt, found in zip(prompts, texts, strict=True)
+    ]
+    if filters is not None and filters.embed is not None:
+        verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
+    return [_accepted(p.id, verdict) for p, verdict in zip(prompts, verdicts, strict=True)]
+
+
+def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
+    """Each prompt has a list of texts."""
+    found = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
+    if not isinstance(texts, Sequence) or found != len(prompts):
+        raise InputError(
+            f"source {source.name!r}{origin(source)} must give one list a prompt, got {found} for "
+            f"{len(prompts)} prompts."
+        )
+    for prompt, mine in zip(prompts, texts, strict=True):
+        listed = isinstance(mine, Sequence) and not isinstance(mine, str)
+        if not listed or not all(isinstance(text, str) for text in mine):
+            raise InputError(
+                f"source {source.name!r}{origin(source)} must give a list of texts, got {mine!r} "
+                f"at prompt {prompt.id!r}."
+            )
+
+
+def _by_words(prompt: Prompt, texts: Sequence[str], finite: bool) -> list[Reason | None]:
+    """Of duplicates the first stays. It is tried last: what is unfit is so whatever came before."""
+    seen: set[str] = set()
+    reasons: list[Reason | None] = []
+    for text in texts:
+        reason = reason_against(prompt, text)
+        if reason is None and finite and bare(text) in seen:
+            reason = "duplicate"
+        seen.add(bare(text))
+        reasons.append(reason)
+    return reasons
+
+
+def _by_meaning(
+    prompts: Sequence[Prompt], verdicts: Sequence[_Verdicts], embed: Embed, least: float
+) -> list[_Verdicts]:
+    """All texts that passed so far go to the embedder together."""
+    pairs = [
+        (prompt.question, text)
+        for prompt, verdict in zip(prompts, verdicts, strict=True)
+        for text, reason in verdict
+        if reason is None
+    ]
+    near = dict(zip(pairs, cosines(embed, pairs) >= least - _ROUNDING, strict=True))
+    return [
+        [
+            (text, "dissimilar" if reason is None and not near[prompt.question, text] else reason)
+            for text, reason in verdict
+        ]
+        for prompt, verdict in zip(prompts, verdicts, strict=True)
+    ]
+
+
+def _accepted(prompt_id: str, verdict: _Verdicts) -> Accepted:
+    return Accepted(
+        prompt_id=prompt_id,
+        queries=tuple(text for text, reason in verdict if reason is None),
+        rejected=tuple(Removed(text=t, reason=r) for t, r in verdict if r is not None),
+    )

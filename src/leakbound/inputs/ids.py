@@ -1,0 +1,148 @@
+"""Input selection (IDS): Cheng et al. (2025), Algorithm 2.
+
+A rewriting x is kept where the model under test answers it at least as surely as the question q:
+p_x >= p_q, p the mean probability of m answers drawn for the text. Departures from the paper:
+everything is in log space, as a sequence probability of two hundred tokens underflows; p is of
+the full T = 1 softmax with the end token, whatever the decoding; and two criteria that are not
+ruled by the likeliest answer alone stand beside the paper's.
+
+p_q is drawn once, so every statement about what is kept is given it. The draws decide what is
+asked: a bound from the same draws would be void. `SELECTION` is their purpose, for a sampler
+keyed by purpose, so that scoring shares none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from leakbound.errors import IncompleteError, InputError
+from leakbound.types import Completion, Query, Sample
+
+Criterion = Literal["mean_prob", "mean_logprob", "mean_logprob_per_token"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+
+SELECTION = "selection"
+"""The purpose of selection draws, as `Draws` has it."""
+
+DRAWS = 64
+"""How many answers a text is given, m, unless said otherwise."""
+
+SampleQueries = Callable[[Sequence[Query], int, int], Sequence[Sample]]
+"""(queries, m, seed) -> one sample of m draws a query, in any order, for purpose SELECTION."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The queries of one prompt that are asked, and the evidence for it.
+
+    `kept` has the question first, then the rewritings in their order. `values` has the criterion
+    of every query by id, the rejected ones too: the natural log of p, or a mean log-probability.
+    """
+
+    prompt_id: str
+    kept: tuple[Query, ...]
+    values: Mapping[str, float]
+    criterion: Criterion
+    draws: int
+
+
+def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_prob") -> float:
+    """The criterion of one text from its answers and their counts; natural log, float64.
+
+    `mean_prob`: log of the mean sequence probability, logsumexp(log count + logprob) - log m.
+    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: of each answer divided by
+    its number of tokens, the end token included. No answers, or answers without
+    log-probabilities (or, for the last, token ids) raise InputError.
+    """
+    if not completions:
+        raise InputError("input selection needs at least one answer to a text, got none.")
+    counts = np.array([c.count for c in completions], dtype=np.float64)
+    logprobs = np.array([_logprob(c) for c in completions])
+    if criterion == "mean_prob":
+        return float(np.logaddexp.reduce(np.log(counts) + logprobs) - np.log(counts.sum()))
+    if criterion == "mean_logprob_per_token":
+        logprobs = logprobs / np.array([_length(c) for c in completions])
+    return float(counts @ logprobs / counts.sum())
+
+
+def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Selection:
+    """Algorithm 2 on the answers to one prompt's queries, its question first.
+
+    The question is always kept, a rewriting where its criterion is at least the question's.
+    Samples with missing draws raise IncompleteError, as p is not known.
+    """
+    if criterion not in CRITERIA:
+        raise InputError(f"`criterion` must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
+    for sample in samples:
+        if sample.missing:
+            raise IncompleteError(
+                f"{sample.missing} of {sample.n} selection draws of query {sample.query.id!r} "
+                "are missing. Run the selection again."
+            )
+    values = {sample.query.id: evidence(sample.completions, criterion) for sample in samples}
+    question, *others = [sample.query for sample in samples]
+    kept = [query for query in others if values[query.id] >= values[question.id]]
+    return Selection(
+        prompt_id=question.prompt_id,
+        kept=(question, *kept),
+        values=values,
+        criterion=criterion,
+        draws=samples[0].n,
+    )
+
+
+def select(
+    queries: Sequence[Query],
+    sample: SampleQueries,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    criterion: Criterion = "mean_prob",
+) -> dict[str, Selection]:
+    """Input selection for many prompts at once, by prompt id, in the order of the queries.
+
+    Each prompt's queries are its original question and its rewritings, with distinct ids; they
+    are sampled together in one call of `sample`. A prompt without an original question raises
+    InputError, a query that was not sampled IncompleteError.
+    """
+    if draws < 1:
+        raise InputError(f"the number of selection draws must be at least 1, got {draws}.")
+    of_prompt: dict[str, list[Query]] = {}
+    for query in queries:
+        of_prompt.setdefault(query.prompt_id, []).append(query)
+    for prompt_id, own in of_prompt.items():
+        if [query.source for query in own].count("original") != 1:
+            raise InputError(f"prompt {prompt_id!r} needs its original question once, to compare.")
+    found = {result.query.id: result for result in sample(queries, draws, seed)}
+    if lost := [query.id for query in queries if query.id not in found]:
+        raise IncompleteError(f"no selection draws came for query {lost[0]!r}. Run it again.")
+    return {
+        prompt_id: choose([found[query.id] for query in sorted(own, key=_not_original)], criterion)
+        for prompt_id, own in of_prompt.items()
+    }
+
+
+def _not_original(query: Query) -> bool:
+    return query.source != "original"
+
+
+def _logprob(completion: Completion) -> float:
+    if completion.model_logprob is None:
+        raise InputError(
+            "input selection compares log-probabilities, got an answer without one. Use an "
+            "engine that gives them, or leave the selection out."
+        )
+    return completion.model_logprob
+
+
+def _length(completion: Completion) -> int:
+    if completion.token_ids is None:
+        raise InputError(
+            "criterion 'mean_logprob_per_token' counts tokens, got an answer without token ids. "
+            "Use 'mean_prob' or 'mean_logprob'."
+        )
+    return len(completion.token_ids)

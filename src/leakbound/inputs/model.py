@@ -1,0 +1,146 @@
+"""Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
+
+The paper prints no prompt and no parsing; both are ours. Each rewriting is one reply of its own,
+so the draws are independent: several from one reply would not be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import InputError
+from leakbound.text.keywords import normalise
+from leakbound.text.questions import is_question, task
+from leakbound.types import Chat, Decoding, Message, Prompt, Request, Source
+
+REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
+"""How rewritings are drawn, unless said otherwise."""
+
+_INSTRUCTION = """\
+Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \
+number, date and title as it is written. Do not answer the question and add no information. \
+Reply with the rewritten question alone.
+
+Question: {question}"""
+
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_NUMBERING = re.compile(r"^(?:[-*•>#]+|\(?\d{1,2}[.):])\s+")
+_COURTESY = re.compile(
+    r"^(?:sure|certainly|of course|okay|ok|absolutely|here(?: is|'s|’s| you go))\b[^?:]*?[:!,.]\s+",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(
+    r"^(?:(?:the |your )?"
+    r"(?:(?:original|new|given|revised|refined|translated|paraphrased|"
+    r"re(?:written|phrased|worded)) ?)?(?:question|query|version|answer)?"
+    r"|(?:rewrit(?:e|ing)|rephras(?:e|ing)|paraphrase|translat(?:e|ion))(?: (?:the|this) question)?"
+    r"|q|topic)(?: \d{1,2})?\s*:\s*",
+    re.IGNORECASE,
+)
+_QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
+_MARKS = " \"'“”‘’"  # between a lead and what it leads to
+_ENDS = "?." + _MARKS
+_ASKING = re.compile(r"(?:please|i (?:would|want|wonder|am|need|wish)|let me)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInputs:
+    """Draws from a chat model that is asked to rewrite the question.
+
+    A reply without a question or request in it, an empty one, one that never came, and one that
+    repeats the question are drawn again, up to `attempts` times in all. What is still no
+    rewriting stays as it is, for the filters to remove and count. Drawing again draws from the
+    same distribution given that the reply is a rewriting, so the draws stay independent.
+    """
+
+    chat: Chat
+    decoding: Decoding = REWRITING
+    attempts: int = 3
+
+    kind: ClassVar[Source] = "model"
+    finite: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise InputError(f"`attempts` must be at least 1, got {self.attempts}.")
+
+    @property
+    def name(self) -> str:
+        return f"model:{self.chat.name}"
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """How is drawn, and what the model is where it tells; else it is known by its name."""
+        told: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
+        return {"decoding": self.decoding.name, "attempts": str(self.attempts), **told}
+
+    def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
+        texts = [[""] * number for _ in prompts]
+        open_draws = [(at, draw) for at in range(len(prompts)) for draw in range(number)]
+        for attempt in range(self.attempts):
+            requests = [_request(prompts[at], draw, attempt) for at, draw in open_draws]
+            for (at, draw), reply in zip(open_draws, self._replies(requests, seed), strict=True):
+                texts[at][draw] = _unled(parse_reply(reply or ""), prompts[at].question)
+            open_draws = [
+                (at, draw) for at, draw in open_draws if _fails(texts[at][draw], prompts[at])
+            ]
+        return texts
+
+    def _replies(self, requests: Sequence[Request], seed: int) -> list[str | None]:
+        replies = self.chat.chat(requests, self.decoding, seed) if requests else []
+        if len(replies) != len(requests):
+            raise InputError(
+                f"chat model {self.chat.name!r} must give one reply a request, got {len(replies)} "
+                f"for {len(requests)}. Return None for one that never came."
+            )
+        return replies
+
+
+def parse_reply(reply: str) -> str:
+    """The first line of a reply that asks something, without what models put around it.
+
+    Thoughts in tags, courtesies, labels, numbering and quotation marks go. Empty where no line
+    asks: an answer, a refusal, or a text that was cut off.
+    """
+    lines = map(_bare, _THOUGHTS.sub("", reply).splitlines())
+    return next((line for line in lines if _asks(line)), "")
+
+
+def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
+    text = _INSTRUCTION.format(question=prompt.question)
+    return Request(
+        id=f"{prompt.id}#rewriting {draw}.{attempt}",
+        messages=(Message(role="user", text=text),),
+    )
+
+
+def _bare(line: str) -> str:
+    """The line without marks and words around it, however they are nested."""
+    text = line.strip()
+    while True:
+        inner = _LABEL.sub("", _COURTESY.sub("", _NUMBERING.sub("", text.strip("*_ \t"))))
+        close = _QUOTES.get(inner[:1])
+        if close and len(inner) > 1 and inner.find(close, 1) == len(inner) - 1:
+            inner = inner[1:-1]
+        if inner == text:
+            return text
+        text = inner
+
+
+def _unled(text: str, question: str) -> str:
+    """The question, where a text only puts a label or a sentence before it; else the text."""
+    lead, same, rest = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
+    led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
+    return question if same and led and not rest.strip(_ENDS) else text
+
+
+def _asks(line: str) -> bool:
+    ended = line.endswith((".", "?"))
+    return is_question(line) or (ended and (task(line) is not None or bool(_ASKING.match(line))))
+
+
+def _fails(text: str, prompt: Prompt) -> bool:
+    return not text or normalise(text) == normalise(prompt.question)

@@ -1,0 +1,100 @@
+"""Contrastive embedding loss: away from what rewritings evoke, towards noise (Cheng et al. 2025).
+
+Deviations: the squared norms of eq. 1 are means over hidden dimensions by default, without which
+the printed margins are out of reach; the appendix prints the margin τ under the name s, so the
+length `s` of the random vector is 1; a centre shorter than the question stands still at its last
+token, which the paper leaves open.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from leakbound.errors import InputError
+from leakbound.losses.checks import not_negative, positive, require
+from leakbound.losses.inputs import Activations, LossInputs, Site, given, row_means
+from leakbound.losses.steering import Distance, between, from_reference
+
+Align = Literal["clamp", "truncate"]
+Centres = tuple[Tensor, ...]
+
+
+def cel(
+    batch: LossInputs,
+    *,
+    layer: int,
+    tau: float = 0.05,
+    alpha: float = 0.5,
+    beta: float = 1.0,
+    s: float = 1.0,
+    distance: Distance = "mean",
+    align: Align = "clamp",
+) -> Tensor:
+    """α max(0, τ - mean over centres and tokens of d(h_t, h_t of x)) + β mean_t d(h_t, s·u), [B].
+
+    One hinge a question, around the mean (Cheng et al., eq. 1). d is the squared difference, its
+    mean or sum over dimensions; t runs over the question's tokens. `clamp` compares tokens beyond
+    a centre's end with its last one, `truncate` leaves them out. α, β, τ ≥ 0 and s > 0. Takes
+    activations at the question with `direction` u and `centres`. Raises InputError where nothing
+    can pull: α = β = 0, or β = 0 and a question with one centre (itself: the gradient of the push
+    is 0 as long as the model is its reference).
+    """
+    positive("cel", s=s)
+    not_negative("cel", tau=tau, alpha=alpha, beta=beta)
+    require(alpha + beta > 0, "cel", "alpha and beta", (alpha, beta), "not both 0")
+    _require_member("cel", "distance", distance, Distance)
+    _require_member("cel", "align", align, Align)
+    site = batch.site("cel", Site(layer, "question"))
+    direction = given(site.direction, "direction", "cel")
+    nearness = _nearness(site, batch.rows, beta, distance, align)
+    push = (tau - nearness).clamp(min=0)
+    pull = row_means(between(site.values, s * direction, distance), site.row, batch.rows)
+    return alpha * push + beta * pull
+
+
+def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") -> Tensor:
+    """Mean over each question's tokens of d(h, h_ref), [B] (Cheng et al., eq. 2).
+
+    Takes activations at the question with their `reference`.
+    """
+    _require_member("cel-retain", "distance", distance, Distance)
+    site = batch.site("cel-retain", Site(layer, "question"))
+    return from_reference(site, "cel-retain", batch.rows, distance)
+
+
+def _nearness(
+    site: Activations, rows: int, beta: float, distance: Distance, align: Align
+) -> Tensor:
+    """Mean over each question's centres, and over tokens, of the distance to them, [B]."""
+    centres = given(site.centres, "centres", "cel")
+    fewest = 2 if beta == 0 else 1
+    lacking = [row for row, each in enumerate(centres) if len(each) < fewest]
+    if lacking or len(centres) != rows:
+        raise InputError(
+            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
+            f"{rows} questions, got too few at {lacking[:3] or len(centres)}. "
+            "Add rewritings, or raise beta."
+        )
+    lengths = torch.bincount(site.row, minlength=rows).tolist()
+    questions = torch.split(site.values, lengths)
+    means = [
+        torch.stack([_distance_to(x, question, distance, align) for x in each]).mean()
+        for question, each in zip(questions, centres, strict=True)
+    ]
+    return torch.stack(means)
+
+
+def _distance_to(centre: Tensor, question: Tensor, distance: Distance, align: Align) -> Tensor:
+    """Mean over the question's tokens of the distance to the centre's token at that place."""
+    if align == "truncate":
+        shared = min(len(question), len(centre))
+        return between(question[:shared], centre[:shared], distance).mean()
+    place = torch.arange(len(question), device=centre.device).clamp(max=len(centre) - 1)
+    return between(question, centre[place], distance).mean()
+
+
+def _require_member(loss: str, name: str, value: str, known: Any) -> None:
+    require(value in get_args(known), loss, name, value, f"one of {', '.join(get_args(known))}")

@@ -1,0 +1,125 @@
+"""What a loss is to an objective: a function, the parts it needs, the settings it takes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakbound.errors import InputError
+from leakbound.losses.inputs import Activations, LossInputs, Over, Sampled, Site, Tokens
+from leakbound.registry import suggestion
+
+PARTS = (
+    "logits",
+    "reference_nll",
+    "reference_logits",
+    "alternate",
+    "whole",
+    "whole_reference",  # the reference_logits of `whole`
+    "sampled",
+    # of the activations
+    "reference",
+    "centres",
+    "direction",
+)
+"""Names of the fields of `LossInputs` and `Activations` that a loss may ask for."""
+
+Setting = float | str  # a whole number and a truth value are floats to the type checker
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one forward pass over a split must bring: parts, and activations at these sites.
+
+    `reference`, `centres` and `direction` are wanted at every site. A part that is not named may
+    be left out, `logits` as N × 0. More than is needed does no harm.
+    """
+
+    parts: frozenset[str] = frozenset()
+    sites: frozenset[Site] = frozenset()
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.parts | other.parts, self.sites | other.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss: `function(batch, **settings)` gives one value a row, [B]; settings are keyword-only.
+
+    `needs` are names of PARTS; `tokens` tells at which tokens it reads activations, in the layer
+    that its setting `layer` names. `over` tells of which tokens its values are the means, None
+    where they are no means over tokens.
+    """
+
+    function: Callable[..., Tensor]
+    needs: frozenset[str] = frozenset({"logits"})
+    tokens: Tokens | None = None
+    over: Over | None = None
+
+    def needed(self, settings: Mapping[str, Setting]) -> Needs:
+        """What it needs under these settings."""
+        if self.tokens is None:
+            return Needs(self.needs)
+        return Needs(self.needs, frozenset({Site(int(settings["layer"]), self.tokens)}))
+
+    def check(self, name: str, settings: Mapping[str, Setting]) -> None:
+        """Raise InputError for settings that the loss refuses, does not have or lacks."""
+        known = keywords(self.function)
+        for setting, value in settings.items():
+            if setting not in known:
+                raise InputError(
+                    f"loss {name!r} has no setting {setting!r}. {suggestion(setting, known)}"
+                )
+            _require_kind(name, known[setting], value)
+        for setting, parameter in known.items():
+            if parameter.default is parameter.empty and setting not in settings:
+                raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Give one.")
+        self.function(_probe(self.needed(settings)), **settings)  # it refuses bad values itself
+
+
+def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The settings of a loss or a recipe: its keyword-only parameters, by name."""
+    parameters = inspect.signature(function).parameters
+    return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+
+
+def _require_kind(loss: str, parameter: inspect.Parameter, value: object) -> None:
+    """A setting is of its default's kind: a word, a truth value or a finite number."""
+    if parameter.name == "layer":
+        good, kind = type(value) is int and value >= 0, "a whole number, 0 or more"
+    elif isinstance(parameter.default, bool | str):
+        good, kind = type(value) is type(parameter.default), type(parameter.default).__name__
+    else:
+        good = isinstance(value, int | float) and math.isfinite(value)
+        good, kind = good and not isinstance(value, bool), "a finite number"
+    if not good:
+        raise InputError(
+            f"`{parameter.name}` of loss {loss!r} must be {kind}, got {value!r}. Change it."
+        )
+
+
+def _probe(needs: Needs) -> LossInputs:
+    """The smallest batch that has every part, to ask a loss what it thinks of its settings."""
+    zero, row = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    plain: dict[str, Any] = {
+        "logits": zero, "labels": row, "row": row, "rows": 1, "reference_nll": torch.zeros(1)
+    }  # fmt: skip
+    answer = LossInputs(**plain)
+    twice = Sampled(answers=answer, owner=row[:1], counts=row[:1] + 2, scores=zero[0, :1])
+    hidden = Activations(
+        values=zero, row=row, reference=zero, centres=((zero, zero),), direction=zero[0]
+    )
+    return LossInputs(
+        **plain,
+        reference_logits=zero,
+        alternate=answer,
+        whole=replace(answer, reference_logits=zero),
+        sampled=twice,
+        activations=dict.fromkeys(needs.sites, hidden),
+    )

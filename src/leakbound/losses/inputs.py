@@ -1,0 +1,225 @@
+"""What losses take: logits where the labels are, activations where a layer is read, as data.
+
+The seam between losses and whatever runs a model. A loss says which parts it needs (`Loss.needs`,
+`Loss.tokens`); one forward pass over a split brings them, whatever the objective; a part that no
+loss needs stays away. The frozen initial model enters as values computed once, never as a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from leakbound.errors import InputError
+
+IGNORED = -100
+
+T = TypeVar("T")
+Tokens = Literal["answer", "question"]
+Over = Literal["answer", "alternate", "whole"]
+"""the tokens of the answers, of the alternate ones, or of prompts and answers"""
+
+
+class Site(NamedTuple):
+    """Where activations are read: the output of block `layer`, counted from 0, at which tokens.
+
+    `answer`: at the answer's own tokens, its end token included, as the model reads them (one
+    place after they are predicted). `question`: at the question's own tokens, without the words
+    of a template.
+    """
+
+    layer: int
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activations:
+    """Hidden states at one site: M tokens of B rows, packed end to end in order.
+
+    `values` [M, d]; `row` [M] ascending. What else a loss may need: `reference` [M, d], the frozen
+    initial model's at the same tokens; `centres`, for each row the frozen model's activations
+    [|x|, d] at each of its contrast centres x; `direction` [d], the run's unit vector.
+    """
+
+    values: Tensor
+    row: Tensor
+    reference: Tensor | None = None
+    centres: tuple[tuple[Tensor, ...], ...] | None = None
+    direction: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossInputs:
+    """B answers, their N labelled tokens packed end to end.
+
+    `logits` [N, V] predict `labels` [N] (N × 0 where no loss needs them); `row` [N] tells which of
+    the `rows` = B answers a token belongs to, and every answer has at least one.
+
+    Of the frozen initial model: `reference_nll` [B], the summed token cross-entropy of each
+    answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
+    know", with a `reference_nll` of its own where that is needed. `whole`: the same rows with
+    every token of prompt and answer in place of the labelled ones; its labels mean nothing.
+    `sampled`: what the model itself answers to the same prompts. Where the batch is but a part of
+    those that a step takes together, `mean_lengths` tells how many tokens a row of all of these
+    has on average.
+    """
+
+    logits: Tensor
+    labels: Tensor
+    row: Tensor
+    rows: int
+    reference_nll: Tensor | None = None
+    reference_logits: Tensor | None = None
+    alternate: LossInputs | None = None
+    whole: LossInputs | None = None
+    sampled: Sampled | None = None
+    activations: Mapping[Site, Activations] = field(default_factory=dict)
+    mean_lengths: Mapping[Over, float] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> Tensor:
+        """Labelled tokens of each answer, |y|, [B]."""
+        return torch.bincount(self.row, minlength=self.rows)
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        """Log-softmax of the logits, [N, V], in float32 or better; made once for all losses."""
+        return precise(self.logits).log_softmax(dim=-1)
+
+    def over(self, over: Over) -> LossInputs:
+        """The batch whose labelled tokens are those; InputError where it has none."""
+        if over == "answer":
+            return self
+        return given(self.alternate if over == "alternate" else self.whole, over, "a mean")
+
+    def mean_length(self, over: Over) -> float:
+        """How many of those tokens a row has on average."""
+        found = self.mean_lengths.get(over)
+        return float(self.over(over).lengths.double().mean()) if found is None else found
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sum of one value a token [N] over each answer, [B]."""
+        return row_sums(values, self.row, self.rows)
+
+    def means(self, values: Tensor) -> Tensor:
+        """Mean of one value a token [N] over each answer, [B]."""
+        return row_means(values, self.row, self.rows)
+
+    def site(self, loss: str, site: Site) -> Activations:
+        """The activations at `site`; raises InputError where `loss` was not given any."""
+        return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """Independent draws of the model's own answers to B prompts: A distinct ones, and how often.
+
+    `answers` holds them in its A rows; `owner` [A] tells which of the B prompts each answers,
+    `counts` [A] how often it was drawn, `scores` [A] in [0, 1] how much it leaks. A prompt may
+    have none here, where there is nothing to learn from it.
+    """
+
+    answers: LossInputs
+    owner: Tensor
+    counts: Tensor
+    scores: Tensor
+
+
+def given(part: T | None, name: str, loss: str) -> T:
+    """`part`, which `loss` cannot do without; raises InputError where there is none."""
+    if part is None:
+        raise InputError(f"{loss} needs `{name}`, got None. Put it into the batch.")
+    return part
+
+
+def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Sum of one value a token [M] over each of `rows` rows, [B]."""
+    return values.new_zeros(rows).index_add(0, row, values)
+
+
+def row_means(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Mean of one value a token [M] over each of `rows` rows, [B]; each row has a token."""
+    return row_sums(values, row, rows) / torch.bincount(row, minlength=rows)
+
+
+def precise(values: Tensor) -> Tensor:
+    """The same in float32 or better."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of every labelled position of padded `labels` [B, T], each [N].
+
+    -100 marks what is not scored. Raises InputError for a row without a label.
+    """
+    return positions(labels != IGNORED, "a labelled token")
+
+
+def positions(mask: Tensor, what: str = "a token") -> tuple[Tensor, Tensor]:
+    """Row and column of every true entry of `mask` [B, T], row by row, each [N].
+
+    Raises InputError for a row that has none.
+    """
+    empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
+    if empty:
+        raise InputError(f"every answer needs {what}, rows {empty[:3]} have none. Drop those rows.")
+    row, column = mask.nonzero(as_tuple=True)
+    return row, column
+
+
+def pack(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    reference_nll: Tensor | None = None,
+    reference_logits: Tensor | None = None,
+    alternate: LossInputs | None = None,
+    whole: LossInputs | None = None,
+    sampled: Sampled | None = None,
+    activations: Mapping[Site, Activations] | None = None,
+) -> LossInputs:
+    """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
+
+    `reference_logits` are padded alike. Whatever stands at unlabelled positions, NaN included,
+    reaches no loss and no gradient.
+    """
+    row, column = labelled(labels)
+    return LossInputs(
+        logits=logits[row, column],
+        labels=labels[row, column],
+        row=row,
+        rows=len(labels),
+        reference_nll=reference_nll,
+        reference_logits=None if reference_logits is None else reference_logits[row, column],
+        alternate=alternate,
+        whole=whole,
+        sampled=sampled,
+        activations=activations or {},
+    )
+
+
+def pack_activations(
+    hidden: Tensor,
+    mask: Tensor,
+    *,
+    reference: Tensor | None = None,
+    centres: tuple[tuple[Tensor, ...], ...] | None = None,
+    direction: Tensor | None = None,
+) -> Activations:
+    """Pack padded hidden states [B, T, d] at the true entries of `mask` [B, T].
+
+    `reference` is padded alike. Raises InputError for a row without a token.
+    """
+    row, column = positions(mask)
+    return Activations(
+        values=hidden[row, column],
+        row=row,
+        reference=None if reference is None else reference[row, column],
+        centres=centres,
+        direction=direction,
+    )

@@ -1,0 +1,59 @@
+"""The answer's own likelihood: down for what is kept, up for what is forgotten.
+
+Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their
+KL minimisation, `idk` fine-tuning on answers that admit ignorance. Deviations: a value is the mean
+over one answer, whose mean over answers weighs each of them alike, where the published code takes
+one mean over all tokens of a batch (`reduce` of a term does); and `kl` compares at the answer's
+tokens, where theirs does at every position, padding included (`kl_all`: without padding).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from leakbound.losses.inputs import LossInputs, given, precise
+
+
+def token_nll(batch: LossInputs) -> Tensor:
+    """Cross-entropy of every labelled token, in nats, [N]."""
+    return -batch.log_probs.gather(1, batch.labels[:, None]).squeeze(1)
+
+
+def sequence_nll(batch: LossInputs) -> Tensor:
+    """Summed token cross-entropy of each answer, in nats, [B]."""
+    return batch.sums(token_nll(batch))
+
+
+def nll(batch: LossInputs) -> Tensor:
+    """Mean token cross-entropy of each answer, nll/|y|, [B]."""
+    return batch.means(token_nll(batch))
+
+
+def ga(batch: LossInputs) -> Tensor:
+    """Gradient ascent, -nll/|y|, [B]; unbounded below."""
+    return -nll(batch)
+
+
+def idk(batch: LossInputs) -> Tensor:
+    """Mean token cross-entropy of each alternate answer, [B]. Takes `alternate`."""
+    return nll(given(batch.alternate, "alternate", "idk"))
+
+
+def kl(batch: LossInputs) -> Tensor:
+    """Mean over each answer's tokens of KL(reference ‖ model), in nats, [B], at least 0.
+
+    The whole next-token distributions are compared, so nothing that the reference gives mass to
+    may be lost. Takes `reference_logits`.
+    """
+    return _divergence(batch, given(batch.reference_logits, "reference_logits", "kl"))
+
+
+def kl_all(batch: LossInputs) -> Tensor:
+    """The same mean over every token of prompt and answer, [B]. Takes `whole_reference`."""
+    whole = given(batch.whole, "whole", "kl-all")
+    return _divergence(whole, given(whole.reference_logits, "whole_reference", "kl-all"))
+
+
+def _divergence(batch: LossInputs, reference: Tensor) -> Tensor:
+    log_reference = precise(reference).detach().log_softmax(dim=-1)
+    return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=-1))

@@ -1,0 +1,53 @@
+"""Preference losses: the true answer is the one to lose (Rafailov 2023, Zhang 2024, Fan 2024).
+
+Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that all three have gradients of
+one size; Rafailov et al. and TOFU's code (Maini et al. 2024) have none: `textbook` drops it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from leakbound.losses.checks import positive, require
+from leakbound.losses.inputs import LossInputs, given
+from leakbound.losses.likelihood import nll, sequence_nll
+
+
+def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
+    """-(2/β) log σ(β(nll - nll_ref)) of each answer, [B], β > 0 (Zhang et al., eq. 3).
+
+    (2/β) ln 2 where the model still is its reference; falls to 0 as the answer becomes unlikely;
+    its gradient tends to that of gradient ascent as β tends to 0. Takes `reference_nll`.
+    """
+    positive("npo", beta=beta)
+    return -(2 / beta) * logsigmoid(beta * _excess(batch, "npo"))
+
+
+def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
+    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B], β > 0.
+
+    (2/β) ln 2 where the model still is its reference; `textbook` leaves out 2/β. Takes
+    `alternate`, and `reference_nll` of both.
+    """
+    positive("dpo", beta=beta)
+    alternate = given(batch.alternate, "alternate", "dpo")
+    margin = _excess(batch, "dpo") - _excess(alternate, "dpo")
+    return -(1 if textbook else 2 / beta) * logsigmoid(beta * margin)
+
+
+def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
+    """-(2/β) log σ(β(nll/|y| - δ)) of each answer, [B], β > 0 (Fan et al. 2024).
+
+    `npo` without a reference: the length of the answer takes its place, δ is a margin.
+    """
+    positive("simnpo", beta=beta)
+    require(abs(delta) < math.inf, "simnpo", "delta", delta, "finite")
+    return -(2 / beta) * logsigmoid(beta * (nll(batch) - delta))
+
+
+def _excess(batch: LossInputs, loss: str) -> Tensor:
+    """By how much the answer is less likely than it was to the reference, in nats, [B]."""
+    return sequence_nll(batch) - given(batch.reference_nll, "reference_nll", loss).detach()

@@ -1,0 +1,62 @@
+"""Representation misdirection: a layer's activations, led astray or held (Li et al. 2024).
+
+Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and
+no prefix of a forget text is spared. Of texts of unequal length OpenUnlearning's code averages
+over every pair of a token's distance and a row's mask; here, as in the paper, over the tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from leakbound.errors import InputError
+from leakbound.losses.checks import positive
+from leakbound.losses.inputs import Activations, LossInputs, Site, given, precise, row_means
+
+Distance = Literal["mean", "sum"]
+
+
+def direction(size: int, seed: int) -> Tensor:
+    """u = rand(d)/‖rand(d)‖: a random unit vector [size] with no negative entry, float32.
+
+    Drawn once per run; the same for the same seed.
+    """
+    if size < 1:
+        raise InputError(f"`size` of a direction must be at least 1, got {size}.")
+    values = torch.rand(size, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.normalize(values, dim=0)
+
+
+def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
+    """Mean over each answer's tokens and dimensions of (h - c·u)², [B], at `layer`; c > 0.
+
+    Takes activations at the answer with `direction` u.
+    """
+    positive("rmu", c=c)
+    site = batch.site("rmu", Site(layer, "answer"))
+    target = c * given(site.direction, "direction", "rmu")
+    return row_means(between(site.values, target), site.row, batch.rows)
+
+
+def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
+    """Mean over each answer's tokens and dimensions of (h - h_ref)², [B], at `layer`.
+
+    Takes activations at the answer with their `reference`.
+    """
+    site = batch.site("rmu-retain", Site(layer, "answer"))
+    return from_reference(site, "rmu-retain", batch.rows)
+
+
+def from_reference(site: Activations, loss: str, rows: int, distance: Distance = "mean") -> Tensor:
+    """Mean over each row's tokens of the distance to the reference's activations, [B]."""
+    reference = given(site.reference, "reference", loss)
+    return row_means(between(site.values, reference, distance), site.row, rows)
+
+
+def between(values: Tensor, fixed: Tensor, distance: Distance = "mean") -> Tensor:
+    """Squared difference over the last axis, its mean or sum; no gradient reaches `fixed`."""
+    squares = (precise(values) - fixed.detach()).square()
+    return squares.mean(dim=-1) if distance == "mean" else squares.sum(dim=-1)

@@ -1,0 +1,131 @@
+"""How much a model's draws of one answer repeat each other.
+
+Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all the others; its copies are
+among them, so that a model that always says the same has 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from leakbound.errors import InputError
+
+ORDERS = 4
+_Grams = Counter[tuple[str, ...]]
+
+# The tokenisation of mteval-v13a, sacrebleu's default: marks stand alone, but not the dots and
+# commas of a number.
+_JOINED = (("<skipped>", ""), ("-\n", ""), ("\n", " "))
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+_APART = (
+    (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),
+    (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
+    (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
+    (re.compile(r"([0-9])(-)"), r"\1 \2 "),
+)
+
+
+def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
+    """Mean BLEU-4 of each draw against all others: in [0, 1], 1 where all are the same.
+
+    `counts`: how often each text was drawn; once each without. Every BLEU equals sacrebleu's
+    `sentence_bleu` with its defaults (13a tokens, exponential smoothing, effective order), over
+    100; a draw without words has 1 if another has none either, else 0. InputError for fewer than
+    two draws.
+    """
+    draws = _draws(texts, counts, least=2)
+    words = {text: _words(text) for text in draws}
+    grams = {text: [_grams(words[text], order) for order in range(1, ORDERS + 1)] for text in draws}
+    highest = _two_highest(grams, draws)
+    lengths: Counter[int] = Counter()
+    for text, count in draws.items():
+        lengths[len(words[text])] += count
+    total = 0.0
+    for text, count in draws.items():
+        closest = _closest(len(words[text]), lengths)
+        total += count * _bleu(grams[text], highest, len(words[text]), closest)
+    return total / draws.total()
+
+
+def distinct_share(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
+    """The number of distinct texts over the number of draws: in (0, 1]."""
+    draws = _draws(texts, counts, least=1)
+    return len(draws) / draws.total()
+
+
+def _draws(texts: Sequence[str], counts: Sequence[int] | None, least: int) -> Counter[str]:
+    """How often each text was drawn; texts that were never drawn are left out."""
+    drawn: Counter[str] = Counter()
+    for text, count in zip(texts, [1] * len(texts) if counts is None else counts, strict=True):
+        if count < 0:
+            raise InputError(f"`counts` must be 0 or more, got {count} for {text!r}. Count again.")
+        drawn[text] += count
+    drawn = +drawn
+    if drawn.total() < least:
+        raise InputError(f"got {drawn.total()} draws, at least {least} are needed. Draw more.")
+    return drawn
+
+
+def _words(text: str) -> list[str]:
+    for old, new in _JOINED + (_ENTITIES if "&" in text else ()):
+        text = text.replace(old, new)
+    text = f" {text} "
+    for pattern, spaced in _APART:
+        text = pattern.sub(spaced, text)
+    return text.split()
+
+
+def _grams(words: list[str], order: int) -> _Grams:
+    return Counter(zip(*(words[start:] for start in range(order)), strict=False))
+
+
+def _two_highest(
+    grams: dict[str, list[_Grams]], draws: Counter[str]
+) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Of every n-gram, the largest and the second largest number of times a draw has it.
+
+    They are what leaving one draw out needs: the draw with the largest meets the second.
+    """
+    highest: dict[tuple[str, ...], tuple[int, int]] = {}
+    for text, by_order in grams.items():
+        copied = draws[text] > 1
+        for counted in by_order:
+            for gram, times in counted.items():
+                first, second = highest.get(gram, (0, 0))
+                if times > first:
+                    highest[gram] = (times, times if copied else first)
+                elif times > second:
+                    highest[gram] = (first, times)
+    return highest
+
+
+def _closest(length: int, lengths: Counter[int]) -> int:
+    """The length nearest to `length` among the other draws', the shorter of two as near."""
+    others = [other for other, count in lengths.items() if count > (other == length)]
+    return min(others, key=lambda other: (abs(other - length), other))
+
+
+def _bleu(
+    grams: list[_Grams],
+    highest: dict[tuple[str, ...], tuple[int, int]],
+    length: int,
+    closest: int,
+) -> float:
+    """BLEU of one draw, where `closest` is the length of the nearest other draw."""
+    if length == 0:
+        return float(closest == 0)
+    logs, smoothing, any_shared = [], 1.0, False
+    for counted in grams[:length]:
+        shared = sum(
+            min(times, highest[gram][times == highest[gram][0]]) for gram, times in counted.items()
+        )
+        any_shared = any_shared or shared > 0
+        if not shared:
+            smoothing *= 2
+        logs.append(math.log((shared or 1 / smoothing) / counted.total()))
+    if not any_shared:
+        return 0.0
+    return math.exp(min(0.0, 1 - closest / length) + sum(logs) / len(logs))

@@ -1,0 +1,105 @@
+"""How likely a model finds an answer, alone and against wrong ones.
+
+As OpenUnlearning computes it; truth ratio and normalised probability come from Maini et al.
+(2024), "TOFU: a task of fictitious unlearning for LLMs". The end token counts as part of every
+answer. Probabilities are per token, exp(-loss), so that a long answer is no less likely than a
+short one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leakbound.errors import InputError
+from leakbound.types import Reading
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+TINY = 1e-10  # OpenUnlearning's guard against division by zero; part of every number it reports
+
+
+def loss(reading: Reading) -> float:
+    """Mean token loss in nats over the answer and its end token: at least 0."""
+    return -float(_not_empty(reading).logprobs.mean())
+
+
+def probability(reading: Reading) -> float:
+    """exp(-loss), the geometric mean of the token probabilities: in [0, 1]."""
+    return math.exp(-loss(reading))
+
+
+def normalised_probability(right: float, wrong: Sequence[float]) -> float:
+    """The share of the right answer in the `probability` of all answers: in [0, 1).
+
+    InputError where there is no wrong answer to compare with.
+    """
+    return right / (right + float(_some(wrong).sum()) + TINY)
+
+
+def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
+    """How much likelier the wrong answers are than the right one: 0 or more, 1 undecided.
+
+    R = exp(-mean loss of the wrong answers) / probability of the right one: a geometric mean
+    over the wrong answers, where TOFU's paper has an arithmetic one. `right` is the paraphrased
+    answer where there is one.
+    """
+    return truth_ratio_of(loss(right), [loss(each) for each in wrong])
+
+
+def truth_ratio_of(right: float, wrong: Sequence[float]) -> float:
+    """`truth_ratio` from the losses instead of the readings."""
+    return math.exp(-float(_some(wrong).mean())) / (math.exp(-right) + TINY)
+
+
+def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
+    """The right answer's share of itself and the typical wrong one: in [0, 1), 1/2 undecided.
+
+    OpenUnlearning's truth ratio with the aggregator `prob_mean`: P / (P + P~ + 1e-10), where P~ is
+    the geometric mean over the wrong answers. Unlike `truth_ratio` it rises with what is known.
+    """
+    return truth_probability_of(loss(right), [loss(each) for each in wrong])
+
+
+def truth_probability_of(right: float, wrong: Sequence[float]) -> float:
+    """`truth_probability` from the losses instead of the readings."""
+    known = math.exp(-right)
+    return known / (known + math.exp(-float(_some(wrong).mean())) + TINY)
+
+
+def forget_truth_ratio(ratios: ArrayLike) -> float:
+    """Mean of min(R, 1/R): in [0, 1], 1 where the model cannot tell right from wrong."""
+    R = _some(ratios)
+    return float(np.minimum(R, 1 / (R + TINY)).mean())
+
+
+def utility_truth_ratio(ratios: ArrayLike) -> float:
+    """Mean of max(0, 1 - R): in [0, 1], 1 where only the right answer is likely."""
+    return float(np.maximum(0.0, 1 - _some(ratios)).mean())
+
+
+def mean_entropy(reading: Reading) -> float:
+    """Mean entropy in nats of the next-token distribution at the answer's tokens."""
+    return -float(_not_empty(reading).mean.mean())
+
+
+def mean_confidence(reading: Reading) -> float:
+    """Mean of the largest next-token probability at the answer's tokens: in (0, 1]."""
+    return float(_not_empty(reading).confidence.mean())
+
+
+def _not_empty(reading: Reading) -> Reading:
+    if not len(reading.logprobs):
+        raise InputError("an answer without tokens has no likelihood. Give an answer with text.")
+    return reading
+
+
+def _some(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.ravel(np.asarray(values, dtype=np.float64))
+    if not len(array):
+        raise InputError("there is nothing to compare or average, got no value. Give at least one.")
+    return array

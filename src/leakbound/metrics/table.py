@@ -1,0 +1,201 @@
+"""`METRICS`: every metric of an evaluated model, by name.
+
+A name opens with the part it is about, where a metric could be about several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from leakbound.metrics import likelihood, membership
+from leakbound.metrics.choices import choice_accuracy, choice_probability
+from leakbound.metrics.diversity import distinct_share, self_bleu
+from leakbound.metrics.measuring import (
+    NOTHING,
+    Measure,
+    against_retrained,
+    against_retrained_or_chance,
+    attack,
+    combined,
+    known,
+    mean,
+    measure_part,
+    of_answer,
+    per_item,
+    readings,
+    texts,
+    told_apart,
+)
+from leakbound.metrics.memorisation import exact_memorisation, extraction_strength
+from leakbound.metrics.needs import Item, Items, Kind, Metric, Need, Values
+from leakbound.metrics.utility import (
+    RECALL_TERMS,
+    UTILITY_TERMS,
+    forget_quality,
+    model_utility,
+    r_avg,
+)
+from leakbound.text.rouge import Rouge, rouge_1, rouge_l
+from leakbound.types import Compat, Reading
+
+FACTS = ("real_authors", "world_facts")
+PARTS = ("forget", "retain", *FACTS)
+SIDES = ("forget", "holdout")  # of an attack
+FORGET = Need(part="forget")
+LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
+
+
+def _truth_kinds(part: str) -> tuple[Kind, Kind]:
+    """The right and the wrong texts of a truth ratio; facts have no paraphrased answers."""
+    return "answer" if part in FACTS else "paraphrased", "perturbed"
+
+
+def _truth(part: str, compare: Callable[[Reading, Sequence[Reading]], float]) -> Measure:
+    """The right text of every prompt compared with its wrong ones."""
+    right, wrong = _truth_kinds(part)
+    return lambda item: compare(readings(item, right)[0], readings(item, wrong))
+
+
+def _normalised(item: Item) -> float:
+    wrong = [likelihood.probability(each) for each in readings(item, "perturbed")]
+    right = likelihood.probability(readings(item, "answer")[0])
+    return likelihood.normalised_probability(right, wrong)
+
+
+def _choice(measure: Callable[[Sequence[Reading], list[int]], float], item: Item) -> float:
+    choices, (right,) = item.prompt.choices, texts(item, "answer")
+    return measure(readings(item, "letter"), [i for i, text in enumerate(choices) if text == right])
+
+
+def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Measure:
+    """The mean ROUGE of the greedy answer against the prompt's texts of a kind."""
+
+    def measure(item: Item) -> float:
+        greedy = [known(item.greedy, "the greedy answer")]
+        return mean([float(getattr(of(greedy, text), value)[0]) for text in texts(item, kind)])
+
+    return measure
+
+
+def _mean_probability(kind: Kind) -> Measure:
+    """The mean probability of the prompt's texts of a kind."""
+    return lambda item: mean([likelihood.probability(each) for each in readings(item, kind)])
+
+
+def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
+    draws = known(item.draws, "what was drawn")
+    return measure([*draws], [*draws.values()])
+
+
+def _compared(part: str, kind: Kind) -> Need:
+    """The greedy answers, beside the texts they are compared with."""
+    return Need(part=part, kinds=NOTHING, greedy=True, compared=frozenset({kind}))
+
+
+def _about(part: str) -> dict[str, Metric]:
+    """The metrics of one part, without its name."""
+    answers, greedy = Need(part=part), _compared(part, "answer")
+    drawn = Need(part=part, kinds=NOTHING, draws=True)
+    truth = Need(part=part, kinds=frozenset(_truth_kinds(part)))
+    return {
+        "probability": per_item(of_answer(likelihood.probability), answers),
+        "rouge_1_recall": per_item(_rouge("answer", rouge_1, "recall"), greedy),
+        "rouge_l_recall": per_item(_rouge("answer", rouge_l, "recall"), greedy),
+        "rouge_l_f1": per_item(_rouge("answer", rouge_l, "f1"), greedy),
+        "truth_ratio": per_item(
+            _truth(part, likelihood.truth_ratio),
+            truth,
+            likelihood.forget_truth_ratio if part == "forget" else likelihood.utility_truth_ratio,
+        ),
+        "truth_ratio_prob_mean": per_item(_truth(part, likelihood.truth_probability), truth),
+        "entropy": per_item(of_answer(likelihood.mean_entropy), answers),
+        "confidence": per_item(of_answer(likelihood.mean_confidence), answers),
+        "self_bleu": per_item(partial(_diversity, self_bleu), drawn),
+        "distinct_share": per_item(partial(_diversity, distinct_share), drawn),
+        **_about_others(part, "perturbed"),
+        **({} if part in FACTS else _about_others(part, "paraphrased")),
+    }
+
+
+def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
+    """Of answers in other words: how likely they are, and how near the greedy answer is."""
+    read = Need(part=part, kinds=frozenset({kind}))
+    recall = _rouge(kind, rouge_l, "recall")
+    return {
+        f"{kind}_probability": per_item(_mean_probability(kind), read),
+        f"{kind}_rouge_l_recall": per_item(recall, _compared(part, kind)),
+    }
+
+
+def _gradient_norm(item: Item) -> float:
+    return known(item.gradient_norm, "the gradient norm")
+
+
+def _fluency(item: Item) -> float:
+    return known(item.fluency, "how fluent the greedy answer is")
+
+
+def _forget_quality(items: Items, reference: Items) -> Values:
+    measure = _truth("forget", likelihood.truth_ratio)
+    ours, theirs = (measure_part(measure, each, "forget") for each in (items, reference))
+    return Values(forget_quality([*ours.values()], [*theirs.values()]))
+
+
+def _min_k_auc(items: Items) -> float:
+    forget, holdout = (measure_part(_MIN_K, items, part) for part in SIDES)
+    return membership.auc([*forget.values()], [*holdout.values()])
+
+
+def _reference_attack(items: Items, reference: Items) -> Values:
+    forget, holdout = (_reference_scores(items, reference, part) for part in SIDES)
+    return told_apart(forget, holdout)
+
+
+def _reference_scores(items: Items, reference: Items, part: str) -> dict[str, float]:
+    ours, theirs = (measure_part(_LOSS, each, part) for each in (items, reference))
+    return {id: membership.reference_score(ours[id], theirs[id]) for id in ours}
+
+
+_LOSS = of_answer(likelihood.loss)
+_MIN_K = of_answer(membership.min_k)
+_BOTH_SIDES = tuple(Need(part=part) for part in SIDES)
+_OF_PARTS = {
+    f"{part}_{name}": metric for part in PARTS for name, metric in _about(part).items()
+} | {
+    f"{part}_normalised_probability": per_item(
+        _normalised, Need(part=part, kinds=frozenset({"answer", "perturbed"}))
+    )
+    for part in FACTS
+}
+
+METRICS: dict[str, Metric] = {
+    **_OF_PARTS,
+    "model_utility": combined(model_utility, {name: _OF_PARTS[name] for name in UTILITY_TERMS}),
+    "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
+    "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
+    "forget_fluency": per_item(_fluency, Need(part="forget", kinds=NOTHING, fluency=True)),
+    "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
+    "choice_probability": per_item(partial(_choice, choice_probability), LETTERS),
+    "exact_memorisation": per_item(of_answer(exact_memorisation), FORGET),
+    "extraction_strength": per_item(of_answer(extraction_strength), FORGET),
+    "membership_loss": attack(_LOSS),
+    "membership_zlib": attack(of_answer(membership.zlib_score)),
+    "membership_reference": against_retrained(_reference_attack, _BOTH_SIDES),
+    "membership_min_k": attack(_MIN_K),
+    "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
+    "membership_gradient_norm": attack(_gradient_norm, gradient_norm=True),
+    "privleak": against_retrained_or_chance(_min_k_auc, membership.privleak, _BOTH_SIDES),
+    "rel_diff": against_retrained_or_chance(_min_k_auc, membership.rel_diff, _BOTH_SIDES),
+}
+
+_AS_OPENUNLEARNING = {
+    "extraction_strength": per_item(
+        of_answer(partial(extraction_strength, compat="openunlearning")), FORGET
+    )
+}
+
+
+def metrics_as(compat: Compat | None) -> dict[str, Metric]:
+    """`METRICS`, of which some repeat what another framework does otherwise."""
+    return METRICS if compat is None else {**METRICS, **_AS_OPENUNLEARNING}

@@ -1,0 +1,13 @@
+"""Objectives: weighted sums of losses over named splits, and the recipes known by name.
+
+One line composes a new one: `Objective("mine", (Term("npo", "forget"), Term("kl", "retain", 2)))`,
+the text `npo:retain=0+kl-retain:weight=2`, or a YAML file with the same terms.
+"""
+
+from __future__ import annotations
+
+from leakbound.objective.reading import load_objective, parse_objective
+from leakbound.objective.recipes import OBJECTIVES, PRESETS
+from leakbound.objective.terms import Objective, Term
+
+__all__ = ["OBJECTIVES", "PRESETS", "Objective", "Term", "load_objective", "parse_objective"]

@@ -1,0 +1,158 @@
+"""Looking a member of a family up by name: built in first, then third parties' entry points.
+
+What comes of other packages is other people's code, which may raise anything, exit, or give what
+is no member of the family. Here it is told by name, with the package that it came from.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leakbound.errors import InputError, LeakboundError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+_OURS = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PlugIn:
+    """A member of a family that another package brings, and where in that package it is."""
+
+    family: str
+    name: str
+    package: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.name!r} of another package ({self.package}, `{self.value}`)"
+
+    @property
+    def module(self) -> str:
+        """The top-level module that it is in."""
+        return self.value.partition(":")[0].strip().partition(".")[0]
+
+
+_loaded: dict[tuple[str, str], PlugIn] = {}
+
+
+def find(family: str, table: Mapping[str, T], name: str) -> T:
+    """The member of a family called `name`.
+
+    `table` holds the built-in members; other packages add theirs in the entry-point group
+    `leakbound.<family>s` (`leakbound.losses`); a name that is built in is never replaced. An
+    unknown name raises InputError, which lists what there is, and so does a member whose package
+    is broken.
+    """
+    if name in table:
+        return table[name]
+    from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
+
+    plural = f"{family}es" if family.endswith("s") else f"{family}s"
+    others = entry_points(group=f"leakbound.{plural}")
+    if name not in others.names:
+        raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
+    plug_in = _plug_in(family, others[name])
+    _loaded[family, name] = plug_in
+    with _named(plug_in, "cannot be loaded"):
+        member: T = others[name].load()
+    return member
+
+
+@contextmanager
+def opening(family: str, name: str) -> Iterator[None]:
+    """Whatever a member of another package raises here, and its exits, name it as InputErrors.
+
+    What it raises of our own passes: it means to say that.
+    """
+    if (family, name) not in _loaded:
+        yield
+        return
+    with _named(_loaded[family, name], "cannot be opened"):
+        yield
+
+
+def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
+    """Refuse what a member of another package made if it lacks one of these attributes."""
+    if (family, name) not in _loaded:
+        return
+    # What a class has is told without asking for the value, which may cost much.
+    lacking = [
+        part
+        for part in parts
+        if inspect.getattr_static(made, part, None) is None and not hasattr(made, part)
+    ]
+    if lacking:
+        raise InputError(
+            f"{_loaded[family, name]} is no {family}: it gives {type(made).__name__}, which has no "
+            f"{', '.join(lacking)}. Repair that package or uninstall it."
+        )
+
+
+def origin(value: object) -> str:
+    """` of <package>` where another package made this, for messages about what it does."""
+    module = type(value).__module__.partition(".")[0]
+    found = (one.package for one in _loaded.values() if one.module == module)
+    package = next(found, None)
+    return "" if package is None else f" of the package {package}"
+
+
+def blamed(error: BaseException) -> str | None:
+    """A message where an error came out of another package's member; None where it is our own.
+
+    Of the calls that led to the error the last one that is theirs or ours tells whose it is.
+    """
+    modules = {plug_in.module: plug_in for plug_in in _loaded.values()}
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        own = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if own == _OURS:
+            return None
+        if own in modules:
+            where = f"{frame.f_code.co_filename}, line {line}"
+            return (
+                f"{modules[own]} {_did(error)} ({where}). Repair that package or uninstall it, "
+                "then run the same command again: what was finished is kept."
+            )
+    return None
+
+
+def suggestion(name: str, known: Iterable[Any]) -> str:
+    """The remedy for a misspelt name: the closest known one, and all of them."""
+    import difflib
+
+    names = sorted(map(str, known))
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}There is: {', '.join(names) or 'none'}."
+
+
+def _plug_in(family: str, point: EntryPoint) -> PlugIn:
+    package = "unknown" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+    return PlugIn(family, point.name, package, point.value)
+
+
+@contextmanager
+def _named(plug_in: PlugIn, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (LeakboundError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"{plug_in} {what}: it {_did(error)}. Repair that package or uninstall it."
+        ) from error
+
+
+def _did(error: BaseException) -> str:
+    said = str(error).strip().partition("\n")[0]
+    if isinstance(error, SystemExit):
+        return f"ended the program (exit status {said or 0})"
+    return f"raised {type(error).__name__}: {said}" if said else f"raised {type(error).__name__}"

@@ -1,0 +1,170 @@
+"""Charts of what models answer in other words: the papers' Figures 1 to 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from leakbound.report.charts import (
+    Axes,
+    Lane,
+    Mark,
+    Spot,
+    histogram_chart,
+    lanes_chart,
+    scatter_chart,
+    style_of,
+)
+from leakbound.report.figures import Figure, rising, round_height, scale
+from leakbound.report.grids import anchor
+from leakbound.report.view import BINS, Asked, Bound, ScorerView, View
+from leakbound.report.words import interval, mean, percent, quantity
+from leakbound.text.figures import number
+
+_HALVES = tuple(((r + 1) / 2, f"{r:g}".replace("-", "−")) for r in (-1, -0.5, 0, 0.5, 1))
+
+
+def protocol_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """A chart a model: how leakage spreads over the questions, asked in three ways."""
+    return [_protocols(view, asked, scorer) for asked in view.asked]
+
+
+def _protocols(view: View, asked: Asked, scorer: ScorerView) -> Figure:
+    lanes = _lanes(view, asked, scorer)
+    axes = Axes(
+        title=f"{asked.label}: greedy, output and full, {scorer.name}",
+        description=(
+            f"In every lane a mark for each question, sorted by what it leaks: its greedy answer, "
+            f"its output distribution, all its queries, and the worst of these, with "
+            f"{percent(view.confidence)} bounds. A dashed line is the mean over the questions. The "
+            "tables hold the same figures."
+        ),
+        x_label="how the questions are asked",
+        y_label=quantity(scorer),
+        top=scale([mark for lane in lanes for mark in lane.marks]),
+    )
+    zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
+    style = style_of(asked.model)
+    return Figure(f"{asked.label}{zoomed}", lanes_chart(axes, lanes, style), style)
+
+
+def _lanes(view: View, asked: Asked, scorer: ScorerView) -> list[Lane]:
+    """One a way of asking; that of the worst query where queries can be told apart."""
+    model, name = view.models[asked.model], scorer.name
+    places = {question.id: anchor(i) for i, question in enumerate(view.questions, 1)}
+    cells = {q: model.measured[name, q] for q in places if (name, q) in model.measured}
+    found = {q: asked.questions[name, q] for q in places if (name, q) in asked.questions}
+    greedy = {q: cell.greedy for q, cell in cells.items() if cell.greedy is not None}
+    marks = [Mark(places[q], f"{q}: greedy {number(x)}", None, x) for q, x in greedy.items()]
+    average = mean(list(greedy.values()))
+    output = {q: cell.leakage for q, cell in cells.items()}
+    full = {q: one.leakage for q, one in found.items()}
+    worst = {q: one.worst for q, one in found.items() if one.worst is not None}
+    lanes = [
+        Lane(
+            "greedy", rising(marks), None if average is None else Bound(average, average, average)
+        ),
+        _lane("output", places, output, model.overall[name].mean),
+        _lane("full", places, full, asked.overall[name].overall.mean),
+        _lane("worst query", places, worst),
+    ]
+    return [lane for lane in lanes if lane.marks]
+
+
+def _lane(
+    label: str, places: Mapping[str, str], bounds: Mapping[str, Bound], mean: Bound | None = None
+) -> Lane:
+    marks = [
+        Mark(places[question], f"{question}: {label} {interval(bound)}", bound)
+        for question, bound in bounds.items()
+    ]
+    return Lane(label, rising(marks), mean)
+
+
+def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """For each model the histogram of r over the questions, and the question of median r."""
+    figures = []
+    for asked in view.asked:
+        known = sorted(
+            (found.correlation, question)
+            for (name, question), found in asked.questions.items()
+            if name == scorer.name and found.correlation is not None
+        )
+        if known:
+            median = known[len(known) // 2][1]
+            figures += [
+                _histogram(asked, [r for r, _ in known], scorer),
+                _scatter(asked, scorer, median, ", the question of median r"),
+            ]
+    return figures
+
+
+def scatter_figures(view: View, question: str) -> list[Figure]:
+    """The queries of one question, under every model and scorer where they can be compared."""
+    return [
+        _scatter(asked, scorer, question)
+        for scorer in view.scorers
+        for asked in view.asked
+        if (found := asked.questions.get((scorer.name, question))) is not None
+        and found.correlation is not None
+    ]
+
+
+def _histogram(asked: Asked, found: Sequence[float], scorer: ScorerView) -> Figure:
+    counts = [0] * BINS
+    for r in found:
+        counts[min(int((r + 1) / 2 * BINS + 1e-9), BINS - 1)] += 1
+    top = 4 * math.ceil(max(counts) / 4)  # quarters of it are whole questions
+    caption = f"{asked.label}: r over {len(found)} questions ({scorer.name})"
+    axes = Axes(
+        title=caption,
+        description=(
+            f"How many questions have which Pearson correlation, over their queries, of "
+            f"{asked.criterion} and the upper bound on leakage. The median is "
+            f"{number(found[len(found) // 2])}."
+        ),
+        x_label="Pearson's r over the queries of a question",
+        y_label="questions",
+        x_ticks=_HALVES,
+        top=top,
+    )
+    style = style_of(asked.model)
+    return Figure(caption, histogram_chart(axes, counts, None, style), style)
+
+
+def _scatter(asked: Asked, scorer: ScorerView, question: str, remark: str = "") -> Figure:
+    found = asked.questions[scorer.name, question]
+    queries = [(query, query.sureness) for query in found.queries if query.sureness is not None]
+    least, most = (end([sure for _, sure in queries]) for end in (min, max))
+    ceiling = round_height(max(query.leakage.upper for query, _ in queries))
+    caption = f"{asked.label}, {question}: r = {number(found.correlation)} ({scorer.name}){remark}"
+    axes = Axes(
+        title=caption,
+        description=(
+            f"A dot for each of {len(queries)} queries; the dark one is the question in its own "
+            f"words. Across: {asked.criterion}; up: the upper bound on leakage."
+        ),
+        x_label=asked.criterion,
+        y_label=f"upper bound, {quantity(scorer)}",
+        x_ticks=[
+            (_inset(at), f"{least + at * (most - least):.1f}".replace("-", "−"))
+            for at in (0, 0.5, 1)
+        ],
+        top=ceiling,
+    )
+    spots = [
+        Spot(
+            f"{query.id}: {query.text or 'withheld'} {interval(query.leakage)}",
+            _inset((sure - least) / (most - least)),
+            query.leakage.upper / ceiling,
+            query.source == "original",
+        )
+        for query, sure in queries
+    ]
+    style = style_of(asked.model)
+    return Figure(caption, scatter_chart(axes, spots, style), style)
+
+
+def _inset(share: float) -> float:
+    """Off the edges of the chart, so that no dot or figure is cut."""
+    return 0.04 + 0.92 * share

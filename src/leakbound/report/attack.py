@@ -1,0 +1,71 @@
+"""What a worst-case search found, for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from leakbound.evaluation.attack.found import Found, read_found
+from leakbound.evaluation.attack.hunt import ATTACK
+from leakbound.evaluation.bounds.quantities import LEAKAGE
+from leakbound.evaluation.draws.sample import CONTROL, TARGET, control_of
+from leakbound.evaluation.tables.protocols import GAP
+from leakbound.evaluation.tables.rows import ALL
+from leakbound.report.asked_data import read_full
+from leakbound.report.measured import Estimates, bound_of
+from leakbound.report.view import Bound, FoundModel, FoundQuery
+from leakbound.store import Run
+
+
+def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Iterator[FoundQuery]:
+    """The query found for each question of a run, with its bounds; nothing without a search.
+
+    `redact` leaves the words out, all but where they come from.
+    """
+    own = next(
+        (
+            name
+            for name, arm in run.arms.items()
+            if name.startswith(TARGET) and arm.own_words and not arm.decoding.greedy
+        ),
+        TARGET,
+    )
+    for found in read_found(run) or ():
+        yield FoundQuery(
+            run=label,
+            question=found.query.prompt_id,
+            text=None if redact else found.query.text,
+            prefix=None if redact else found.query.prefix,
+            source=_source(found),
+            decoding=found.decoding.name,
+            draws=found.rounds[-1].draws if found.rounds else 0,
+            rounds=len(found.rounds),
+            lower=found.lower,
+            leakage=_bounds(estimates, found.arm, found.query.prompt_id),
+            own=_bounds(estimates, own, found.query.prompt_id),
+            gap=_bounds(estimates, ATTACK, found.query.prompt_id, f"{GAP} "),
+        )
+
+
+def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundModel]:
+    """What all questions as they were found come to, for a run's target and its control."""
+    if not any(arm.found for arm in run.arms.values()):
+        return
+    for arm, named in ((ATTACK, label), (control_of(ATTACK), f"{CONTROL} of {label}")):
+        rows = {s: estimates.of(arm, s, ALL) for s in estimates.scorers}
+        if any(rows.values()):
+            yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
+
+
+def _source(found: Found) -> str:
+    """Where the words come from: the question's own, or how they were changed."""
+    changes: list[str] = [found.query.source] if found.query.source != "original" else []
+    changes += ["retained pairs"] if found.shots else []
+    changes += ["opener"] if found.query.prefix else []
+    return " + ".join(changes) or "its own words"
+
+
+def _bounds(estimates: Estimates, arm: str, question: str, of: str = "") -> Mapping[str, Bound]:
+    """The leakage of a question in an arm, or another quantity `of` it, by scorer."""
+    named = [f"{of}{name}" for name in LEAKAGE]
+    found = {s: bound_of(estimates.of(arm, s, question), *named) for s in estimates.scorers}
+    return {scorer: bound for scorer, bound in found.items() if bound is not None}

@@ -1,0 +1,281 @@
+"""Inline SVG: marks that carry titles, every vertical axis from 0, and no script.
+
+Colours and dashes come from the style sheet by class (`m0`, `m1`, ... for the models), so one
+chart serves light and dark pages and paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from leakbound.report.view import Bound
+from leakbound.text.figures import above, below, number
+from leakbound.text.svg import tag
+
+WIDTH, HEIGHT = 420, 230
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 10, 40
+CELL_WIDTH, CELL_HEIGHT = 96, 48  # of a heat map, at least
+STRONGEST = 0.5  # of a heat map's cells: figures stay legible on it, on light pages and dark
+LANE = 0.8  # of the width a lane has, the rest is space
+_STYLES = 16  # of which the style sheet knows
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A question in a chart of questions: its interval, the control's, and the greedy score.
+
+    `bound` None: the greedy score alone.
+    """
+
+    anchor: str
+    title: str
+    bound: Bound | None
+    greedy: float | None = None
+    control: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A model's curve: bounds at positions along the axis, and single dots, each in [0, 1]."""
+
+    label: str
+    style: str
+    points: Sequence[tuple[float, Bound]]
+    dots: Sequence[tuple[float, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Questions side by side under one heading, in the order given, and their mean."""
+
+    label: str
+    marks: Sequence[Mark]
+    mean: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point at shares of both axes; `own` marks the one that the others are compared with."""
+
+    title: str
+    x: float
+    y: float
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What an axis says; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
+
+    title: str
+    description: str
+    x_label: str
+    y_label: str
+    x_ticks: Sequence[tuple[float, str]] = ()
+    top: float = 1.0
+
+
+def style_of(index: int) -> str:
+    """The class of the model with this index; beyond the last they start again."""
+    return f"m{index % _STYLES}"
+
+
+def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
+    """An interval and a greedy dot a question, from left to right in the order given."""
+    slot = 1 / max(len(marks), 1)
+    body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
+    return _plot(axes, [tag("g", *body, class_=style)])
+
+
+def lanes_chart(axes: Axes, lanes: Sequence[Lane], style: str) -> Markup:
+    """Lanes of questions from left to right, each with its mean across it."""
+    width = 1 / max(len(lanes), 1)
+    room = width * LANE
+    body: list[Markup] = []
+    for i, lane in enumerate(lanes):
+        left, slot = (i + 0.5) * width - room / 2, room / max(len(lane.marks), 1)
+        if lane.mean is not None:
+            body.append(_mean(lane.label, lane.mean, left, room, axes.top))
+        body += [
+            _question_mark(mark, left + (j + 0.5) * slot, slot, axes.top)
+            for j, mark in enumerate(lane.marks)
+        ]
+    ticks = [((i + 0.5) * width, lane.label) for i, lane in enumerate(lanes)]
+    return _plot(replace(axes, x_ticks=ticks), [tag("g", *body, class_=style)])
+
+
+def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
+    """A dot at each spot."""
+    body = (
+        tag(
+            "circle",
+            tag("title", spot.title),
+            cx=_x(spot.x),
+            cy=_y(spot.y),
+            r=4,
+            class_="dot" if spot.own else "spot",
+        )
+        for spot in spots
+    )
+    return _plot(axes, [tag("g", *body, class_=style)])
+
+
+def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
+    """A line and a band a model: the estimate, and all between the bounds; dots over both."""
+    return _plot(axes, [_curve(one) for one in series if one.points])
+
+
+def histogram_chart(
+    axes: Axes, shares: Sequence[float], greedy: float | None, style: str
+) -> Markup:
+    """Bars over equal bins of [0, 1], and a line at the greedy answer's score."""
+    width = 1 / max(len(shares), 1)
+    outline = "".join(
+        f"M{_x(i * width)} {_y(0)}V{_y(share / axes.top)}H{_x((i + 1) * width)}V{_y(0)}Z"
+        for i, share in enumerate(shares)
+        if share > 0
+    )
+    body = [tag("path", d=outline, class_="bin")]
+    if greedy is not None:
+        body.append(tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
+    return _plot(axes, [tag("g", *body, class_=style)])
+
+
+def heat_chart(
+    axes: Axes, rows: Sequence[str], cells: Sequence[Sequence[Bound]], style: str
+) -> Markup:
+    """A cell a pair of settings, its colour stronger where more leaks, its figures inside.
+
+    `rows` names the rows of `cells` from above, the axis' ticks its columns.
+    """
+    across = len(cells[0])
+    width = max(WIDTH, LEFT + CELL_WIDTH * across + RIGHT)
+    height = TOP + CELL_HEIGHT * len(cells) + BOTTOM
+    step = (width - LEFT - RIGHT) / across
+    largest = max((b.value or 0.0 for row in cells for b in row), default=0.0) or 1.0
+    body = []
+    for i, (name, row) in enumerate(zip(rows, cells, strict=True)):
+        top = TOP + i * CELL_HEIGHT
+        body.append(tag("text", name, x=LEFT - 5, y=top + CELL_HEIGHT / 2 + 4, class_="end"))
+        for j, bound in enumerate(row):
+            shade = STRONGEST * (bound.value or 0.0) / largest
+            body.append(_heat_cell(bound, LEFT + j * step, top, step, shade))
+    for j, (_, text) in enumerate(axes.x_ticks):
+        x = LEFT + (j + 0.5) * step
+        body.append(tag("text", text, x=f"{x:.1f}", y=height - BOTTOM + 15, class_="mid"))
+    return _svg(axes, [tag("g", *body, class_=style)], width, height)
+
+
+def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> Markup:
+    middle = f"{x + width / 2:.1f}"
+    ends = f"[{below(bound.lower)}, {above(bound.upper)}]"
+    return tag(
+        "g",
+        tag(
+            "rect",
+            x=f"{x:.1f}",
+            y=y,
+            width=f"{width:.1f}",
+            height=CELL_HEIGHT,
+            fill_opacity=f"{shade:.3f}",
+            class_="heat",
+        ),
+        tag("text", number(bound.value), x=middle, y=y + 21, class_="mid cell"),
+        tag("text", ends, x=middle, y=y + 37, class_="mid label"),
+    )
+
+
+def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Markup:
+    room = slot * (WIDTH - LEFT - RIGHT)
+    half = min(room * 0.32, 7.0)
+    x = _x(centre)
+    parts = [tag("title", mark.title)]
+    if mark.control is not None:
+        parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside", scale))
+    if mark.bound is not None:
+        parts.append(_bar(mark.bound, x, half, "bar", scale))
+    if mark.bound is not None and mark.bound.value is not None:
+        y = _y(mark.bound.value / scale)
+        parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
+    if mark.greedy is not None:
+        radius = f"{min(max(half, 1.4), 3.6):.1f}"
+        parts.append(tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
+    return tag("g", *parts, data_question=mark.anchor)
+
+
+def _mean(label: str, mean: Bound, left: float, room: float, scale: float) -> Markup:
+    """A line at the estimate, and all between its ends."""
+    centre, half = _x(left + room / 2), room * (WIDTH - LEFT - RIGHT) / 2
+    title = f"{label}: mean {number(mean.value)} [{below(mean.lower)}, {above(mean.upper)}]"
+    parts = [tag("title", title), _bar(mean, centre, half, "mean-band", scale)]
+    if mean.value is not None:
+        y = _y(mean.value / scale)
+        parts.append(tag("path", d=f"M{_x(left)} {y}H{_x(left + room)}", class_="mean-line"))
+    return tag("g", *parts)
+
+
+def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:
+    top, bottom = _y(bound.upper / scale), _y(bound.lower / scale)
+    return tag(
+        "rect",
+        x=f"{x - half:.1f}",
+        y=top,
+        width=f"{2 * half:.1f}",
+        height=f"{max(bottom - top, 0.8):.1f}",
+        class_=kind,
+    )
+
+
+def _curve(series: Series) -> Markup:
+    upper = [f"{_x(at)},{_y(bound.upper)}" for at, bound in series.points]
+    lower = [f"{_x(at)},{_y(bound.lower)}" for at, bound in reversed(series.points)]
+    line = [f"{_x(at)},{_y(b.value)}" for at, b in series.points if b.value is not None]
+    return tag(
+        "g",
+        tag("title", series.label),
+        tag("polygon", points=" ".join(upper + lower), class_="band"),
+        tag("polyline", points=" ".join(line), class_="line"),
+        *(tag("circle", cx=_x(at), cy=_y(y), r=2.6, class_="naive") for at, y in series.dots),
+        class_=series.style,
+    )
+
+
+def _plot(axes: Axes, body: Iterable[Markup]) -> Markup:
+    """A chart with a vertical axis from 0."""
+    return _svg(axes, [*_frame(axes), *body], WIDTH, HEIGHT)
+
+
+def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Markup:
+    middle, centre = (LEFT + width - RIGHT) / 2, (TOP + height - BOTTOM) / 2
+    turn = f"translate(12 {centre:g}) rotate(-90)"
+    return tag(
+        "svg",
+        tag("title", axes.title),
+        tag("desc", axes.description),
+        *body,
+        tag("text", axes.x_label, x=middle, y=height - 6, class_="mid label"),
+        tag("text", axes.y_label, transform=turn, class_="mid label"),
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
+    )
+
+
+def _frame(axes: Axes) -> Iterable[Markup]:
+    """The grid with its figures."""
+    for step in (0, 0.25, 0.5, 0.75, 1):
+        y = _y(step)
+        yield tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
+        yield tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
+    for at, text in axes.x_ticks:
+        yield tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
+
+
+def _x(share: float) -> float:
+    return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+
+
+def _y(share: float) -> float:
+    return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)

@@ -1,0 +1,318 @@
+"""Runs to views: estimates and completions are read here and nowhere else in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.draws.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
+from leakbound.evaluation.draws.sharing import INPUTS
+from leakbound.evaluation.draws.tried import tried
+from leakbound.evaluation.score import slug
+from leakbound.evaluation.tables.grid import read_grid
+from leakbound.report.asked_data import read_asked
+from leakbound.report.attack import read_attack, read_attacked
+from leakbound.report.measured import Estimates, measured, overall
+from leakbound.report.texts import chosen_texts, distinct_texts, histograms
+from leakbound.report.view import (
+    Asked,
+    DecodingGrid,
+    Explored,
+    Measured,
+    Model,
+    Question,
+    ScorerView,
+    Texts,
+    View,
+)
+from leakbound.report.words import described, percent
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run
+from leakbound.store.identity import some
+
+
+def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
+    """What a report on `runs` shows; `redact` leaves out all but questions and figures.
+
+    Runs that asked other questions, used other scorers or another confidence cannot stand side
+    by side: MixError. No runs, or one without estimates: InputError.
+    """
+    if not runs:
+        raise InputError("a report needs at least one run, got none.")
+    tables = {label: Estimates(run.estimates()) for label, run in runs.items()}
+    first_label, first = next(iter(runs.items()))
+    for label, run in runs.items():
+        if not tables[label].scorers:
+            raise InputError(
+                f"run {label!r} has no estimates: none of its questions could be sampled. "
+                "Run the command that made it again."
+            )
+        _require_same_questions(label, first_label, run, first)
+        for what in ("scorers", "confidence"):
+            values = (getattr(tables[x], what) for x in (label, first_label))
+            _require_equal(label, first_label, f"used the {what}", *values)
+    table, places = tables[first_label], _places(runs)
+    return View(
+        benchmark={k: str(v) for k, v in first.record["benchmark"].items()},
+        questions=_questions(first, redact),
+        scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
+        models=tuple(_model(place, tables[place.run], redact) for place in places),
+        grids=tuple(_grids(runs, tables)),
+        confidence=table.confidence,
+        redacted=redact,
+        tried={label: tried(run) for label, run in runs.items() if _asks(run)},
+        asked=tuple(_asked_in_other_words(places, tables, redact)),
+        found=tuple(
+            found
+            for label, run in runs.items()
+            for found in read_attack(label, run, tables[label], redact)
+        ),
+        attacked=tuple(
+            found
+            for label, run in runs.items()
+            for found in read_attacked(label, run, tables[label])
+        ),
+    )
+
+
+def _asks(run: Run) -> bool:
+    """True if rewritings were asked beside the questions."""
+    return any(arm.sharing is not None for arm in run.arms.values())
+
+
+def _asked_in_other_words(
+    places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
+) -> Iterable[Asked]:
+    """What each model of the page answers to rewritings, where it was asked any."""
+    for i, place in enumerate(places):
+        arm = place.arm.run.arms.get(place.arm.name + INPUTS)
+        if arm is not None:
+            yield read_asked(i, place.label, arm, tables[place.run], redact)
+
+
+def _grids(
+    runs: Mapping[str, Run], tables: Mapping[str, Estimates]
+) -> Iterable[tuple[str, DecodingGrid]]:
+    for label, run in runs.items():
+        for scorer in tables[label].scorers:
+            grid = read_grid(run, tables[label].rows, scorer)
+            if grid is not None:
+                yield label, grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a model of the report is to be found: an arm of the run with the label `run`."""
+
+    label: str
+    run: str
+    arm: Arm
+    is_control: bool
+    control: str | None
+
+
+def _places(runs: Mapping[str, Run]) -> list[_Place]:
+    """Every sampled model once: the targets, then the controls that are no run's target too."""
+    targets: dict[str, tuple[str, Arm]] = {}
+    for label, run in runs.items():
+        plain = [arm for arm in run.arms.values() if arm.own_words]
+        sampled = [arm for arm in plain if not arm.decoding.greedy]
+        mine = [arm for arm in sampled if not arm.name.startswith(CONTROL)]
+        for arm in mine:
+            name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
+            targets[name] = (label, arm)
+    known = {_drawn_as(arm): name for name, (_, arm) in targets.items()}
+    controls: dict[str, tuple[str, Arm]] = {}
+    beside: dict[str, str] = {}
+    for name, (label, arm) in targets.items():
+        control = runs[label].arms.get(control_of(arm.name))
+        if control is not None:
+            fresh = CONTROL if CONTROL not in {*targets, *controls} else f"{CONTROL} of {name}"
+            beside[name] = known.setdefault(_drawn_as(control), fresh)
+            if beside[name] == fresh:
+                controls[fresh] = (label, control)
+    return [
+        _Place(
+            label=name,
+            run=label,
+            arm=arm,
+            is_control=name in beside.values(),
+            control=beside.get(name),
+        )
+        for name, (label, arm) in {**targets, **controls}.items()
+    ]
+
+
+def _drawn_as(arm: Arm) -> str:
+    """Equal for arms with the same draws: an imported control keeps its source's identity."""
+    return str(arm.spec.get("imported", arm.identity))
+
+
+def _model(place: _Place, estimates: Estimates, redact: bool) -> Model:
+    arm, run = place.arm, place.arm.run
+    greedy = run.arms.get(CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY)
+    texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
+    return Model(
+        label=place.label,
+        decoding=arm.decoding,
+        drawn=_drawn(arm),
+        usage=arm.usage,
+        facts=_facts(arm),
+        measured=_measured(arm, greedy, estimates, drawn),
+        overall={s: overall(estimates.of(arm.name, s, None)) for s in estimates.scorers},
+        texts=texts,
+        failures={k: "reason withheld" if redact else v for k, v in arm.failures.items()},
+        explored=_explored(arm),
+        is_control=place.is_control,
+        control=place.control,
+    )
+
+
+Histograms = dict[tuple[str, str], tuple[int, ...]]
+
+
+def _texts(
+    arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], redact: bool
+) -> tuple[dict[str, Texts], Histograms]:
+    """The texts shown of every question, and the histogram of its scores under every scorer."""
+    slugs = [slug(make_scorer(name)) for name in scorers]
+    known = distinct_texts(greedy, slugs) if greedy else ()
+    answers = {query_id: texts[0] for query_id, texts in known if texts}
+    chosen: dict[str, Texts] = {}
+    drawn: Histograms = {}
+    for query_id, texts in distinct_texts(arm, slugs):
+        chosen[query_id] = chosen_texts(texts, answers.get(query_id), redact)
+        for scorer, histogram in zip(scorers, histograms(texts, len(scorers)), strict=True):
+            drawn[scorer, query_id] = histogram if arm.exploring is None else ()
+    return chosen, drawn
+
+
+def _measured(
+    arm: Arm, greedy: Arm | None, estimates: Estimates, drawn: Histograms
+) -> dict[tuple[str, str], Measured]:
+    """What is known of every question that did not fail, by scorer and question."""
+    failures, found = arm.failures, {}
+    for (scorer, query_id), histogram in drawn.items():
+        beside = estimates.of(greedy.name, scorer, query_id) if greedy else []
+        cell = measured(estimates.of(arm.name, scorer, query_id), beside, histogram)
+        if cell is not None and query_id not in failures:
+            found[scorer, query_id] = cell
+    return found
+
+
+def _explored(arm: Arm) -> dict[str, Explored]:
+    """What exploring found of each question; empty for an arm that was only drawn from."""
+    if arm.exploring is None:
+        return {}
+    draws: dict[str, int] = {}
+    for part in arm.parts:
+        completions = arm.completions(part)
+        columns = (completions["query_id"], completions["count"])
+        for query_id, count in zip(*(c.to_pylist() for c in columns), strict=True):
+            draws[query_id] = draws.get(query_id, 0) + count
+    forwards, settled = arm.masses.forwards(), arm.masses.settled()
+    return {
+        query_id: Explored(
+            settled=settled[query_id],
+            remainder=remainder,
+            draws=draws.get(query_id, 0),
+            searched=forwards[query_id][0],
+            forwards=forwards[query_id][1],
+        )
+        for query_id, remainder in arm.masses.remainders().items()
+    }
+
+
+def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
+    prompts = {prompt.id: prompt for prompt in run.prompts}
+    return tuple(
+        Question(
+            id=query.id,
+            text=query.text,
+            answer=None if redact else prompts[query.prompt_id].answer,
+            keywords=() if redact else prompts[query.prompt_id].keywords,
+        )
+        for query in run.questions
+    )
+
+
+def _facts(arm: Arm) -> dict[str, str]:
+    """What was run, as the run's record names it."""
+    spec = arm.spec
+    named = {
+        "model": str(spec.get("model", "unnamed")),
+        "decoding": described(arm.decoding),
+        "draws": f"{_drawn(arm)}; {arm.usage.draws:,} in all, seed {spec['seed']}",
+        "stopping": _stopping(arm),
+        "drawn as": arm.identity[:12],
+    }
+    recorded = {"explored": dict(arm.exploring or {}), **spec["fingerprint"]}
+    return {**named, **dict(_flat(recorded))}
+
+
+def _drawn(arm: Arm) -> str:
+    """How many draws were made, in words."""
+    if arm.exploring is not None:
+        return f"{arm.exploring['forwards']:,} prefixes of every question forwarded"
+    if arm.stopping is not None:
+        return f"at most {arm.plan.n:,} draws of a question, until {arm.stopping['claim']}"
+    return f"{arm.plan.n:,} draws of every question"
+
+
+def _stopping(arm: Arm) -> str:
+    """When sampling ended, in words."""
+    rule = arm.stopping
+    if rule is None:
+        return "fixed n" if arm.exploring is None else "draws of each remainder fixed beforehand"
+    return (
+        f"{rule['claim']} decided by {rule['scorer']['name']} at {percent(rule['confidence'])}, or "
+        f"{rule['cap']:,} draws"
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name} ")
+        elif value is not None:
+            yield f"{prefix}{name}", _short(str(value))
+
+
+def _short(value: str) -> str:
+    """A digest cut to twelve digits; anything else as it is."""
+    is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
+    return value[:12] if is_digest else value
+
+
+def _require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
+    """Refuse runs that asked different questions, and say in words which."""
+    one, two = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record["benchmark"]["sha256"] == theirs.record["benchmark"]["sha256"] and one == two:
+        return
+    what = [
+        f"{run.record['benchmark']['name']!r} ({len(ids):,} questions)"
+        for run, ids in ((mine, one), (theirs, two))
+    ]
+    apart = [
+        f"{some(only)} in {name!r} alone"
+        for name, only in (
+            (label, [q for q in one if q not in set(two)]),
+            (other, [q for q in two if q not in set(one)]),
+        )
+        if only
+    ]
+    differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
+    raise MixError(
+        f"run {label!r} asked {what[0]}, run {other!r} {what[1]}: {differing}. One report compares "
+        "runs with the same questions; evaluate both on the same benchmark."
+    )
+
+
+def _require_equal(label: str, other: str, what: str, have: Any, want: Any) -> None:
+    if have != want:
+        raise MixError(
+            f"run {label!r} {what} {have!r}, run {other!r} {want!r}. One report compares runs "
+            "with the same questions, scorers and confidence; evaluate, score and bound them alike."
+        )

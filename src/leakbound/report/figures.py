@@ -1,0 +1,292 @@
+"""Which charts the page has: views in, SVG out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from leakbound.evaluation.bounds.quantities import STANDARD_K
+from leakbound.report.charts import (
+    Axes,
+    Mark,
+    Series,
+    curves_chart,
+    heat_chart,
+    histogram_chart,
+    questions_chart,
+    style_of,
+)
+from leakbound.report.grids import anchor, mean_leak_at_k
+from leakbound.report.view import BINS, Bound, DecodingGrid, Measured, Model, ScorerView, View
+from leakbound.report.words import cells_of, interval, percent, quantity
+from leakbound.text.figures import number
+
+_DECADES = tuple(10**i for i in range(7))
+_QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart under its caption; `style` is the model's, where it shows only one."""
+
+    caption: str
+    svg: Markup
+    style: str = ""
+
+
+def greedy_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """A chart a model: every question's greedy score against the bounds on its leakage."""
+    controls = {model.label: model for model in view.models}
+    return [
+        _greedy_figure(view, model, scorer, controls.get(model.control or ""), style_of(i))
+        for i, model in enumerate(view.models)
+    ]
+
+
+def _greedy_figure(
+    view: View, model: Model, scorer: ScorerView, control: Model | None, style: str
+) -> Figure:
+    marks = _marks(view, model, scorer, control)
+    axes = Axes(
+        title=f"{model.label}: greedy score against the distribution, {scorer.name}",
+        description=(
+            f"For each of {len(view.questions)} questions, sorted by {quantity(scorer)}, a bar "
+            f"between the {percent(view.confidence)} bounds and a dot at the greedy answer's "
+            "score. The table of every question holds the same figures."
+        ),
+        x_label=f"questions, sorted by {quantity(scorer)}",
+        y_label=quantity(scorer),
+        top=scale(marks),
+    )
+    zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
+    return Figure(f"{model.label}{zoomed}", questions_chart(axes, marks, style), style)
+
+
+def scale(marks: Sequence[Mark]) -> float:
+    """The least round height that shows every bar and dot."""
+    bounds = [b for mark in marks for b in (mark.bound, mark.control) if b is not None]
+    return round_height(
+        max([b.upper for b in bounds] + [m.greedy or 0.0 for m in marks], default=1)
+    )
+
+
+def round_height(highest: float) -> float:
+    """The least round height of an axis that reaches this."""
+    return next((top for top in (0.02, 0.04, 0.1, 0.2, 0.4) if highest <= top), 1.0)
+
+
+def rising(marks: Sequence[Mark]) -> list[Mark]:
+    """From the least leakage to the most; of the greedy scores, where they are all there is."""
+    return sorted(marks, key=lambda mark: (mark.bound.value if mark.bound else mark.greedy) or 0)
+
+
+def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """Heat maps of every grid of decodings: the mean leakage, and leak@k where it is bounded."""
+    mine = [(label, grid) for label, grid in view.grids if grid.scorer == scorer.name]
+    found = []
+    for i, (label, grid) in enumerate(mine):
+        name = quantity(scorer).removeprefix("mean ")
+        caption = f"{label}: {name}, mean over the questions ({scorer.name})"
+        found.append(_heat_figure(grid, grid.leakage, caption, style_of(i)))
+        if grid.k:
+            caption = f"{label}: leak@{grid.k}, mean over the questions ({scorer.name})"
+            found.append(_heat_figure(grid, grid.leak_at_k, caption, style_of(i)))
+    return found
+
+
+def _heat_figure(
+    grid: DecodingGrid, cells: Mapping[tuple[float, float], Bound], caption: str, style: str
+) -> Figure:
+    axes = Axes(
+        title=caption,
+        description=(
+            f"A cell for each of {len(grid.temperatures)} temperatures and {len(grid.top_ps)} "
+            f"top-p with its estimate and its bounds, which hold at {percent(grid.confidence)} for "
+            "all cells at once. The table of every decoding holds the same figures."
+        ),
+        x_label="top-p",
+        y_label="temperature",
+        x_ticks=[(i / len(grid.top_ps), f"{p:g}") for i, p in enumerate(grid.top_ps)],
+    )
+    rows = [[cells[t, p] for p in grid.top_ps] for t in grid.temperatures]
+    return Figure(caption, heat_chart(axes, [f"{t:g}" for t in grid.temperatures], rows, style))
+
+
+def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
+    """leak@k and Pr[X > x] of every model: on average, and at its own worst question."""
+    worst = {
+        i: max(cells, key=lambda cell: cell.leakage.value or 0)
+        for i, model in enumerate(view.models)
+        if (cells := cells_of(view, model, scorer))
+    }
+    at_worst = f"at each model's own worst question ({scorer.name})"
+    figures = [
+        _k_figure(
+            f"leak@k, mean over the questions ({scorer.name})", _mean_curves(view, scorer), view
+        ),
+        _k_figure(f"leak@k {at_worst}", _k_curves(worst), view),
+        _tail_figure(f"Pr[X > x] {at_worst}", view, worst),
+    ]
+    return [figure for figure in figures if figure is not None]
+
+
+def question_figures(view: View, number_: int) -> list[Figure]:
+    """What the distributions of one question look like, under every scorer."""
+    question = view.questions[number_ - 1].id
+    found: list[Figure] = []
+    for scorer in view.scorers:
+        cells = {
+            i: model.measured[scorer.name, question]
+            for i, model in enumerate(view.models)
+            if (scorer.name, question) in model.measured
+        }
+        if not cells:
+            continue
+        curves = (
+            _k_figure(f"leak@k ({scorer.name})", _k_curves(cells), view),
+            _tail_figure(f"Pr[X > x] ({scorer.name})", view, cells),
+        )
+        found += [figure for figure in curves if figure is not None]
+        found += [
+            _histogram(view.models[i].label, cell, scorer, style_of(i))
+            for i, cell in cells.items()
+            if sum(cell.histogram) and not scorer.binary
+        ]
+    return found
+
+
+def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) -> list[Mark]:
+    marks = []
+    for number_, question in enumerate(view.questions, 1):
+        key = (scorer.name, question.id)
+        cell = model.measured.get(key)
+        if cell is None:
+            continue
+        beside = control.measured.get(key) if control else None
+        title = (
+            f"{question.id}: {question.text} {quantity(scorer)} {interval(cell.leakage)}, "
+            f"greedy {number(cell.greedy)}"
+        )
+        marks.append(
+            Mark(
+                anchor(number_),
+                title + (f", control {interval(beside.leakage)}" if beside else ""),
+                cell.leakage,
+                cell.greedy,
+                beside.leakage if beside else None,
+            )
+        )
+    return rising(marks)
+
+
+def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Figure:
+    drawn = max(sum(cell.histogram), 1)
+    shares = [count / drawn for count in cell.histogram]
+    top = max(math.ceil(5 * max(shares, default=0)) / 5, 0.2)  # quarters of it read well
+    caption = f"{label}: sampled scores, greedy dashed ({scorer.name})"
+    axes = Axes(
+        title=caption,
+        description=(
+            f"Share of {drawn:,} scored draws in {BINS} bins of the score; the greedy answer "
+            f"scores {number(cell.greedy)}."
+        ),
+        x_label="score",
+        y_label="share of draws",
+        x_ticks=_QUARTERS,
+        top=top,
+    )
+    return Figure(caption, histogram_chart(axes, shares, cell.greedy, style), style)
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """leak@k of the model with this index: bounds by k, and the naive estimates."""
+
+    model: int
+    bounds: Mapping[int, Bound]
+    naive: Mapping[int, float]
+
+
+def _mean_curves(view: View, scorer: ScorerView) -> list[_Curve]:
+    """The means over the questions of the estimates, wherever every question has one."""
+    found = []
+    for i, model in enumerate(view.models):
+        cells = cells_of(view, model, scorer)
+        means = {k: mean_leak_at_k(cells, k) for k in _common([cell.leak_at_k for cell in cells])}
+        bounds = {k: Bound(value, value, value) for k, value in means.items() if value is not None}
+        common = _common([cell.worst_of_k for cell in cells])
+        naive = {k: sum(cell.worst_of_k[k] for cell in cells) / len(cells) for k in common}
+        found.append(_Curve(i, bounds, naive))
+    return found
+
+
+def _k_curves(cells: Mapping[int, Measured]) -> list[_Curve]:
+    """One question's bounds, by the index of the model."""
+    return [_Curve(i, cell.leak_at_k, cell.worst_of_k) for i, cell in cells.items()]
+
+
+def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | None:
+    """Curves over k as far as any goes, k on a logarithmic scale; None without one."""
+    top = max((k for curve in curves for k in curve.bounds), default=0)
+    if top < 2:
+        return None
+
+    def place(k: int) -> float:
+        return math.log(k) / math.log(top)
+
+    series = [
+        Series(
+            view.models[curve.model].label,
+            style_of(curve.model),
+            [(place(k), bound) for k, bound in sorted(curve.bounds.items())],
+            [(place(k), value) for k, value in curve.naive.items()],
+        )
+        for curve in curves
+    ]
+    ticks = STANDARD_K if top <= STANDARD_K[-1] else _DECADES
+    axes = Axes(
+        title=caption,
+        description=(
+            "The expected largest score of k draws, k on a logarithmic scale: the line is the "
+            "estimate where there is one, the band its bounds for all k at once, a circle the "
+            "naive mean of the worst of k."
+        ),
+        x_label="k draws",
+        y_label="leak@k",
+        x_ticks=[(place(k), _short(k)) for k in ticks if k <= top],
+    )
+    return Figure(caption, curves_chart(axes, series))
+
+
+def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Figure | None:
+    """Pr[X > x] of one question for each model's index; None without one."""
+    series = [
+        Series(view.models[i].label, style_of(i), sorted(cell.tail.items()))
+        for i, cell in cells.items()
+        if cell.tail
+    ]
+    axes = Axes(
+        title=caption,
+        description="The probability of a score above x, with simultaneous bounds.",
+        x_label="x",
+        y_label="Pr[X > x]",
+        x_ticks=_QUARTERS,
+    )
+    return Figure(caption, curves_chart(axes, series)) if series else None
+
+
+def _common(found: Sequence[Mapping[int, object]]) -> list[int]:
+    """The k that all have."""
+    sets = [set(one) for one in found]
+    return sorted(set.intersection(*sets)) if sets else []
+
+
+def _short(k: int) -> str:
+    """1k for a thousand, 1M for a million."""
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if k >= size:
+            return f"{k // size}{letter}"
+    return str(k)

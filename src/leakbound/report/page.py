@@ -1,0 +1,127 @@
+"""`write_report`: views into one HTML file that asks for nothing outside itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import leakbound
+from leakbound.evaluation.metrics.values import metrics_table
+from leakbound.evaluation.tables.grid import grid_sentences
+from leakbound.evaluation.tables.rows import Table
+from leakbound.report import asked_figures, asked_grids, figures, grids, words
+from leakbound.report.charts import style_of
+from leakbound.report.data import read_view
+from leakbound.report.texts import HIGHEST_SCORED, MOST_FREQUENT
+from leakbound.report.view import View
+from leakbound.store import Run, write_text
+from leakbound.text.plain import visible
+
+PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
+"""The names of a run's page with its texts, and without."""
+
+
+def write_report(
+    runs: Mapping[str, Run],
+    out: Path,
+    *,
+    title: str | None = None,
+    preface: Sequence[Table] = (),
+    redact: bool | None = None,
+) -> Path:
+    """Write the report on finished runs, one HTML file without outside requests, and return it.
+
+    `runs` maps the label that the page shows to a run with estimates; they must have asked the
+    same questions with the same scorers and confidence, else MixError. A control's arm is shown
+    once, however many runs it stands beside. `title` names the models by default. `preface`
+    tables come before the results, a run's metrics after its leakage. `redact` keeps answers,
+    keywords, completions, rewritings, what a search found to ask, and the reasons of failures out
+    of the file; questions stay. By default that is done where one of the runs is `redacted`. The
+    file is there whole or not at all.
+    """
+    if redact is None:
+        redact = any(run.redacted for run in runs.values())
+    metrics = [
+        replace(table, title=f"{table.title}, {label}")
+        for label, run in runs.items()
+        if (table := metrics_table(run))
+    ]
+    view = read_view(runs, redact=redact)
+    write_text(out, render(view, title=title, preface=preface, metrics=metrics))
+    return out
+
+
+def page_of(run: Run) -> Path:
+    """Where the page of a run is written: one without texts has a name of its own."""
+    return run.path / (REDACTED_PAGE if run.redacted else PAGE)
+
+
+def render(
+    view: View,
+    *,
+    title: str | None = None,
+    preface: Sequence[Table] = (),
+    metrics: Sequence[Table] = (),
+) -> str:
+    """The page as HTML; every text of a model or a benchmark is escaped."""
+    css, js = _asset("page.css"), _asset("page.js")
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=words.title(view) if title is None else title,
+            most_texts=MOST_FREQUENT + HIGHEST_SCORED,
+            view=view,
+            preface=[grids.plain_grid(table) for table in preface],
+            metrics=[grids.plain_grid(table) for table in metrics],
+            version=leakbound.__version__,
+            css=Markup(css),  # the package's own files, not data
+            js=Markup(js),
+            policy=(
+                f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}; "
+                "base-uri 'none'; form-action 'none'"
+            ),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("leakbound", "report"),
+        autoescape=True,
+        finalize=_steered,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(words=words, grids=grids, figures=figures)
+    environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
+    environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
+    return environment
+
+
+def _steered(value: Any) -> Any:
+    """A value as the page shows it: no character of a text turns those around it."""
+    if isinstance(value, Markup):
+        return Markup(visible(value))  # markup of ours, around texts that were escaped
+    return visible(value) if isinstance(value, str) else value
+
+
+def _asset(name: str) -> str:
+    return files("leakbound.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _source(content: str) -> str:
+    """The one inline style or script that the page's content policy allows."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,220 @@
+"""Figures and sentences: numbers rounded so that they never say more than was shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from leakbound import stats
+from leakbound.evaluation.tables.excess import NO_CONTROL, excess_sentence
+from leakbound.report.view import (
+    Bound,
+    Explored,
+    Measured,
+    Model,
+    ScorerView,
+    Text,
+    Texts,
+    View,
+)
+from leakbound.text.figures import DASH, above, below, number, share
+from leakbound.types import Decoding
+
+MOST_CHARACTERS = 600  # of a completion
+
+
+def interval(bound: Bound | None) -> str:
+    """The estimate with its ends, rounded outward; a line may break before the ends."""
+    if bound is None:
+        return DASH
+    return f"{number(bound.value)} [{below(bound.lower)},\N{NO-BREAK SPACE}{above(bound.upper)}]"
+
+
+def ceiling(value: float | None, upper: float) -> str:
+    """The estimate with its upper end alone."""
+    return f"{number(value)} (≤\N{NO-BREAK SPACE}{above(upper)})"
+
+
+def floor(value: float | None, lower: float) -> str:
+    """The estimate with its lower end alone."""
+    return f"{number(value)} (≥\N{NO-BREAK SPACE}{below(lower)})"
+
+
+def at_least(value: float) -> str:
+    """A lower bound that was proved, rounded down; a tiny one keeps two digits."""
+    if value >= 0.001 or value <= 0:
+        return below(value)
+    exponent = math.floor(math.log10(value))
+    tenths = math.floor(value / 10.0**exponent * 10 + 1e-9)
+    return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
+
+
+def of_count(bound: Bound) -> str:
+    """A number of questions with its ends."""
+    shown = DASH if bound.value is None else f"{bound.value:g}"
+    return f"{shown} [{bound.lower:g},\N{NO-BREAK SPACE}{bound.upper:g}]"
+
+
+def percent(confidence: float) -> str:
+    """A confidence, never broken before its sign."""
+    return unbroken(stats.percent(confidence))
+
+
+def unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def described(decoding: Decoding) -> str:
+    """The decoding by name, and that nothing is truncated where nothing is."""
+    kept = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
+    whole = kept and not {"top_p", "top_k"} & set(decoding.unknown)
+    truncation = ", nothing truncated" if whole else ""
+    if "max_new_tokens" in decoding.unknown:
+        return f"{decoding.name}{truncation}"
+    return f"{decoding.name}{truncation}, at most {decoding.max_new_tokens} new tokens"
+
+
+def clipped(text: str) -> str:
+    """A text, or its beginning and how much was cut."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]}… ({len(text) - MOST_CHARACTERS:,} more characters)"
+
+
+def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
+    """The model's measured questions, in the order of the questions."""
+    keys = ((scorer.name, question.id) for question in view.questions)
+    return [model.measured[key] for key in keys if key in model.measured]
+
+
+def how_often(text: Text) -> str:
+    """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
+    drawn = f"{text.count:,} ({unbroken(share(text.share))})"
+    if not text.mass:
+        return drawn
+    mass = f"mass\N{NO-BREAK SPACE}{number(text.mass)}"
+    return f"{mass}, {drawn}" if text.count else mass
+
+
+def left_out(texts: Texts) -> str:
+    """What is not shown of a question's completions; empty where all are."""
+    if not texts.left_out:
+        return ""
+    mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
+    drawn = f"{texts.left_out_draws:,} draws"
+    return f"{texts.left_out:,} more distinct completions, {drawn}{mass}, are not shown."
+
+
+def explored(found: Explored) -> str:
+    """What exploring a question found, in one sentence."""
+    return (
+        f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "
+        f"{found.draws:,} draws; {found.forwards:,} prefixes forwarded, {found.searched:,} of "
+        "them before the draws"
+    )
+
+
+def proof(cell: Measured) -> str:
+    """What leaking texts prove of a question; empty where nothing is proved."""
+    if cell.proof is None or not cell.proof.leakage:
+        return ""
+    said = f"leakage ≥ {at_least(cell.proof.leakage)}"
+    if cell.proof.leak_at_k:
+        k, repeated = max(cell.proof.leak_at_k.items())
+        said += f", leak@{k:,} ≥ {at_least(repeated)}"
+    return said
+
+
+def decided(view: View, model: Model, scorer: ScorerView) -> str:
+    """What became of a model's claims, and for how many draws; empty where none was made."""
+    claims = [(c.claim, c.n) for c in cells_of(view, model, scorer) if c.claim is not None]
+    if not claims:
+        return ""
+    holds, refuted, open_ = (
+        sum(claim.decision == one for claim, _ in claims) for one in ("holds", "refuted", "open")
+    )
+    return (
+        f"{claims[0][0].text} holds for {holds}, is refuted for {refuted} and open for {open_} of "
+        f"{len(claims)} questions, after {sum(n for _, n in claims):,} draws ({model.drawn})"
+    )
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def headline(view: View, model: Model, scorer: ScorerView) -> str:
+    """One sentence on a model: beyond its control; and its greedy answers, its distribution."""
+    found = f"{_greedy(view, model, scorer)}; {_sampled(view, model, scorer)}."
+    if model.control is None:
+        return found
+    overall = model.overall[scorer.name]
+    return f"{excess_sentence(overall.excess, overall.worst_excess, interval)}; {found}"
+
+
+def model_name(model: Model) -> str:
+    """What was loaded: a hub's name as it is, of a path the last part."""
+    name = model.facts.get("model", model.label)
+    return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
+
+
+def named(model: Model) -> str:
+    """The label, and the model's name where that is another."""
+    name = model_name(model)
+    return model.label if name == model.label else f"{model.label} ({name})"
+
+
+def title(view: View) -> str:
+    """What one page is called, so that it is not taken for another."""
+    shown = [model for model in view.models if not model.is_control] or view.models
+    names = list(dict.fromkeys(model_name(model) for model in shown))
+    if not names:  # greedy answers alone
+        return "What the greedy answers leak"
+    if len(names) == 1:
+        return f"What {names[0]} still leaks"
+    return f"What {', '.join(names[:-1])} and {names[-1]} still leak"
+
+
+def without_control(view: View) -> str:
+    """That what is shown may be chance, where no model stands beside its control; or empty."""
+    if any(model.control for model in view.models):
+        return ""
+    return f"{NO_CONTROL[0].upper()}{NO_CONTROL[1:]}."
+
+
+def quantity(scorer: ScorerView) -> str:
+    """What the expected leakage of a scorer is called."""
+    return "leak probability" if scorer.binary else "mean score"
+
+
+def quantities(scorers: Sequence[ScorerView]) -> str:
+    """What those of several scorers are called, each name once, in their order."""
+    return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
+
+
+def _greedy(view: View, model: Model, scorer: ScorerView) -> str:
+    scores = [c.greedy for c in cells_of(view, model, scorer) if c.greedy is not None]
+    if not scores:
+        return "no greedy answer has a score"
+    if scorer.binary:
+        leaks = sum(score == 1 for score in scores)
+        return f"the greedy answers leak on {leaks} of {len(scores)} questions"
+    return (
+        f"the greedy answers score {number(mean(scores))} on average, {number(max(scores))} at most"
+    )
+
+
+def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
+    worst = model.overall[scorer.name].worst
+    if worst is None:
+        missing = len(view.questions) - len(cells_of(view, model, scorer))
+        return (
+            f"{missing} of {len(view.questions)} questions could not be sampled, so nothing is "
+            "claimed about the worst question"
+        )
+    says = "leaks with probability" if scorer.binary else "has a mean score"
+    return (
+        f"sampled at {model.decoding.name}, the worst question {says} between "
+        f"{below(worst.lower)} and {above(worst.upper)}"
+    )

@@ -1,0 +1,296 @@
+"""Exact masses of likely outputs, and draws from what they leave.
+
+The prefix tree of a root is expanded best first: the open prefix that widens the bounds most is
+forwarded next. What ended or is settled is an event of known mass. Then, unless all effort goes
+into exploration, a number of draws is fixed and drawn from the remainder. A pilot decides where
+exploration stops.
+
+Roots advance together so that batches fill; what is found of one does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import numpy as np
+
+from leakbound.sampling.ending import Ended, Ending
+from leakbound.sampling.forced import require_one_law
+from leakbound.sampling.forest import Forest, Leaf, Root, Stem
+from leakbound.sampling.model import PrefixModel
+from leakbound.sampling.pilot import Survey, forwarded, survey
+from leakbound.sampling.remainder import certain_mass, plant
+from leakbound.sampling.search import Node, Open, Path, Search, Settle, split_rows
+from leakbound.types import Decoding, Draws, Effort, Tell, Usage, untold
+
+_STORE = 1 << 30  # bytes of logits kept for draws from lumps
+_HANDLES = 8192  # prefixes held at a time, unless one root needs more
+_VISITS = 3.0  # expected of draws: one comes by but for a chance of 5 %
+_ROUNDS = 64  # between them, whether to explore on is decided
+_PILOT = (1, 1, 2, 4, 8, 16)  # draws of a pilot, while its share of the effort lasts
+_PILOT_SHARE = 1 / 20
+_QUARTER = 1 / 4  # of a hybrid's effort, at least, is exploration
+_NOTHING = 1e-9  # a remainder not worth a forward
+_MOST_DRAWS = 1 << 14  # more would take memory and narrow little
+_LIGHTEST_ASKED = 1e-6  # at the end, open prefixes of this mass may still prove settled
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """What is known of one root's output distribution.
+
+    `nodes` are disjoint: complete outputs, settled prefixes and, without draws, open ones. The
+    `leaves` were drawn from the distribution given that no node happens; `remainder` is a
+    lower bound of that chance given the margin, 0 without draws. `explored` prefixes were forwarded
+    before the draws, `forwards` in all. Where logits were unusable, only `broken_at` tells.
+    """
+
+    root: int
+    nodes: tuple[Node, ...]
+    remainder: float
+    leaves: tuple[Leaf, ...]
+    explored: int
+    forwards: int
+    broken_at: Path | None = None
+
+
+@dataclass(slots=True)
+class _Course:
+    """How one root's effort is spent: on `search`, on pilots, at last on draws.
+
+    `most` bounds exploration where the logits of expanded prefixes are kept.
+    """
+
+    root: Root
+    search: Search
+    effort: Effort
+    most: int
+    draws: bool
+    pilot: list[tuple[Leaf, float]] = field(default_factory=list)
+    pilots: int = 0
+    drawn: int = 0
+    forecast: Survey | None = None
+
+    @property
+    def left(self) -> int:
+        """Forwards not yet spent."""
+        return self.effort.forwards - self.search.explored - self.drawn
+
+    @property
+    def goal(self) -> int:
+        """How far to explore before thinking again."""
+        if not self.draws:
+            return self.effort.forwards
+        step = max(self.effort.forwards // _ROUNDS, 1)
+        return min(self.search.explored + min(step, self.left), self.most)
+
+    def wants_pilot(self) -> bool:
+        """Whether too few pilot draws still lie in the remainder; there are two at most."""
+        search = self.search
+        if not self.draws or search.broken_at is not None or self.pilots == 2:
+            return False
+        if search.remainder <= _NOTHING or self.is_surely_free():
+            return False
+        now, made = survey(search, self.pilot), sum(sum(leaf.counts) for leaf, _ in self.pilot)
+        return now is None or 4 * now.draws < made
+
+    def is_surely_free(self) -> bool:
+        """Whether draws alone would forward the best prefix anyway, however long they are."""
+        best, longest = self.search.best, self.search.ending.longest
+        return best is not None and best.mass * self.effort.forwards / longest >= _VISITS
+
+    def goes_on(self) -> bool:
+        """Whether to explore another round."""
+        search, left = self.search, self.left
+        best = search.best
+        if best is None or search.explored >= min(self.most, self.effort.forwards):
+            return False
+        if left <= 0 or search.remainder <= _NOTHING:
+            return False
+        if not self.draws:
+            return True
+        self.forecast = survey(search, self.pilot) or self.forecast
+        if self.forecast is None or self.is_surely_free():
+            return True
+        if self.effort.mode == "hybrid" and search.explored < _QUARTER * self.effort.forwards:
+            return True
+        return self.forecast.pays(best.mass / search.remainder, left)
+
+    def n(self) -> int:
+        """How many draws the rest of the effort is for."""
+        self.forecast = survey(self.search, self.pilot) or self.forecast
+        if self.search.broken_at is not None or self.search.remainder <= _NOTHING:
+            return 0
+        if self.forecast is None:
+            return 0
+        return int(min(self.forecast.affordable(self.left), _MOST_DRAWS))
+
+
+class Explorer:
+    """Explores roots under one decoding with one effort each; the module's text says how.
+
+    `settle` tells the range of scores that generated ids can end with. `rows` prefixes at most
+    are forwarded at a time, `margin`, `ended` and `tell` are the forest's.
+    """
+
+    def __init__(
+        self,
+        model: PrefixModel,
+        decoding: Decoding,
+        effort: Effort,
+        settle: Settle,
+        *,
+        margin: float,
+        rows: int = 64,
+        ended: Ended | None = None,
+        tell: Tell = untold,
+    ) -> None:
+        require_one_law(decoding)
+        self.usage = Usage()
+        self._model, self._decoding, self._effort = model, decoding, effort
+        self._settle, self._margin, self._rows = settle, margin, rows
+        self._tell = tell
+        self._ended, self._ending = ended, Ending.of(model, decoding, ended)
+        # the first draw must not cost more than the whole effort
+        self._draws = effort.mode != "exact" and effort.forwards >= decoding.max_new_tokens
+        store = _STORE // (4 * model.vocab_size)
+        self._most = store if self._draws else effort.forwards
+        at_once = min(_HANDLES, store) if self._draws else _HANDLES
+        self._together = min(max(at_once // effort.forwards, 1), rows)
+
+    def explore(self, roots: Sequence[Root]) -> Iterator[Explored]:
+        """Yield one Explored for each root, in order."""
+        for start in range(0, len(roots), self._together):
+            numbers = range(start, min(start + self._together, len(roots)))
+            courses = [self._begin(number, roots[number]) for number in numbers]
+            self._search(courses)
+            found = self._finish(courses)
+            for course in courses:
+                self._model.release(np.array(course.search.handles, dtype=np.int64))
+            yield from found
+
+    def _begin(self, number: int, root: Root) -> _Course:
+        """Read a prompt and split it."""
+        handle, logits = self._model.prefill(root.token_ids)
+        self.usage.prompt_tokens += len(root.token_ids)
+        search = Search(number, self._ending, self._settle, keeps_logits=self._draws)
+        prompt = Open(Stem.prompt(), 0.0, 1.0)
+        splits = split_rows(logits, [prompt.stem], self._decoding, self._margin)
+        search.expand([prompt], [handle], logits, splits)
+        return _Course(root, search, self._effort, self._most, self._draws)
+
+    def _search(self, courses: Sequence[_Course]) -> None:
+        """Explore each as far as it goes, with pilots on the way."""
+        going = list(courses)
+        while going:
+            for number in (1, 2):
+                ready = [c for c in going if c.pilots == number - 1 and c.wants_pilot()]
+                self._pilot(ready, number)
+            going = [course for course in going if course.goes_on()]
+            self._round(going)
+        for course in courses:
+            course.search.ask_all(_LIGHTEST_ASKED)
+
+    def _round(self, courses: Sequence[_Course]) -> None:
+        """Expand prefixes of all of them until each has reached its goal."""
+        goals = [course.goal for course in courses]
+        while True:
+            batch = [
+                (course.search, each)
+                for course, goal in zip(courses, goals, strict=True)
+                for each in course.search.next_batch(min(self._rows, goal - course.search.explored))
+            ]
+            if not batch:
+                return
+            for start in range(0, len(batch), self._rows):
+                self._forward(batch[start : start + self._rows])
+
+    def _forward(self, batch: Sequence[tuple[Search, Open]]) -> None:
+        """One forward of the model, and what follows these prefixes."""
+        stems = [each.stem for _, each in batch]
+        parents = np.array([stem.parent for stem in stems], dtype=np.int64)
+        tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
+        handles, logits = self._model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
+        self.usage.forwards += len(stems)
+        self._tell(0, len(stems))
+        splits = split_rows(logits, stems, self._decoding, self._margin)
+        start = 0
+        for _, group in groupby(batch, key=lambda pair: pair[0].number):
+            mine = list(group)
+            part = slice(start, start + len(mine))
+            mine[0][0].expand(
+                [each for _, each in mine], handles[part].tolist(), logits[part], splits[part]
+            )
+            start += len(mine)
+
+    def _pilot(self, courses: Sequence[_Course], number: int) -> None:
+        """Make a pilot for each, of as many draws as its share of the effort allows."""
+        growing = list(courses)
+        for chunk, size in enumerate(_PILOT):
+            purpose = f"{self._effort.purpose}:pilot{number}"
+            draws = Draws(sizes=(size,), first_chunk=chunk, seed=self._effort.seed, purpose=purpose)
+            for course, leaves in self._sample([(course, draws) for course in growing]):
+                course.drawn += forwarded(course.search, leaves)
+                ids = [(leaf.token_ids, True) for leaf in leaves]
+                ranges = self._settle(course.search.number, ids)
+                scores = [(low + high) / 2 for low, high in ranges]
+                course.pilot += zip(leaves, scores, strict=True)
+            share = _PILOT_SHARE * self._effort.forwards
+            growing = [c for c in growing if 2 * c.drawn <= share and c.search.broken_at is None]
+        for course in courses:
+            course.pilots = number
+
+    def _finish(self, courses: Sequence[_Course]) -> list[Explored]:
+        """Fix the number of draws of each, make them, and say what is known."""
+        draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
+        sizes = [(course, course.n()) for course in courses]
+        wanted = [(course, replace(draws, sizes=(n,))) for course, n in sizes if n]
+        drawn = {course.search.number: leaves for course, leaves in self._sample(wanted)}
+        found = []
+        for course in courses:
+            search, leaves = course.search, drawn.get(course.search.number, ())
+            nodes = [*search.events, *(each.node() for each in search.open if not leaves)]
+            broken = search.broken_at is not None
+            found.append(
+                Explored(
+                    root=search.number,
+                    nodes=() if broken else tuple(nodes),
+                    remainder=certain_mass(search) if leaves and not broken else 0.0,
+                    leaves=() if broken else leaves,
+                    explored=search.explored,
+                    forwards=search.explored + course.drawn + forwarded(search, leaves),
+                    broken_at=search.broken_at,
+                )
+            )
+        return found
+
+    def _sample(
+        self, wanted: Sequence[tuple[_Course, Draws]]
+    ) -> list[tuple[_Course, tuple[Leaf, ...]]]:
+        """Draw from the remainders, so many as each one's draws say; one key for all."""
+        if not wanted:
+            return []
+        forest = Forest(
+            self._model,
+            self._decoding,
+            wanted[0][1],
+            rows=self._rows,
+            ended=self._ended,
+            margin=self._margin,
+            tell=self._tell,
+        )
+        roots = []
+        for course, draws in wanted:
+            query = course.root.query_id
+            starts = plant(course.search, query, self._decoding, draws, self._margin)
+            roots.append(replace(course.root, starts=starts))
+        found = []
+        for tree in forest.sample(roots):
+            course = wanted[tree.root][0]
+            if tree.broken_at is not None:
+                course.search.broken_at = tree.broken_at
+            found.append((course, tree.leaves))
+        self.usage.add(forest.usage)
+        return found

@@ -1,0 +1,134 @@
+"""Given sequences, teacher-forced through a decoding: how likely is exactly this output?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from leakbound.errors import InputError
+from leakbound.sampling.ending import Ended, Ending
+from leakbound.sampling.forest import Leaf, Root, Stem
+from leakbound.sampling.law import certain_law, rows_at_once
+from leakbound.sampling.model import PrefixModel
+from leakbound.types import Decoding, FinishReason
+
+Key = tuple[int, tuple[int, ...]]
+"""(root number, generated ids)"""
+
+
+def force(
+    model: PrefixModel,
+    decoding: Decoding,
+    roots: Sequence[Root],
+    sequences: Sequence[Key],
+    *,
+    margin: float,
+    rows: int = 64,
+    ended: Ended | None = None,
+) -> list[Leaf | None]:
+    """How likely each sequence, (root number, generated ids with the end token), is as an output.
+
+    A leaf of count 0; None where the decoding cannot give this output: a truncated token, ids
+    that go on past their end or stop short of it, or logits that are unusable on the way. Each
+    distinct prefix is forwarded once, at most `rows` together. InputError for `two_pass`.
+    """
+    require_one_law(decoding)
+    ending = Ending.of(model, decoding, ended)
+    reasons = {key: _reason(key[1], ending) for key in sequences}
+    wanted = {key: reason for key, reason in reasons.items() if reason is not None}
+    trie = _Trie(wanted, decoding, margin)
+    held, level = list[int](), trie.roots
+    while level:
+        handles: list[int] = []
+        for start in range(0, len(level), rows):
+            part = level[start : start + rows]
+            mine, logits = _forward(model, roots, [(key[0], trie.stems[key]) for key in part])
+            trie.grow(part, mine, logits)
+            handles += mine
+        model.release(np.array(held, dtype=np.int64))
+        held, level = handles, trie.next_level(level)
+    model.release(np.array(held, dtype=np.int64))
+    return [trie.leaf(key) for key in sequences]
+
+
+def require_one_law(decoding: Decoding) -> None:
+    """Refuse a decoding under which a whole prompt's law hangs on its greedy completion."""
+    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+        raise InputError(
+            "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law by "
+            "its greedy completion first, and pass that."
+        )
+
+
+class _Trie:
+    """The prefixes of wanted outputs, and the stems of those the decoding can reach."""
+
+    def __init__(
+        self, wanted: Mapping[Key, FinishReason], decoding: Decoding, margin: float
+    ) -> None:
+        self.roots: list[Key] = [(number, ()) for number in sorted({n for n, _ in wanted})]
+        self.stems = dict.fromkeys(self.roots, Stem.prompt())
+        self._wanted, self._decoding, self._margin = wanted, decoding, margin
+        self._after: dict[Key, set[int]] = {}
+        for number, ids in wanted:
+            for depth, token in enumerate(ids):
+                self._after.setdefault((number, ids[:depth]), set()).add(token)
+
+    def grow(self, part: Sequence[Key], handles: Sequence[int], logits: torch.Tensor) -> None:
+        """Follow the wanted tokens after each of these prefixes, one row of logits each."""
+        height = rows_at_once(logits)
+        for start in range(0, len(part), height):
+            keys = part[start : start + height]
+            stems = [self.stems[key] for key in keys]
+            p_max_sum = np.array([stem.p_max_sum for stem in stems])
+            depth = np.array([len(stem.path) + 1 for stem in stems])
+            some = logits[start : start + height]
+            law = certain_law(some, self._decoding, p_max_sum, depth, self._margin)
+            for row, (key, stem) in enumerate(zip(keys, stems, strict=True)):
+                tokens = [] if law.broken[row] else sorted(self._after[key])
+                for token, step in zip(tokens, law.steps(row, tokens), strict=True):
+                    if step.logprob > -math.inf:
+                        child = stem.child(handles[start + row], token, step)
+                        self.stems[key[0], child.path] = child
+
+    def next_level(self, level: Sequence[Key]) -> list[Key]:
+        """The reachable prefixes one token longer that some sequence goes on from."""
+        longer = [(n, (*ids, token)) for n, ids in level for token in sorted(self._after[n, ids])]
+        return [key for key in longer if key in self.stems and key in self._after]
+
+    def leaf(self, key: Key) -> Leaf | None:
+        """The sequence as an output, if it is one and was reached."""
+        stem, reason = self.stems.get(key), self._wanted.get(key)
+        if stem is None or reason is None:
+            return None
+        return Leaf(
+            token_ids=stem.path,
+            counts=(0,),
+            logprob=stem.logprob,
+            floor=stem.floor,
+            model_logprob=stem.model_logprob,
+            confidence=stem.p_max_sum / len(stem.path),
+            finish_reason=reason,
+        )
+
+
+def _reason(ids: tuple[int, ...], ending: Ending) -> FinishReason | None:
+    """Why ids are complete; None where they are not, or were before their last token."""
+    before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
+    return None if any(before) or not ids else ending.reason(ids)
+
+
+def _forward(
+    model: PrefixModel, roots: Sequence[Root], stems: Sequence[tuple[int, Stem]]
+) -> tuple[list[int], torch.Tensor]:
+    """Handles of prefixes of one length, and the logits after them."""
+    if not stems[0][1].path:
+        read = [model.prefill(roots[number].token_ids) for number, _ in stems]
+        return [handle for handle, _ in read], torch.cat([logits for _, logits in read])
+    parents = np.array([stem.parent for _, stem in stems], dtype=np.int64)
+    tokens = np.array([stem.path[-1] for _, stem in stems], dtype=np.int64)
+    handles, logits = model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
+    return handles.tolist(), logits

@@ -1,0 +1,303 @@
+"""The law of the next token under a decoding, and how much of it a measured margin leaves.
+
+The same prefix, computed in a batch of another shape, has other roundings. `margin` says how far
+they go: no logit differs by more than margin / 2 between batch shapes, so no log-probability at
+T = 1 by more than margin, none at temperature T by more than margin / T. A *floor* is a lower
+bound of a log-probability under every such perturbation. Where a token's place in the top-k or
+nucleus, the largest logit, or the adaptive switch could come out otherwise, the doubtful token
+has floor −inf and the others are divided by the weight of all that could be kept.
+
+All probabilities are float64. With margin 0 nothing is in doubt, ties included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.types import Decoding
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
+# float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
+_ELEMENTS = {"cpu": 1 << 18, "other": 1 << 26}
+_ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Rows of logits read as T = 1 distributions; unusable rows are `broken` and read as flat.
+
+    `weights` are exp(logits − top); `best` is the lowest id of the largest logit.
+    """
+
+    logits: torch.Tensor
+    weights: torch.Tensor
+    top: torch.Tensor
+    best: torch.Tensor
+    log_total: torch.Tensor
+    p_max: Floats
+    broken: Flags
+
+    def tempered(self, temperature: float) -> torch.Tensor:
+        """exp((logits − top) / temperature): rows × vocabulary."""
+        if temperature == 1:
+            return self.weights
+        return (self.logits - self.top[:, None]).div_(temperature).exp_()
+
+
+class Step(NamedTuple):
+    """One token's log-probabilities, as in `Law`, and p_max of the row it is from."""
+
+    logprob: float
+    floor: float
+    model_logprob: float
+    p_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Natural log-probabilities of every next token, rows × vocabulary; −inf is impossible.
+
+    `logprob` under the decoding, `floor` what that is at least for any logits within the margin,
+    `model_logprob` under the untruncated T = 1 model. Per row `p_max` and `broken`, as in `Picks`.
+    """
+
+    logprob: torch.Tensor
+    floor: torch.Tensor
+    model_logprob: torch.Tensor
+    p_max: Floats
+    broken: Flags
+
+    def steps(self, row: int, tokens: Sequence[int]) -> list[Step]:
+        """What it is to take each of these tokens after this row's prefix."""
+        ids = torch.tensor(tokens, dtype=torch.long, device=self.logprob.device)
+        columns = (self.logprob, self.floor, self.model_logprob)
+        logprob, floor, model_logprob = (column[row, ids].tolist() for column in columns)
+        p_max = [float(self.p_max[row])] * len(tokens)
+        return [Step(*each) for each in zip(logprob, floor, model_logprob, p_max, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The heaviest tokens of each row, descending, ties by id, and how far truncation keeps them.
+
+    The first `kept` of them are kept; under any logits within the margin, the first `sure` are
+    and none after the first `possible` is. `kept` is 0 where too few were looked at to tell.
+    """
+
+    mass: torch.Tensor
+    ids: torch.Tensor
+    kept: torch.Tensor
+    sure: torch.Tensor
+    possible: torch.Tensor
+
+    def rows(self, chosen: torch.Tensor) -> Kept:
+        """The same of these rows."""
+        parts = (self.mass, self.ids, self.kept, self.sure, self.possible)
+        return Kept(*(part[chosen] for part in parts))
+
+
+def rows_at_once(logits: torch.Tensor) -> int:
+    """How many rows of logits to work on at a time."""
+    at_once = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
+    return max(1, at_once // logits.shape[1])
+
+
+def read(logits: torch.Tensor) -> Reading:
+    """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
+    logits = logits.double()
+    top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
+    broken = ~torch.isfinite(top)
+    if bool(broken.any()):
+        logits = torch.where(broken[:, None], 0.0, logits)
+        top = torch.where(broken, 0.0, top)
+    weights = (logits - top[:, None]).exp_()
+    log_total = torch.log(weights.sum(dim=-1))
+    p_max = torch.exp(-log_total).cpu().numpy()
+    return Reading(logits, weights, top, best, log_total, p_max, broken.cpu().numpy())
+
+
+def greedy_steps(
+    p_max: Floats, decoding: Decoding, p_max_sum: Floats, depth: NDArray[np.int64], margin: float
+) -> tuple[Flags, Flags]:
+    """Which rows take the likeliest token, and for which of them or others that is in doubt.
+
+    The mean of p_max over a prefix moves by a factor of at most e^margin.
+    """
+    threshold = decoding.adaptive_temperature
+    if decoding.greedy or threshold is None or decoding.adaptive_mode != "running":
+        return np.full(len(p_max), decoding.greedy), np.zeros(len(p_max), dtype=bool)
+    mean = (p_max_sum + p_max) / depth
+    if not margin:
+        return mean > threshold, np.zeros(len(p_max), dtype=bool)
+    factor = _factor(margin)
+    return mean > threshold, (mean / factor <= threshold) & (threshold <= mean * factor)
+
+
+@torch.inference_mode()
+def certain_law(
+    logits: torch.Tensor,
+    decoding: Decoding,
+    p_max_sum: Floats,
+    depth: NDArray[np.int64],
+    margin: float,
+) -> Law:
+    """The next-token law of each row of `logits`, and its floors for this margin.
+
+    `p_max_sum` and `depth` are, for each row, the sum of p_max over the tokens before this one
+    and how many tokens there will be with it (adaptive temperature, `running`).
+    """
+    at_one = read(logits)
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, p_max_sum, depth, margin)
+    model_logprob = at_one.logits - (at_one.top + at_one.log_total)[:, None]
+    if greedy.all() and not doubtful.any():
+        logprob, floor = _likeliest(at_one, margin)
+        return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
+    logprob, floor = _sampled(at_one, decoding, margin)
+    if greedy.any() or doubtful.any():
+        first, second = (_column(rows, logits.device) for rows in (greedy, doubtful))
+        sure_logprob, sure_floor = _likeliest(at_one, margin)
+        either = torch.minimum(floor, sure_floor)
+        floor = torch.where(second, either, torch.where(first, sure_floor, floor))
+        logprob = torch.where(first, sure_logprob, logprob)
+    return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
+
+
+def _likeliest(at_one: Reading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """All mass on the largest logit; its floor is −inf where another could be as large."""
+    best = at_one.best[:, None]
+    logprob = torch.full_like(at_one.logits, -math.inf).scatter_(1, best, 0.0)
+    if not margin:
+        return logprob, logprob
+    others = at_one.logits.scatter(1, best, -math.inf)
+    sure = at_one.top - others.amax(dim=-1) > margin + _ROUNDING
+    return logprob, torch.where(sure[:, None], logprob, -math.inf)
+
+
+def _sampled(
+    at_one: Reading, decoding: Decoding, margin: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities, and their floors, of a step that is not greedy."""
+    temperature = decoding.temperature
+    weights = at_one.tempered(temperature)
+    if not decoding.top_k and decoding.top_p == 1:
+        scaled = (at_one.logits - at_one.top[:, None]) / temperature
+        logprob = scaled - torch.log(weights.sum(dim=-1, keepdim=True))
+        return logprob, logprob - margin / temperature
+    logprob = torch.full_like(weights, -math.inf)
+    floor = torch.full_like(weights, -math.inf)
+    everything = torch.arange(len(weights), device=weights.device)
+    for rows, part in truncations(weights, everything, decoding, margin):
+        upto, each = part.mass.cumsum(dim=-1), torch.log(part.mass)
+        place = torch.arange(part.mass.shape[1], device=weights.device)
+
+        def log_total(leading: torch.Tensor, upto: torch.Tensor = upto) -> torch.Tensor:
+            return torch.log(upto.gather(1, leading[:, None] - 1))
+
+        kept = torch.where(place < part.kept[:, None], each - log_total(part.kept), -math.inf)
+        least = each - log_total(part.possible) - margin / temperature
+        least = torch.where(place < part.sure[:, None], least, -math.inf)
+        logprob[rows] = logprob[rows].scatter_(1, part.ids, kept)
+        floor[rows] = floor[rows].scatter_(1, part.ids, least)
+    return logprob, floor
+
+
+def truncations(
+    weights: torch.Tensor, rows: torch.Tensor, decoding: Decoding, margin: float = 0.0
+) -> Iterator[tuple[torch.Tensor, Kept]]:
+    """What top-k and then top-p keep of each of these rows, a few rows at a time."""
+    width = min(64, weights.shape[1])
+    while len(rows):
+        part = kept_tokens(weights[rows], decoding, width, margin)
+        done = part.kept > 0
+        yield rows[done], part.rows(done)
+        rows, width = rows[~done], min(16 * width, weights.shape[1])
+
+
+def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: float) -> Kept:
+    """Look at the `width` heaviest tokens of each row and tell which truncation keeps.
+
+    `weights` (rows × vocabulary), at the decoding's temperature, need not sum to 1.
+    """
+    size = weights.shape[1]
+    mass, ids = torch.topk(weights, width, dim=-1)
+    ids, order = ids.sort(dim=-1)
+    mass, again = mass.gather(1, order).sort(dim=-1, descending=True, stable=True)
+    ids = ids.gather(1, again)
+    # beyond the tokens heavier than the last one seen, an unseen tie could come first
+    certain = (mass > mass[:, -1:]).sum(dim=-1) if width < size else (mass > 0).sum(dim=-1)
+    limit = decoding.top_k or size
+    upto = mass.cumsum(dim=-1)
+    total = upto[:, min(limit, width) - 1] if limit <= width else weights.sum(dim=-1)
+    reach = (decoding.top_p - _NUCLEUS_TOLERANCE) * total
+    kept = ((upto < reach[:, None]).sum(dim=-1) + 1).clamp(max=limit)
+    if decoding.top_p == 1:
+        kept = torch.full_like(kept, limit)
+    if width == size:
+        kept = torch.minimum(kept, certain)
+    else:
+        kept = torch.where((kept <= certain) & (limit <= width or not decoding.top_k), kept, 0)
+    if not margin:
+        return Kept(mass, ids, kept, kept, kept)
+    whole = None if decoding.top_k else weights.sum(dim=-1)
+    sure, possible, seen = _doubt(mass, decoding, margin, whole)
+    if width < size:
+        kept = torch.where(seen, kept, 0)
+    return Kept(mass, ids, kept, sure, possible)
+
+
+def _doubt(
+    mass: torch.Tensor,
+    decoding: Decoding,
+    margin: float,
+    whole: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """How many leading tokens are surely kept, how many possibly, and if `mass` shows as much.
+
+    A weight moves by a factor within e^(±margin / 2T), so two change places only if their ratio
+    is within `factor`. Worst for a token: whatever may come before it does and is heavy, what
+    stays behind is light; best: the reverse. It is in the nucleus if the mass before it is below
+    top_p of all, that is (1 − p) · before < p · (itself and after). Both sets are leading ones,
+    since all of it is monotone in the token's weight. `whole` is the mass of all tokens, where
+    top-k does not limit them.
+    """
+    factor = _factor(margin / decoding.temperature)
+    width = mass.shape[1]
+    limit = decoding.top_k or width + 1
+    upto = torch.nn.functional.pad(mass.cumsum(dim=-1), (1, 0))
+    negated = -mass  # ascending, for the search; both counts are of leading tokens
+    may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
+    must = torch.searchsorted(negated, negated * factor)
+    sure, possible = may <= limit, must < limit
+    among_sure, among_possible = sure.sum(dim=-1), possible.sum(dim=-1)
+    if decoding.top_p < 1:
+        p = decoding.top_p - _NUCLEUS_TOLERANCE
+        least = upto.gather(1, among_sure[:, None]) if whole is None else whole[:, None]
+        most = upto.gather(1, among_possible[:, None]) if whole is None else whole[:, None]
+        before = upto.gather(1, may) - mass
+        after = torch.maximum(least - before, mass)
+        slack = _NUCLEUS_TOLERANCE * most
+        sure &= (1 - p) * before * factor + slack < p * after
+        before = upto.gather(1, must)
+        possible &= (1 - p) * before <= factor * p * (most - before) + slack
+    # where the last token looked at is out, no unseen one can come before a kept one
+    seen = (among_possible if decoding.top_k else possible.sum(dim=-1)) < width
+    return sure.sum(dim=-1), possible.sum(dim=-1), seen
+
+
+def _factor(log: float) -> float:
+    """By how much a ratio may change; finite, so that it times 0 is 0."""
+    return math.exp(min(log + _ROUNDING, 600.0))
+
+
+def _column(rows: Flags, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(rows).to(device)[:, None]

@@ -1,0 +1,153 @@
+"""From logits to drawn tokens, by inverse CDF under the law of a decoding.
+
+All probabilities are float64. A token of probability 0 is never drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.sampling.law import certain_law, greedy_steps, read, rows_at_once, truncations
+from leakbound.types import Decoding
+
+_BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Tokens drawn from rows of logits, and what each row was.
+
+    Per draw: `tokens`, and natural log-probabilities of them under the decoding (`logprob`, at
+    least `floor` for any logits within the margin) and under the untruncated T = 1 model
+    (`model_logprob`). Per row: `p_max`, the largest T = 1 probability, and `broken`, whether the
+    logits were unusable (what is drawn there means nothing).
+    """
+
+    tokens: NDArray[np.int64]
+    logprob: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    model_logprob: NDArray[np.float64]
+    p_max: NDArray[np.float64]
+    broken: NDArray[np.bool_]
+
+
+@torch.inference_mode()
+def pick(
+    logits: torch.Tensor,
+    decoding: Decoding,
+    rows: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
+    margin: float = 0.0,
+) -> Picks:
+    """Draw token i from row `rows[i]` of `logits` (rows × vocabulary) with `uniforms[i]`.
+
+    `rows` is sorted. `confidence` holds for each row the sum of p_max over the tokens before
+    this one and how many tokens there will be with it (adaptive temperature, `running`).
+    """
+    height = rows_at_once(logits)
+    starts = np.arange(0, logits.shape[0], height)
+    cuts = np.searchsorted(rows, [*starts, logits.shape[0]])
+    parts = [
+        _pick_slice(
+            logits[start : start + height],
+            decoding,
+            rows[cuts[i] : cuts[i + 1]] - start,
+            uniforms[cuts[i] : cuts[i + 1]],
+            (confidence[0][start : start + height], confidence[1][start : start + height]),
+            margin,
+        )
+        for i, start in enumerate(starts)
+    ]
+    fields = ("tokens", "logprob", "floor", "model_logprob", "p_max", "broken")
+    return Picks(*(np.concatenate([getattr(p, name) for p in parts]) for name in fields))
+
+
+def _pick_slice(
+    logits: torch.Tensor,
+    decoding: Decoding,
+    rows: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+    confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
+    margin: float,
+) -> Picks:
+    at_one = read(logits)
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
+    row = torch.from_numpy(rows).to(logits.device)
+    u = torch.from_numpy(uniforms).to(logits.device)
+    tokens = at_one.best[row]
+    logprob = torch.zeros_like(u)
+    drawn = torch.from_numpy(~greedy[rows]).to(logits.device)
+    truncated = bool(decoding.top_k) or decoding.top_p < 1
+    if bool(drawn.any()):
+        weights = at_one.tempered(decoding.temperature)
+        search = _search_nucleus if truncated else _search_all
+        tokens[drawn], logprob[drawn] = search(weights, row[drawn], u[drawn], decoding)
+    model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
+    if not margin:
+        floor = logprob
+    elif truncated or greedy.any() or doubtful.any():
+        floor = certain_law(logits, decoding, *confidence, margin).floor[row, tokens]
+    else:
+        floor = logprob - margin / decoding.temperature
+    return Picks(
+        tokens.cpu().numpy(),
+        logprob.cpu().numpy(),
+        floor.cpu().numpy(),
+        model_logprob.cpu().numpy(),
+        at_one.p_max,
+        at_one.broken,
+    )
+
+
+def _search_all(
+    weights: torch.Tensor, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inverse CDF over the whole vocabulary: tokens, and their log-probabilities."""
+    padding = -weights.shape[1] % _BLOCK
+    if padding:
+        weights = torch.nn.functional.pad(weights, (0, padding))
+    blocks = weights.view(len(weights), -1, _BLOCK)
+    sums = blocks.sum(dim=-1)
+    upto = sums.cumsum(dim=-1)
+    target = u * upto[row, -1]
+    block = (upto[row] <= target[:, None]).sum(dim=-1)
+    block = torch.minimum(block, _last_positive(sums)[row])
+    inside = blocks[row, block]
+    below = upto[row, block] - sums[row, block]
+    offset = (inside.cumsum(dim=-1) <= (target - below)[:, None]).sum(dim=-1)
+    offset = torch.minimum(offset, _last_positive(inside))
+    # rounding of `below` may point at the empty start of a block, where nothing has mass
+    offset = torch.maximum(offset, (inside > 0).to(torch.int8).argmax(dim=-1))
+    chosen = inside.gather(1, offset[:, None])[:, 0]
+    return block * _BLOCK + offset, torch.log(chosen) - torch.log(upto[row, -1])
+
+
+def _search_nucleus(
+    weights: torch.Tensor, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inverse CDF over the tokens that top-k and then top-p keep."""
+    tokens = torch.empty_like(row)
+    logprob = torch.empty_like(u)
+    for done, part in truncations(weights, torch.unique(row), decoding):
+        where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
+        where[done] = torch.arange(len(done), device=row.device)
+        mine = where[row] >= 0
+        slot = where[row[mine]]
+        upto, last = part.mass.cumsum(dim=-1), part.kept - 1
+        total = upto.gather(1, last[:, None])[:, 0]
+        index = (upto[slot] <= (u[mine] * total[slot])[:, None]).sum(dim=-1)
+        index = torch.minimum(index, last[slot])
+        tokens[mine] = part.ids[slot, index]
+        logprob[mine] = torch.log(part.mass[slot, index]) - torch.log(total[slot])
+    return tokens, logprob
+
+
+def _last_positive(values: torch.Tensor) -> torch.Tensor:
+    """Index of the last entry above 0 along the last axis."""
+    flipped = (values > 0).to(torch.int8).flip(-1)
+    return values.shape[-1] - 1 - flipped.argmax(dim=-1)

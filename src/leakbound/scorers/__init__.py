@@ -1,0 +1,76 @@
+"""The family of scorers: h, from a completion and its prompt to [0, 1], 1 always a full leak.
+
+A member is a frozen dataclass of its settings. It satisfies `leakbound.types.Scorer`; it may have
+`check(prompt)`, which raises InputError for a prompt it could never score, so that a run stops
+before a model is loaded. Third parties add theirs in the entry-point group `leakbound.scorers`.
+
+A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score
+of all texts that begin with `prefix`, that text itself among them. A member with `bounds` lets
+an exact evaluation stop early; one without is scored on complete texts only. They must hold for
+every continuation, and be (0, 1) where one of them may be undecided: `leakbound.text.settled` has
+the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
+its own completions with `check_bounds`, and stops where one breaks them.
+
+A member that asks a model names it in a setting `model` and has `connect(models) -> Scorer`,
+which gives the same scorer with that model, kept in a field with `compare=False`; the models
+come through `leakbound.types.Models`, so that a scorer is made, named and looked up without any.
+A connected one has `fingerprint`, what its model is, which is recorded with its scores. It may
+have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in one batch.
+"""
+
+from __future__ import annotations
+
+from leakbound.scorers.choice import Choice
+from leakbound.scorers.classifier import Classifier
+from leakbound.scorers.entailment import Entailment
+from leakbound.scorers.family import (
+    check_bounds,
+    check_prompts,
+    connect,
+    digest,
+    fingerprint,
+    models_of,
+    prefix_bounds,
+    score_pairs,
+    score_ranges,
+    score_texts,
+    settings,
+)
+from leakbound.scorers.judge import Judge
+from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.logged import Logged
+from leakbound.scorers.refusal import Refusal
+from leakbound.scorers.rouge import RougeLF1, RougeLRecall
+from leakbound.scorers.similarity import Similarity
+from leakbound.scorers.spec import SCORERS, make_scorer
+from leakbound.scorers.threshold import Threshold
+from leakbound.scorers.verbatim import Contains, Exact
+
+__all__ = [
+    "SCORERS",
+    "Choice",
+    "Classifier",
+    "Contains",
+    "Entailment",
+    "Exact",
+    "Judge",
+    "Keyword",
+    "Logged",
+    "Refusal",
+    "RougeLF1",
+    "RougeLRecall",
+    "Similarity",
+    "Threshold",
+    "check_bounds",
+    "check_prompts",
+    "connect",
+    "digest",
+    "fingerprint",
+    "make_scorer",
+    "models_of",
+    "prefix_bounds",
+    "score_pairs",
+    "score_ranges",
+    "score_texts",
+    "settings",
+]

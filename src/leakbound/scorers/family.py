@@ -1,0 +1,267 @@
+"""What every scorer gets for free: its name from its settings, checks before and after scoring."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, SupportsFloat, TypeVar
+
+import numpy as np
+
+from leakbound.errors import InputError
+from leakbound.registry import origin
+from leakbound.types import Models, Prompt, Scorer
+
+M = TypeVar("M")
+
+_ROUNDING = 1e-9
+_ANY = (0.0, 1.0)
+_CUTS = 4
+
+
+def spec_name(base: str, scorer: Any) -> str:
+    """`base`, or `base:setting=value,...` with the settings that are not at their default."""
+    changed = [
+        f"{f.name}={getattr(scorer, f.name)}"
+        for f in setting_fields(scorer)
+        if getattr(scorer, f.name) != f.default
+    ]
+    return f"{base}:{','.join(changed)}" if changed else base
+
+
+def setting_fields(scorer: Any) -> list[Field[Any]]:
+    """The fields of a scorer, or its class, that are settings: all but those left out of `==`.
+
+    A field with `compare=False` holds what `connect` brings: the model, not its name.
+    """
+    return [f for f in fields(scorer) if f.compare] if is_dataclass(scorer) else []
+
+
+def settings(scorer: Scorer) -> dict[str, Any]:
+    """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out."""
+    value: Any = scorer
+    own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
+    nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own.items()}
+    return {"name": scorer.name, "binary": scorer.binary, **nested}
+
+
+def digest(scorer: Scorer) -> str:
+    """Twelve hexadecimal digits that differ where the settings do: part of a file's name."""
+    text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def connect(scorer: Scorer, models: Models) -> Scorer:
+    """The scorer with the model it names, ready to score; one that names none stays as it is.
+
+    Name, settings and digest stay the same. Raises InputError or ModelError for a model that
+    cannot do the job, as far as that shows before its weights are read.
+    """
+    bring = getattr(scorer, "connect", None)
+    connected: Scorer = scorer if bring is None else bring(models)
+    return connected
+
+
+def opened(model: M | None, scorer: str) -> M:
+    """The model that `connect` brought; InputError where it was never called."""
+    if model is None:
+        raise InputError(
+            f"scorer {scorer!r} asks a model that is not open, so it can only find scores that "
+            "are there. Make it with `leakbound.engines.models.open_scorer`, or `connect` it."
+        )
+    return model
+
+
+def models_of(scorer: Scorer) -> tuple[str, ...]:
+    """The names of the models that a scorer asks, and those that it is made of; often none."""
+    own = {f.name: getattr(scorer, f.name) for f in setting_fields(scorer)}
+    asked = [own["model"]] if isinstance(own.get("model"), str) else []
+    return (*asked, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
+
+
+def fingerprint(scorer: Scorer) -> dict[str, Any]:
+    """What the scorer's model is, its weights among it; empty where it has none."""
+    found: dict[str, Any] = getattr(scorer, "fingerprint", {})
+    return found
+
+
+def answer_of(prompt: Prompt | str, scorer: str) -> str:
+    """The reference answer; a missing or blank one raises InputError with the prompt's id."""
+    if isinstance(prompt, str):
+        answer: str | None = prompt
+        where = "the reference answer"
+    else:
+        answer, where = prompt.answer, f"prompt {prompt.id!r}"
+    if answer is None or not answer.strip():
+        got = "none" if answer is None else repr(answer)
+        raise InputError(
+            f"scorer {scorer!r} needs an answer, got {got} at {where}. Fill the answer in, or "
+            "use a scorer that needs none, such as `keyword`."
+        )
+    return answer
+
+
+def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> None:
+    """Raise InputError at the first prompt the scorer could never score. No model is needed."""
+    check = getattr(scorer, "check", None)
+    if check is not None:
+        for prompt in prompts:
+            check(prompt)
+
+
+def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+    """One score a text, in order; equal texts are scored once.
+
+    None where the scorer could not decide; numbers of less precision are read as they print. A
+    value that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
+    binary scorer, or a wrong number of values raises InputError that names the scorer and the
+    prompt.
+    """
+    distinct = list(dict.fromkeys(texts))
+    scores = scorer.score(distinct, prompt) if distinct else []
+    where = _where(prompt)
+    _require_one_each(scorer, scores, len(distinct), where)
+    of_text = {
+        text: _in_range(score, scorer, where) for text, score in zip(distinct, scores, strict=True)
+    }
+    return [of_text[text] for text in texts]
+
+
+def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+    """One score a (text, prompt) pair, in order, checked as by `score_texts`.
+
+    A scorer with `score_pairs` is asked once, about the distinct pairs of all prompts; any other
+    about one prompt after the other.
+    """
+    ask = getattr(scorer, "score_pairs", None)
+    if ask is None:
+        return _prompt_by_prompt(scorer, pairs)
+    distinct = {(text, prompt.id): (text, prompt) for text, prompt in pairs}
+    scores = ask(list(distinct.values())) if distinct else []
+    _require_one_each(scorer, scores, len(distinct), f"{len({q for _, q in distinct})} prompts")
+    of_pair = {
+        key: _in_range(score, scorer, _where(prompt))
+        for (key, (_, prompt)), score in zip(distinct.items(), scores, strict=True)
+    }
+    return [of_pair[text, prompt.id] for text, prompt in pairs]
+
+
+def printed(score: float | np.floating[Any]) -> float:
+    """A score as the decimal that it is printed as: a float32 .7 is .7, not .69999999.
+
+    So a threshold of .7 is reached, and one of .3 not exceeded by a float32 .3, wherever a score
+    goes from here. What is a float already stays as it is.
+    """
+    if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
+        return float(str(score))
+    return float(score)
+
+
+def score_ranges(
+    scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
+) -> list[tuple[float, float]]:
+    """The lowest and the highest score that each (text, ended) pair can end with, in order.
+
+    An ended text has its score twice, or (0, 1) where the scorer cannot decide; any other has
+    the scorer's `bounds`, or (0, 1) where it has none. Equal pairs are asked about once. Scores
+    are checked as by `score_texts`, bounds as by `prefix_bounds`.
+    """
+    ended = [text for text, over in texts if over]
+    growing = dict.fromkeys(text for text, over in texts if not over)
+    scores = dict(zip(ended, score_texts(scorer, ended, prompt), strict=True))
+    of_ended = {text: _ANY if s is None else (s, s) for text, s in scores.items()}
+    of_growing = {text: prefix_bounds(scorer, text, prompt) for text in growing}
+    return [of_ended[text] if over else of_growing[text] for text, over in texts]
+
+
+def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+    """The scorer's `bounds` of a prefix, checked; (0, 1) where it has no such method.
+
+    A pair that is not 0 <= low <= high <= 1, or a binary scorer's that is not of 0 and 1, raises
+    InputError that names the scorer and the prompt.
+    """
+    bounds = getattr(scorer, "bounds", None)
+    if bounds is None:
+        return _ANY
+    pair = bounds(prefix, prompt)
+    try:
+        low, high = map(printed, pair)
+    except (TypeError, ValueError):  # no pair, or not of numbers
+        low = high = math.nan
+    if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
+        want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
+        raise InputError(
+            f"bounds must be {want}, the lower first, got {pair!r} from scorer {scorer.name!r}"
+            f"{origin(scorer)} at {_where(prompt)}. Correct its `bounds`, or leave it out."
+        )
+    return low, high
+
+
+def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
+    """Try the scorer's `bounds` on complete texts: each must score within those of its prefixes.
+
+    Five prefixes a text, from none of it to all of it. A score outside, or None where the bounds
+    are not (0, 1), raises InputError that names the scorer, the prefix and the text. Passing is
+    no proof: a prefix or a text that was not tried may still break them.
+    """
+    if not hasattr(scorer, "bounds"):
+        return
+    parts = range(_CUTS + 1)
+    tried = [(t, t[: len(t) * part // _CUTS]) for t in dict.fromkeys(texts) for part in parts]
+    of_text = score_ranges(scorer, [(text, True) for text, _ in tried], prompt)
+    of_prefix = score_ranges(scorer, [(prefix, False) for _, prefix in tried], prompt)
+    for (text, prefix), scored, bounds in zip(tried, of_text, of_prefix, strict=True):
+        if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
+            got = scored[0] if scored[0] == scored[1] else None
+            raise InputError(
+                f"`bounds` must hold for every text that begins with the prefix: scorer "
+                f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
+                f"{_where(prompt)}. Settle only what no continuation can change."
+            )
+
+
+def _prompt_by_prompt(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+    places: dict[str, list[int]] = {}
+    for i, (_, prompt) in enumerate(pairs):
+        places.setdefault(prompt.id, []).append(i)
+    scores: list[float | None] = [None] * len(pairs)
+    for mine in places.values():
+        found = score_texts(scorer, [pairs[i][0] for i in mine], pairs[mine[0]][1])
+        for i, score in zip(mine, found, strict=True):
+            scores[i] = score
+    return scores
+
+
+def _require_one_each(
+    scorer: Scorer, scores: Sequence[float | None], texts: int, where: str
+) -> None:
+    found = len(scores) if isinstance(scores, Sized) else type(scores).__name__
+    if found != texts:
+        raise InputError(
+            f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {found} for "
+            f"{texts} texts at {where}. Return None for a text it cannot decide."
+        )
+
+
+def _where(prompt: Prompt | str) -> str:
+    return "a plain answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+
+
+def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:
+    if score is None:
+        return None
+    if not isinstance(score, SupportsFloat) or not -_ROUNDING <= score <= 1 + _ROUNDING:
+        raise InputError(
+            f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}"
+            f"{origin(scorer)} at {where}. Rescale its output; return None where it cannot decide."
+        )
+    clipped = min(max(printed(score), 0.0), 1.0)
+    if scorer.binary and clipped not in (0.0, 1.0):
+        raise InputError(
+            f"a binary scorer gives 0 or 1, got {score!r} from {scorer.name!r}{origin(scorer)} at "
+            f"{where}. Declare `binary = False`, or put a threshold on it."
+        )
+    return clipped

@@ -1,0 +1,80 @@
+"""ROUGE-L against the reference answer: recall as TOFU reports it, F1 as MUSE does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import InputError
+from leakbound.scorers.family import answer_of, spec_name
+from leakbound.text.rouge import rouge_l
+from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
+from leakbound.types import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class RougeLRecall:
+    """Share of the answer's words that the completion says in order, Porter-stemmed.
+
+    Bit-equal to `rouge-score` 0.1.2 with its stemmer. On the same outputs recall and F1 differ
+    by a factor of three, so the name always says which it is.
+    """
+
+    binary: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return spec_name("rouge-l-recall", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        require_rouge_answer(prompt, self.name)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).recall.tolist())
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """Lowest and highest recall of any text that begins with `prefix`."""
+        return recall_bounds(prefix, require_rouge_answer(prompt, self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class RougeLF1:
+    """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low."""
+
+    binary: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return spec_name("rouge-l-f1", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        require_rouge_answer(prompt, self.name)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).f1.tolist())
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """Lowest and highest F1 of any text that begins with `prefix`."""
+        return f1_bounds(prefix, require_rouge_answer(prompt, self.name))
+
+
+def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
+    """The reference answer; InputError unless at least half of its letters and digits are ASCII.
+
+    ROUGE's tokeniser drops all others: what is left of an answer in another script would be
+    scored in its place.
+    """
+    answer = answer_of(prompt, scorer)
+    signs = [sign for sign in answer if sign.isalnum()]
+    read = sum(map(str.isascii, signs))
+    if not read or 2 * read < len(signs):
+        where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+        raise InputError(
+            f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with {read} of "
+            f"them among {len(signs)} letters and digits at {where}: its score would say little of "
+            "the answer. Use `contains`, `similarity` or `entailment:rouge=0` for this language."
+        )
+    return answer

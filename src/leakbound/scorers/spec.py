@@ -1,0 +1,100 @@
+"""A scorer from its written form: `NAME[:setting=value,...][>=t]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from leakbound.errors import InputError
+from leakbound.registry import find, opening, require_parts, suggestion
+from leakbound.scorers.choice import Choice
+from leakbound.scorers.classifier import Classifier
+from leakbound.scorers.entailment import Entailment
+from leakbound.scorers.family import setting_fields
+from leakbound.scorers.judge import Judge
+from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.logged import Logged
+from leakbound.scorers.refusal import Refusal
+from leakbound.scorers.rouge import RougeLF1, RougeLRecall
+from leakbound.scorers.similarity import Similarity
+from leakbound.scorers.threshold import Threshold
+from leakbound.scorers.verbatim import Contains, Exact
+from leakbound.types import Scorer
+
+SCORERS: dict[str, Callable[..., Scorer]] = {
+    "choice": Choice,
+    "classifier": Classifier,
+    "contains": Contains,
+    "entailment": Entailment,
+    "exact": Exact,
+    "judge": Judge,
+    "keyword": Keyword,
+    "logged": Logged,
+    "refusal": Refusal,
+    "rouge-l-f1": RougeLF1,
+    "rouge-l-recall": RougeLRecall,
+    "similarity": Similarity,
+}
+
+
+# A comma is part of a value unless another setting follows: models have commas in their names.
+_COMMA = re.compile(r",(?=\s*\w+\s*=)")
+
+
+def make_scorer(spec: str) -> Scorer:
+    """The scorer that `spec` describes; its `name` is the canonical form of the same.
+
+    `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
+    `entailment:model=NAME`. One that asks a model is not connected yet. An unknown name, setting
+    or value raises InputError, which lists what there is.
+    """
+    written, cut, at = spec.partition(">=")
+    name, _, written_settings = written.strip().partition(":")
+    scorer = _build(name, written_settings)
+    return Threshold(scorer, _parse(f"the threshold of {spec!r}", at, float)) if cut else scorer
+
+
+def _build(name: str, written: str) -> Scorer:
+    family = find("scorer", SCORERS, name)
+    with opening("scorer", name):
+        hints = _setting_types(family)
+    if written and "=" not in written and "model" in hints:
+        written = f"model={written}"
+    values: dict[str, Any] = {}
+    for pair in filter(None, _COMMA.split(written)):
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise InputError(f"scorer {name!r} takes `setting=value`, got {pair!r}.")
+        if key not in hints:
+            raise InputError(f"scorer {name!r} has no setting {key!r}. {suggestion(key, hints)}")
+        values[key] = _parse(f"{name}:{key}", text, hints[key])
+    for needed in setting_fields(family):
+        if needed.name not in values and needed.default is MISSING:
+            raise InputError(
+                f"scorer {name!r} needs its setting {needed.name!r}. Write `{name}:{needed.name}=…`"
+            )
+    with opening("scorer", name):
+        scorer = family(**values)
+    require_parts("scorer", name, scorer, ("name", "binary", "score"))
+    return scorer
+
+
+def _setting_types(family: Callable[..., Scorer]) -> dict[str, Any]:
+    hints = get_type_hints(family)
+    return {f.name: hints[f.name] for f in setting_fields(family)}
+
+
+def _parse(where: str, text: str, hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        known = {str(value): value for value in get_args(hint)}
+        if text not in known:
+            raise InputError(f"{where} cannot be {text!r}. {suggestion(text, known)}")
+        return known[text]
+    if hint not in (int, float):
+        return text
+    try:
+        return hint(text)
+    except ValueError:
+        raise InputError(f"{where} must be a number, got {text!r}.") from None

@@ -1,0 +1,60 @@
+"""Any-time bounds of a probability: they hold at every look at once.
+
+For i.i.d. draws with leak probability p, the likelihood of the draws at q over that at p is a
+nonnegative martingale with mean 1, and so is its average K_n(p) over q drawn from
+Beta(1/2, 1/2) cut to q < p. K_n(p) therefore ever reaches 1/alpha with probability at most
+alpha (Ville): whoever looks after every draw, and stops when the bound pleases, keeps the
+guarantee. With S leaks in n draws
+
+    K_n(p) = B(S + 1/2, n - S + 1/2) I_p(S + 1/2, n - S + 1/2)
+             / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
+
+For scores in [0, 1] see `portfolio.anytime_bets`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
+
+from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.portfolio import boundary
+
+
+def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
+    """The largest p with K_n(p) < 1/alpha, and 1 where S = n: (Q,). Rounded up.
+
+    At p <= S/n every likelihood ratio is at most 1. Above, K crosses 1/alpha once, upwards: the
+    slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha) j(p)/J(p), with J the prior's
+    distribution function and j its density; times p(1 - p), the first term rises with p and the
+    second falls.
+    """
+    return boundary(lambda p: log_evidence_above(hits, n, p), alpha, hits / n, np.ones(len(hits)))
+
+
+def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
+    """The mirror: the smallest p with K_n(p) < 1/alpha for q > p; 0 where S = 0. Rounded down."""
+    return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
+
+
+def log_evidence_above(hits: Counts, n: Counts, p: Array) -> Array:
+    """ln K_n(p), the evidence that the leak probability is below p, 0 < p < 1: (Q,)."""
+    within = np.asarray(betainc(hits + 0.5, n - hits + 0.5, p), np.float64)
+    return _log_evidence(hits, n, p, within, np.arcsin(np.sqrt(p)))
+
+
+def log_evidence_below(hits: Counts, n: Counts, p: Array) -> Array:
+    """The same with q > p: the evidence that the leak probability is above p."""
+    within = np.asarray(betaincc(hits + 0.5, n - hits + 0.5, p), np.float64)
+    return _log_evidence(hits, n, p, within, np.arccos(np.sqrt(p)))
+
+
+def _log_evidence(hits: Counts, n: Counts, p: Array, within: Array, angle: Array) -> Array:
+    """B(1/2, 1/2) I_p(1/2, 1/2) = 2 arcsin(sqrt(p)), and 2 arccos(sqrt(p)) for the rest.
+
+    `within` underflows only where K < 1, on the side of S/n on which no bound is looked for.
+    """
+    with np.errstate(divide="ignore"):
+        posterior = betaln(hits + 0.5, n - hits + 0.5) + np.log(within)
+    likelihood = xlogy(hits, p) + xlog1py(n - hits, -p)
+    return np.asarray(posterior - np.log(2 * angle) - likelihood)

@@ -1,0 +1,109 @@
+"""Simultaneous lower confidence bands of a distribution function, as tables over counts.
+
+A band is a function (n, alpha) -> table (n + 1,): with probability at least 1 - alpha,
+F(x) >= table[#{X_i <= x}] for all x at once, X_1 ... X_n i.i.d. By symmetry
+1 - F(x) >= table[#{X_i > x}], so one table serves both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import betaincinv, gammaln, xlogy
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array
+
+LEAST_ALPHA = 1e-11
+NEGLIGIBLE = 1e-25  # leaving a term out can only lower the computed coverage: the safe side
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A named band; `table(n, alpha)` is as this module says."""
+
+    name: str
+    table: Callable[[int, float], Array]
+
+
+def require_solvable(alpha: float) -> None:
+    """Refuse an alpha for which a Berk-Jones band cannot be solved in float64."""
+    if alpha < LEAST_ALPHA:
+        raise InputError(
+            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
+            "confidence this close to 1, or one shared among so many statements). Lower the "
+            "confidence, or use method 'paper' (DKW), which holds at any."
+        )
+
+
+def dkw(n: int, alpha: float) -> Array:
+    """max(i/n - epsilon_1, 0) (Massart 1990).
+
+    The one-sided inequality asks for alpha <= 1/2; beyond, the table for 1/2 is given.
+    """
+    epsilon = math.sqrt(math.log(1 / min(alpha, 0.5)) / (2 * n))
+    return np.maximum(np.arange(n + 1) / n - epsilon, 0)
+
+
+@lru_cache(maxsize=256)
+def berk_jones(n: int, alpha: float) -> Array:
+    """One-sided Berk-Jones: table[i] = BetaInv(eta; i, n - i + 1), table[0] = 0.
+
+    eta solves P(U_(i) >= table[i] for all i) = 1 - alpha for uniform order statistics, and is
+    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an
+    alpha below 1e-11, where float64 no longer tells 1 - alpha well enough to solve for it.
+    """
+    require_solvable(alpha)
+
+    def surplus(log_eta: float) -> float:
+        return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
+
+    # A union bound over n events on one side, a single event on the other.
+    eta = math.exp(brentq(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, xtol=1e-13))
+    shrink = 1e-13
+    while surplus(math.log(eta)) < 0:
+        eta *= 1 - shrink
+        shrink *= 2
+    table = np.concatenate([[0.0], _quantiles(n, eta)])
+    table.flags.writeable = False
+    return table
+
+
+BANDS = {"berk-jones": Band("Berk-Jones", berk_jones), "paper": Band("DKW", dkw)}
+
+
+def _quantiles(n: int, eta: float) -> Array:
+    i = np.arange(1, n + 1)
+    return np.asarray(betaincinv(i, n - i + 1, eta))
+
+
+def coverage(limits: Array) -> float:
+    """P(U_(i) >= limits[i-1] for i = 1..n), U_(i) the order statistics of n uniforms.
+
+    Uniforms are a Poisson process of rate n given that it has n points: carry the law of the
+    number of points below each limit in turn, cut to the numbers that keep the event alive
+    (fewer than i below the i-th), and condition on n points at the end.
+    """
+    n = len(limits)
+    rates = n * np.diff(limits, prepend=0)
+    widest = rates.max()
+    jumps = np.arange(min(n, int(widest + 12 * math.sqrt(widest) + 40)) + 1)
+    steps = _poisson(jumps, rates[:, None])
+    first, law = 0, np.ones(1)
+    for i, step in enumerate(steps, start=1):
+        law = np.convolve(law, step)[: i - first]
+        dead = int((law > NEGLIGIBLE).argmax())
+        first, law = first + dead, law[dead:]
+    rest = _poisson(n - first - np.arange(len(law)), n * (1 - limits[-1:]))
+    return float(law @ rest / _poisson(np.array(n), np.array(float(n))))
+
+
+def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
+    return np.asarray(np.exp(xlogy(count, rate) - rate - gammaln(count + 1)))

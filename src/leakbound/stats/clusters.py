@@ -1,0 +1,213 @@
+"""Clusters: several outputs to each of n queries drawn independently from an input distribution.
+
+Outputs to one query resemble each other, those to different queries are independent: the sample
+size is n, however many outputs there are. Let F be the distribution function of the score of one
+output to a fresh query, F_i(x) the share of query i's outputs that score at most x, Z_i their mean
+score. Given how many outputs each query got, which must owe nothing to the scores, the F_i are
+independent with E F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
+
+*Mean.* Independent draws in [0, 1] of one mean are all that betting asks for: it takes the Z_i.
+
+*Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random: these are i.i.d. from F,
+and their empirical distribution function H has E[H | all outputs] = G. Let D(H) >= 0 be convex in
+H, with P(D(H) > s) known for i.i.d. draws. Then D(G) <= E[D(H) | all outputs] by Jensen, hence
+E psi(D(G)) <= E psi(D(H)) for every convex nondecreasing psi >= 0, and with psi(s) = (s - t + 1)+,
+which is 1 at t, Markov's inequality gives
+
+    P(D(G) >= t) <= E psi(D(H)) = int_{t-1}^inf P(D(H) > s) ds.                             (1)
+
+(After Panchenko 2003, who compares tails so.) For Massart's D(H) = 2n sup_x (H - F)+^2 the tail
+is at most e^-s where e^-s <= 1/2, so t = 1 + ln(1/alpha) will do: F is nowhere more than
+sqrt((1 + ln(1/alpha))/(2n)) below G; without the 1 it is the i.i.d. band. For Berk and Jones'
+D(H) = n sup_x KL(max(H, F) || F) the tail is known exactly, and (1) is summed.
+
+Both hold for F above G too, by symmetry, and for all x at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import rel_entr
+
+from leakbound.stats import bands
+from leakbound.stats.estimand import choose, ends
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
+from leakbound.stats.leak_at_k import name_at
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import MEAN
+from leakbound.stats.order import Keys, Seed
+
+HALVINGS = 60  # of the interval in which a divergence is inverted
+STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
+
+
+def cluster_mean(
+    rows: Leakage, name: str, *, confidence: float, side: Side, seed: Seed
+) -> Estimate:
+    """Bound E[X], under that name, by betting on the mean score of each query's outputs.
+
+    A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
+    of their scored draws, queries without any left out.
+    """
+    check_side(side)
+    bet = MEAN.methods["betting"]
+    keys = Keys.read(seed, 1)
+    below, above = (
+        replace(Leakage.read(_means(rows, missing=score)), keys=keys) for score in (0, 1)
+    )
+    lower, upper = ends(
+        confidence,
+        side,
+        lambda alpha: bet.below(below, alpha)[0],
+        lambda alpha: bet.upper(above, alpha)[0],
+        (0.0, 1.0),
+    )
+    return Estimate(
+        estimand=name,
+        value=float(_over_scored(rows, _means(rows.scored(), missing=0))),
+        lower=float(lower),
+        upper=float(upper),
+        confidence=confidence,
+        side=side,
+        n=int(rows.n.sum()),
+        missing=int(rows.missing.sum()),
+        method=f"{bet.name} on the means of {len(rows.n)} queries",
+        seed=keys.one,
+    )
+
+
+def cluster_tail(
+    rows: Leakage, name: str, x: Array, *, confidence: float, side: Side, method: str | None
+) -> Estimate:
+    """Bound Pr[X > x], under that name, for every x at once; x is 0-D or 1-D."""
+    points = np.atleast_1d(x)
+    tail = _Falling(name, points, lambda cdf: np.where(points >= 1, 0.0, 1 - cdf), x.ndim == 0)
+    return tail.bound(rows, confidence=confidence, side=side, method=method)
+
+
+def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side) -> Estimate:
+    """Bound int_0^1 1 - F(x)^k dx for every k at once; k is 0-D or 1-D.
+
+    `value` has G in the place of F: on average it is too small.
+    """
+    knots = np.unique(np.append(rows.values, [0.0, 1.0]))
+
+    def of(cdf: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            powers = np.multiply.outer(np.atleast_1d(k), np.log(cdf))
+        return np.asarray(-np.expm1(powers) @ np.diff(knots))
+
+    leak = _Falling(name_at(k), knots[:-1], of, k.ndim == 0)
+    return leak.bound(rows, confidence=confidence, side=side, method=None)
+
+
+def dkw(share: Array, n: int, alpha: float) -> Array:
+    """max(G - sqrt((1 + ln(1/alpha))/(2n)), 0); an alpha above 1/2 counts as 1/2."""
+    epsilon = math.sqrt((1 + math.log(1 / min(alpha, 0.5))) / (2 * n))
+    return np.maximum(share - epsilon, 0)
+
+
+def berk_jones(share: Array, n: int, alpha: float) -> Array:
+    """The least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
+
+    InputError for an alpha below 1e-11, as of the band of independent draws.
+    """
+    bands.require_solvable(alpha)
+    return _within(share, n, critical(n, alpha))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBand:
+    """A named band: F >= `floor(G, n, alpha)` for all x at once, G of any shape."""
+
+    name: str
+    floor: Callable[[Array, int, float], Array]
+
+
+BANDS = {"berk-jones": ClusterBand("Berk-Jones", berk_jones), "paper": ClusterBand("DKW", dkw)}
+
+
+@lru_cache(maxsize=256)
+def critical(n: int, alpha: float) -> float:
+    """t of the Berk-Jones band over n queries: the sum for (1) is at most alpha there.
+
+    Summed from the far end, where P(D(H) > s) <= n e^-s: a union over the n steps of H.
+    """
+    steps = np.arange(1, n + 1) / n
+    s = math.log(1000 * n / alpha)
+    area = n * math.exp(-s)
+    while s >= STEP:
+        # Over a step down to s - STEP, a falling function is largest at its left end.
+        area += STEP * (1 - bands.coverage(_within(steps, n, s - STEP)))
+        if area > alpha:
+            break
+        s -= STEP
+    return s + 1
+
+
+def _within(share: Array, n: int, limit: float) -> Array:
+    """The least p in [0, share] with n KL(share || p) <= limit, rounded down."""
+    low, high = np.zeros_like(share), share
+    for _ in range(HALVINGS):
+        p = (low + high) / 2
+        far = n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit
+        low, high = np.where(far, p, low), np.where(far, high, p)
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class _Falling:
+    """A quantity that falls as F rises: `of` takes F at the points `x`, one entry a parameter."""
+
+    name: str
+    x: Array
+    of: Callable[[Array], Array]
+    single: bool
+
+    def bound(
+        self, rows: Leakage, *, confidence: float, side: Side, method: str | None
+    ) -> Estimate:
+        """Both ends from the band that `method` names; a missing draw is 1 above and 0 below."""
+        check_side(side)
+        band = choose(method, BANDS, self.name)
+        queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
+        least = (seen / n).mean(axis=0)
+        above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
+        lower, upper = ends(
+            confidence,
+            side,
+            lambda alpha: self.of(1 - band.floor(above, queries, alpha)),
+            lambda alpha: self.of(band.floor(least, queries, alpha)),
+            (0.0, 1.0),
+        )
+        with np.errstate(invalid="ignore"):
+            shares = seen / rows.scored().n[:, None]
+        return Estimate(
+            estimand=self.name,
+            value=one_or_all(self.of(_over_scored(rows, shares)), self.single),
+            lower=one_or_all(lower, self.single),
+            upper=one_or_all(upper, self.single),
+            confidence=confidence,
+            side=side,
+            n=int(rows.n.sum()),
+            missing=int(rows.missing.sum()),
+            method=f"{band.name} over {queries} queries",
+        )
+
+
+def _means(rows: Leakage, *, missing: int) -> Array:
+    """The mean score of each query's draws: (Q,), NaN where there is none."""
+    total = (rows.counts * rows.values).sum(axis=1) + missing * rows.missing
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / rows.n)
+
+
+def _over_scored(rows: Leakage, parts: Array) -> Array:
+    """The mean over the queries with a scored draw; NaN where there is none."""
+    known = parts[rows.scored().n > 0]
+    return np.asarray(known.mean(axis=0) if len(known) else np.full(parts.shape[1:], np.nan))

@@ -1,0 +1,238 @@
+"""Means over a data set, from the draws of all its questions pooled.
+
+The draws are independent but not alike: each question has a law of its own. That rules out
+every bound for i.i.d. draws; Hoeffding's form of Clopper-Pearson, betting in rounds and the
+portfolio mixture hold. How many draws each question got must have been fixed beforehand; which of
+the three is used follows from those numbers, the weights and whether the scorer is binary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats import portfolio, rounds
+from leakbound.stats.about import MEAN as OF_QUESTIONS
+from leakbound.stats.estimand import ends
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
+from leakbound.stats.leak_at_k import block_maxima, name_at, unbiased, whole_sizes
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import MEAN
+from leakbound.stats.order import Keys, Seed
+from leakbound.stats.proportion import clopper_pearson_upper, proportion_bound
+from leakbound.stats.whole import whole
+
+ROUNDS = "betting in rounds"
+BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
+
+
+def mean_over_questions(
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    weights: npt.ArrayLike | None = None,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of E[X_i], scores in [0, 1], one row a question.
+
+    With `weights` a_i >= 0, one a question and fixed beforehand, the mean is
+    sum_i a_i E[X_i] / sum_i a_i. The bound is by betting in rounds (see `rounds`), each question's
+    draws in the order that `seed` keys; where a question has fewer than 8, the portfolio mixture
+    over all draws, those of question i staked by a_i/n_i, and then the order plays no part.
+    """
+    leakage = Leakage.read(scores, counts, missing).ordered(seed)
+    given = _weights(weights, len(leakage.n))
+    return _mean(leakage, leakage, given, binary=False, confidence=confidence, side=side)
+
+
+def proportion_over_questions(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    *,
+    weights: npt.ArrayLike | None = None,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of the leak probability, one entry a question.
+
+    As `proportion_bound`, and `weights` as in `mean_over_questions`. Plain Clopper-Pearson on
+    the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
+    That needs the same n for every question; otherwise it is bounded as in `mean_over_questions`.
+    """
+    each = proportion_bound(hits, n, missing=missing)  # refuses impossible tallies
+    draws, gone = np.atleast_1d(each.n), np.atleast_1d(each.missing)
+    leaks = np.broadcast_to(whole("hits", hits), draws.shape)
+    coins = np.tile([0.0, 1.0], (len(draws), 1))
+    leakage = Leakage.read(coins, np.column_stack([draws - gone - leaks, leaks]), gone)
+    leakage = leakage.ordered(seed)
+    given = _weights(weights, len(draws))
+    return _mean(leakage, leakage, given, binary=True, confidence=confidence, side=side)
+
+
+def mean_leak_at_k_over_questions(
+    scores: npt.ArrayLike,
+    k: int,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+    binary: bool = False,
+) -> Estimate:
+    """Bound the mean over these questions of leak@k, for one k fixed beforehand, k <= n.
+
+    Each question's i.i.d. draws are put in the order that `seed` keys, every question in one of
+    its own, and cut into floor(n/k) blocks. The rest is dropped, and the mean of all block maxima
+    is bounded: they are independent, and leak@k is their mean. `binary` is the scorer's declared
+    range, and then the scores must be 0 or 1. A missing draw counts as 1 above and 0 below.
+    `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
+    fewer than k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
+    """
+    size = whole_sizes(k)
+    if size.ndim:
+        raise InputError(f"`k` must be one number, fixed beforehand, got {k!r}. Split alpha.")
+    leakage = Leakage.read(scores, counts, missing)
+    if size > leakage.n.min():
+        raise InputError(
+            f"`k` must not exceed the number of draws, got k = {size} for n = {leakage.n.min()}. "
+            "Draw more, or bound each question by leak_at_k_bound, which allows any k."
+        )
+    if binary and not np.isin(leakage.values, (0, 1)).all():
+        raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
+    keys = Keys.read(seed, len(leakage.n))
+    ordered = replace(leakage, keys=keys)
+    above, below = (_maxima(ordered, int(size), missing=score) for score in (1.0, 0.0))
+    every = _weights(None, len(leakage.n))
+    bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
+    return replace(
+        bound,
+        estimand=name_at(size),
+        value=_mean_unbiased(leakage, size),
+        n=int(leakage.n.sum()),
+        missing=int(leakage.missing.sum()),
+        method=f"{bound.method}, over the largest of each {size}",
+        seed=keys.one,
+    )
+
+
+def _mean(
+    above: Leakage,
+    below: Leakage,
+    weights: Array,
+    *,
+    binary: bool,
+    confidence: float,
+    side: Side,
+) -> Estimate:
+    """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
+    check_side(side)
+    method, bound = _upper_bound(weights, above.n, binary)
+    seed = None if above.keys is None or method != ROUNDS else above.keys.one
+    lower, upper = ends(
+        confidence,
+        side,
+        lambda alpha: 1 - bound(below.mirrored(), alpha),
+        lambda alpha: bound(above, alpha),
+        (0.0, 1.0),
+    )
+    share = weights / above.n
+    scored = float(share @ above.counts.sum(axis=1))
+    total = float(share @ (above.counts * above.values).sum(axis=1))
+    weighted = (weights != weights[0]).any()
+    target = OF_QUESTIONS.replace("mean", "weighted mean") if weighted else OF_QUESTIONS
+    return Estimate(
+        estimand="leak probability" if binary else MEAN.name,
+        target=f"{target} under this decoding",
+        value=total / scored if scored else float("nan"),
+        lower=float(lower),
+        upper=float(upper),
+        confidence=confidence,
+        side=side,
+        n=int(above.n.sum()),
+        missing=int(above.missing.sum()),
+        method=method,
+        seed=seed,
+    )
+
+
+def _upper_bound(
+    weights: Array, n: Counts, binary: bool
+) -> tuple[str, Callable[[Leakage, float], Array]]:
+    """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; the law of the scores is moot."""
+    share = weights / n
+    alike = np.ptp(share) <= 1e-12 * share.max()
+    if binary and alike:
+        return "Clopper-Pearson, Hoeffding's form", _hoeffding_upper
+    if n[weights > 0].min() >= rounds.FEWEST:
+        return ROUNDS, partial(_rounds_upper, weights)
+    if alike:
+        return "portfolio mixture", _portfolio_upper
+    return "portfolio mixture, weighted", partial(_weighted_upper, weights)
+
+
+def _rounds_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+    return np.asarray(rounds.mean_upper(rows, weights, alpha))
+
+
+def _weighted_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+    """Draws staked by c_i move the best bet as sum_i n_i c_i^2 draws staked in full would."""
+    share = weights / rows.n
+    stakes = float(rows.n @ (share / share.max()) ** 2)
+    bets = portfolio.bets(max(round(stakes), 1), alpha)
+    return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
+
+
+def _portfolio_upper(rows: Leakage, alpha: float) -> Array:
+    pool = rows.pooled()
+    bets = portfolio.bets(pool.size, alpha)
+    return np.asarray(portfolio.mean_upper(pool, alpha, bets)[0])
+
+
+def _hoeffding_upper(rows: Leakage, alpha: float) -> Array:
+    """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
+    n = rows.n.sum()
+    hits = (rows.counts * (rows.values == 1)).sum() + rows.missing.sum()
+    return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))
+
+
+def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
+    """The largest score of each block of k shuffled draws, a row a question."""
+    widest = int(leakage.n.max()) // k
+
+    def rule(rows: Leakage) -> Array:
+        maxima = block_maxima(rows.shuffled(missing=missing), k)
+        unused = ((0, 0), (0, widest - maxima.shape[1]))
+        return np.pad(maxima, unused, constant_values=np.nan)
+
+    maxima = leakage.each(rule)
+    blocks = Leakage.read(maxima, ~np.isnan(maxima))
+    return replace(blocks, keys=None if leakage.keys is None else leakage.keys.apart(BLOCKS))
+
+
+def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
+    scored = leakage.scored()
+    if (scored.n < k).any():
+        return float("nan")
+    return float(scored.each(partial(unbiased, k=k)).mean())
+
+
+def _weights(given: npt.ArrayLike | None, questions: int) -> Array:
+    weights = np.ones(questions) if given is None else np.asarray(given, dtype=np.float64)
+    known = weights.shape == (questions,) and np.isfinite(weights).all()
+    if not (known and (weights >= 0).all() and weights.any()):
+        raise InputError(
+            f"`weights` must be one number >= 0 for each of {questions} questions, not all 0, "
+            f"got {given!r}."
+        )
+    return weights

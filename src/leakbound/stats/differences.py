@@ -1,0 +1,176 @@
+"""A model's leakage beyond its control's, from draws of both that share no randomness.
+
+Let mu_i and nu_i be the expected leakage of question i for the model and for its control. The
+difference of two bounds, alpha shared between them (`excess`), holds whatever their draws share; it
+takes the worst of both at once. Where all draws are independent, chance rarely is unkind twice, and
+the difference itself is bet on.
+
+*Of one question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 lies in [0, 1]
+and has the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. Of unequal numbers, the
+longer row is cut into as many shares as the shorter has draws, and each share's mean is paired.
+
+*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N rows, of which N have
+the draws x and N the draws 1 - y: independent and not alike, which is what `rounds` bets on. Its
+centres take away that the first lie near 0 and the others near 1.
+
+A lower bound is the upper one of the control's leakage beyond the model's, its sign changed. A
+missing draw counts against the claim on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats import betting, rounds
+from leakbound.stats.about import MEAN as OF_QUESTIONS
+from leakbound.stats.betting import Style
+from leakbound.stats.estimand import ends
+from leakbound.stats.estimate import Array, Estimate, Side, check_side, one_or_all
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import MEAN, sample_mean
+from leakbound.stats.order import Keys, Seed
+
+STYLE = Style(prior=1.0, caution=0.95)
+FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
+CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
+BEYOND = "beyond the control"
+
+
+def excess_bound(
+    scores: npt.ArrayLike,
+    control: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    control_counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    control_missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound E[X] - E[Y], X a score of the model and Y of its control, one row a question.
+
+    Scores in [0, 1] of i.i.d. draws, numbers of draws fixed beforehand. **The draws of the two must
+    be independent**: made from other seeds, or for other purposes. Where they share random numbers,
+    or nobody knows, take `excess`. `seed` keys the order of both. Ends lie in [-1, 1].
+    """
+    check_side(side)
+    mine, other = _read(scores, control, counts, control_counts, missing, control_missing, seed)
+    lower, upper = ends(
+        confidence,
+        side,
+        lambda alpha: -_upper(other, mine, alpha),
+        lambda alpha: _upper(mine, other, alpha),
+        (-1.0, 1.0),
+    )
+    single = mine.single
+    return Estimate(
+        estimand=f"excess {MEAN.name}",
+        target=f"this query under this decoding, {BEYOND}",
+        value=one_or_all(_value(mine) - _value(other), single),
+        lower=one_or_all(lower, single),
+        upper=one_or_all(upper, single),
+        confidence=confidence,
+        side=side,
+        n=int(mine.n[0]) if single else mine.n,
+        missing=int((mine.missing + other.missing)[0]) if single else mine.missing + other.missing,
+        method="betting on differences",
+        seed=mine.seed,
+    )
+
+
+def excess_over_questions(
+    scores: npt.ArrayLike,
+    control: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    control_counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    control_missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `excess_bound`."""
+    check_side(side)
+    mine, other = _read(scores, control, counts, control_counts, missing, control_missing, seed)
+    lower, upper = ends(
+        confidence,
+        side,
+        lambda alpha: -_mean_upper(other, mine, alpha),
+        lambda alpha: _mean_upper(mine, other, alpha),
+        (-1.0, 1.0),
+    )
+    return Estimate(
+        estimand=f"excess {MEAN.name}",
+        target=f"{OF_QUESTIONS} under this decoding, {BEYOND}",
+        value=float((_value(mine) - _value(other)).mean()),
+        lower=float(lower),
+        upper=float(upper),
+        confidence=confidence,
+        side=side,
+        n=int(mine.n.sum()),
+        missing=int(mine.missing.sum() + other.missing.sum()),
+        method="betting on differences, in rounds",
+        seed=None if mine.keys is None else mine.keys.one,
+    )
+
+
+def _upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
+    """Of each question: (Q,)."""
+    above, below = mine.in_order(missing=1), other.in_order(missing=0)
+    numbers = np.stack([mine.n, other.n], axis=1)
+    found = np.empty(len(numbers))
+    for n, m in np.unique(numbers, axis=0).tolist():
+        rows = (numbers == (n, m)).all(axis=1)
+        pairs = min(n, m)
+        gaps = _shares(above[rows, :n], pairs) - _shares(below[rows, :m], pairs)
+        found[rows] = 2 * betting.mean_upper((gaps + 1) / 2, alpha, style=STYLE) - 1
+    return found
+
+
+def _mean_upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
+    rows = mine.beside(other.mirrored())
+    return np.asarray(2 * rounds.mean_upper(rows, np.ones(len(rows.n)), alpha, _around_none) - 1)
+
+
+def _around_none(number: int) -> Array:
+    """Candidates for (1 + excess)/2, descending: finest at an excess of 0, and at -1 and 1."""
+    beyond = np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
+    return np.concatenate([1 + beyond, [1.0], 1 - beyond[::-1]]) / 2
+
+
+def _shares(draws: Array, number: int) -> Array:
+    """The means of so many shares of each row, as even as can be: (Q, number)."""
+    starts = -(-np.arange(number) * draws.shape[1] // number)
+    sizes = np.diff(np.append(starts, draws.shape[1]))
+    return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)
+
+
+def _value(rows: Leakage) -> Array:
+    return rows.scored().each(sample_mean)
+
+
+def _read(
+    scores: npt.ArrayLike,
+    control: npt.ArrayLike,
+    counts: npt.ArrayLike | None,
+    control_counts: npt.ArrayLike | None,
+    missing: npt.ArrayLike,
+    control_missing: npt.ArrayLike,
+    seed: Seed,
+) -> tuple[Leakage, Leakage]:
+    """The rows of both with orders that share nothing; InputError unless they fit."""
+    mine = Leakage.read(scores, counts, missing)
+    other = Leakage.read(control, control_counts, control_missing)
+    if (len(mine.n), mine.single) != (len(other.n), other.single):
+        raise InputError(
+            "`control` must have a row for each question of `scores`, got "
+            f"{len(other.n)} for {len(mine.n)}. Leave out questions that only one was asked."
+        )
+    keys = Keys.read(seed, len(mine.n))
+    return mine.keyed(keys.apart(CANDIDATE)), other.keyed(keys.apart(CONTROL))

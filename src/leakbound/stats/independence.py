@@ -1,0 +1,194 @@
+"""Are the draws independent? Copies among them void every bound, and known probabilities show it.
+
+Where each text's log-probability under the law it was drawn from is known, the counts of n
+independent draws are Multinomial(n; p), and three tests hold them against it. Each gives a p-value
+that falls below `level` with probability at most `level` if the draws are independent:
+
+*A text too often.* c_y draws gave text y. Given that draw i gave y, the n - 1 others give it
+Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i, however long
+the list of possible texts (a text seen once says nothing: T_y = 1; P(Bin(n, p_y) >= c_y) instead
+would refuse any rambling model, each of whose texts is a surprise). The p-value of the sample is
+min_y T_y n / c_y. For text y, T_y < level c_y / n from some count k on, hence by P(C_y = c) =
+(n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a chance of at most (n p_y / k) (level k / n) =
+level p_y, and these add up to at most `level`.
+
+*All counts multiples of m.* If m copies were made of n/m independent draws, counts / m are
+Multinomial(n/m; p). The ratio E_m of that probability to the one under independence, 0 where a
+count is no multiple of m, has mean at most 1 under independence; by Markov's inequality and the
+union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen drop out of both.
+
+*Two chunks alike.* Given the first chunk's counts, the second's are the same with their
+multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the
+smallest P(v) times the number of pairs is a p-value.
+
+n is fixed beforehand; of a sample that was checked at several sizes the error rates add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, gammaln, logsumexp
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.whole import whole
+
+Verdict = Literal["no objection", "copies", "not checkable"]
+
+# Probabilities of a text differ between batch shapes by this much and more in low precision. At
+# 1e-3 the shift is 0.03 standard deviations of a count of 1,024: nothing, beside a level of 1e-9.
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Independence:
+    """What the check found: p-values as the module defines them, 1 where nothing speaks.
+
+    `verdict` is "copies" where one lies below `level`, "not checkable" where probabilities are not
+    known. "no objection" is no proof: few draws of a peaked law look alike, copied or not.
+    `seen` says in words what was seen.
+    """
+
+    verdict: Verdict
+    seen: str
+    n: int
+    texts: int
+    level: float
+    text: float = 1.0
+    copies: float = 1.0
+    chunks: float = 1.0
+
+
+def check_independence(
+    counts: npt.ArrayLike,
+    logprobs: Sequence[float | None] | npt.ArrayLike,
+    *,
+    copies: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
+    level: float = 1e-9,
+) -> Independence:
+    """Hold the counts of distinct texts against their log-probabilities.
+
+    `counts` is (d,), or (C, d) with one row for each of C chunks drawn on their own; `logprobs`
+    (d,) are natural logarithms of the whole texts' probabilities under the law that was drawn
+    from (for draws from a remainder: given the remainder). Where one is None, NaN or infinite, or
+    probabilities add up to more than 1, the verdict is "not checkable". `copies` are the numbers
+    of copies looked for. Raises InputError for counts or arguments of the wrong kind.
+    """
+    table, logp = _read(counts, logprobs)
+    if not 0 < level < 1 or not copies or min(copies) < 2:
+        raise InputError(
+            "`level` must lie in (0, 1) and `copies` hold numbers >= 2, got "
+            f"{level!r} and {copies!r}."
+        )
+    total = table.sum(axis=0)
+    n, texts = int(total.sum()), len(total)
+    reason = _obstacle(logp)
+    if reason:
+        return Independence(verdict="not checkable", seen=reason, n=n, texts=texts, level=level)
+    logp = np.minimum(logp, 0.0)
+    findings = (_too_often(total, logp), _multiples(total, logp, copies), _alike(table, logp))
+    least = min(findings, key=lambda finding: finding.p)
+    refused = least.p < level
+    return Independence(
+        verdict="copies" if refused else "no objection",
+        seen=f"{least.seen if refused else 'nothing beyond chance'} (p-value {least.p:.2g})",
+        n=n,
+        texts=texts,
+        level=level,
+        **dict(zip(("text", "copies", "chunks"), (f.p for f in findings), strict=True)),
+    )
+
+
+def require_independent(
+    counts: npt.ArrayLike,
+    logprobs: Sequence[float | None] | npt.ArrayLike,
+    *,
+    copies: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
+    level: float = 1e-9,
+    where: str = "this query",
+) -> Independence:
+    """As `check_independence`, with an InputError about `where` if the draws hold copies."""
+    found = check_independence(counts, logprobs, copies=copies, level=level)
+    if found.verdict == "copies":
+        raise InputError(
+            f"the {found.n} draws of {where} are not independent: {found.seen}. Bounds would not "
+            "hold for them. Draw again, with a seed or request id of its own for every request."
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A p-value and what was seen."""
+
+    p: float
+    seen: str
+
+
+def _read(
+    counts: npt.ArrayLike, logprobs: Sequence[float | None] | npt.ArrayLike
+) -> tuple[Counts, Array]:
+    """Counts (C, d) and log-probabilities (d,) of the texts that were drawn at all."""
+    table = np.atleast_2d(whole("counts", counts))
+    logp = np.asarray(logprobs, dtype=np.float64)
+    if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):
+        raise InputError(
+            "`counts` must be (d,), or (chunks, d), for `logprobs` of shape (d,), got shapes "
+            f"{np.shape(counts)} and {logp.shape}."
+        )
+    drawn = table.any(axis=0)
+    return table[:, drawn], np.broadcast_to(logp, table.shape[1:])[drawn]
+
+
+def _obstacle(logp: Array) -> str:
+    """Why the probabilities cannot be used, "" if they can."""
+    if not logp.size:
+        return "there are no draws"
+    unknown = int((~np.isfinite(logp)).sum())
+    if unknown:
+        return f"{unknown} of {logp.size} texts have no log-probability"
+    if logsumexp(logp) > math.log1p(ROUNDING):
+        return f"the texts' probabilities add up to {math.exp(min(logsumexp(logp), 700)):.6g}"
+    return ""
+
+
+def _too_often(counts: Counts, logp: Array) -> _Finding:
+    """The first test."""
+    n = counts.sum()
+    others = np.maximum(counts - 1, 1)
+    tail = np.where(counts > 1, betainc(others, n - others, np.exp(logp)), 1.0)
+    worst = int((tail / counts).argmin())
+    seen = f"one text came {counts[worst]} times at a probability of {math.exp(logp[worst]):.3g}"
+    return _Finding(min(1.0, float(tail[worst] * n / counts[worst])), seen)
+
+
+def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
+    """The second test, in logarithms."""
+    known = _log_chance(counts, logp)
+    ratios = {m: _log_chance(counts // m, logp) - known for m in copies if not (counts % m).any()}
+    if not ratios:
+        return _Finding(1.0, "")
+    m = max(ratios, key=lambda m: ratios[m])
+    p = math.exp(min(0.0, math.log(len(copies)) - ratios[m]))
+    return _Finding(p, f"the count of every text is a multiple of {m}")
+
+
+def _alike(chunks: Counts, logp: Array) -> _Finding:
+    """The third test."""
+    rows, times = np.unique(chunks[chunks.any(axis=1)], axis=0, return_counts=True)
+    twice = [_log_chance(row, logp) for row in rows[times > 1]]
+    if not twice:
+        return _Finding(1.0, "")
+    p = math.exp(min(twice)) * math.comb(len(chunks), 2)
+    return _Finding(min(1.0, p), "two chunks have the same counts")
+
+
+def _log_chance(counts: Counts, logp: Array) -> float:
+    """log Multinomial(n; p) at these counts; a text that is not listed has none."""
+    return float(gammaln(counts.sum() + 1) + counts @ logp - gammaln(counts + 1).sum())

@@ -1,0 +1,158 @@
+"""The leak probability behind a judge that errs, from items that people labelled too.
+
+Let p be the probability of a leak, t the chance that the judge calls a leak one (its true positive
+rate), f the chance that it calls anything else one. It says "leak" with probability
+q = p·t + (1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t >= t⁻ and f >= f⁻,
+
+    p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
+
+and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound is 1. Turned
+round, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. An end fails only if one of its three
+bounds does; each gets a third of alpha. That the judge is better than chance is not supposed.
+
+What is supposed: people label rightly; the labelled items were judged independently of each other
+and of the draws; and, given whether a draw leaks, the judge says so at the rates it has on these
+items. About the mean over questions the rates need to agree on average only, over all the draws
+that leak and over all that do not: items picked at random from the draws will do. About one
+question they must be that question's own. Draws that the judge could not decide are missing: they
+count as called a leak above and as not called one below, which only widens the interval whatever
+they are, so items that it could not decide are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate, one_or_all
+from leakbound.stats.proportion import LEAK, proportion_bound
+from leakbound.stats.questions import Bound
+
+CORRECTED = f"corrected {LEAK}"
+Tally = tuple[int, int]
+"""(hits, n): of n labelled items, how many the judge calls a leak."""
+
+_BOUNDS = 3  # that an end rests on
+_OPPOSITE: dict[Side, Side] = {"upper": "lower", "lower": "upper"}
+
+
+def judged_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    *,
+    positives: Tally,
+    negatives: Tally,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound the probability of a leak, where an erring judge calls `hits` of `n` draws a leak.
+
+    The draws are i.i.d., n fixed beforehand; `hits`, `n` and `missing` are each one number or one
+    a question, as in `proportion_bound`. `positives` and `negatives` are (hits, n): of the items
+    that leak, and of those that do not, as people say, how many the judge calls a leak.
+    Clopper-Pearson for all three proportions. Conditions and proof stand above.
+    """
+    bound = partial(proportion_bound, hits, n, missing=missing)
+    return corrected_bound(
+        bound, positives=positives, negatives=negatives, confidence=confidence, side=side
+    )
+
+
+def corrected_bound(
+    bound: Bound,
+    *,
+    positives: Tally,
+    negatives: Tally,
+    confidence: float = 0.99,
+    side: Side = "upper",
+) -> Estimate:
+    """Carry a bound on how often the judge says "leak" over to how often there is a leak.
+
+    `bound` bounds that leak probability, of each question or on average, in whatever way is
+    right for its draws; all else is as in `judged_bound`. `value` is (q - f)/(t - f) of the
+    shares seen, cut to [0, 1]; NaN where t <= f. Where the labelled items are too few to tell t
+    from f, `method` says so, and the ends are mostly 0 and 1. Questions share those items, so
+    their bounds do not fail independently. InputError for a label that no item has, and for a
+    bound on anything but a leak probability.
+    """
+    check_side(side)
+    level = 1 - error_rate(confidence) / (2 if side == "both" else 1) / _BOUNDS
+    found: dict[Side, float | Array] = {"lower": 0.0, "upper": 1.0}
+    said = []
+    for end in found:
+        if side not in (end, "both"):
+            continue
+        said.append(bound(confidence=level, side=end))
+        true = _rate("positives", positives, level, _OPPOSITE[end])
+        false = _rate("negatives", negatives, level, _OPPOSITE[end])
+        if true > false:
+            found[end] = _solve(_end(said[-1], end), true, false)
+    first = said[0]
+    _require_leak(first)
+    return replace(
+        first,
+        estimand=CORRECTED,
+        value=_value(first.value, positives, negatives),
+        lower=_like(first.value, found["lower"]),
+        upper=_like(first.value, found["upper"]),
+        confidence=confidence,
+        side=side,
+        method=f"{first.method}, {_described(positives, negatives, level)}",
+    )
+
+
+def _rate(name: str, tally: Tally, confidence: float, side: Side) -> float:
+    """An end of the chance that the judge calls such an item a leak."""
+    hits, n = tally
+    if not 0 <= hits <= n or n < 1:
+        raise InputError(
+            f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Both kinds "
+            "of items are needed: some that leak and some that do not, as people label them."
+        )
+    return float(_end(proportion_bound(hits, n, confidence=confidence, side=side), side))
+
+
+def _end(estimate: Estimate, side: Side) -> float | Array:
+    return estimate.upper if side == "upper" else estimate.lower
+
+
+def _solve(said: float | Array, true: float, false: float) -> Array:
+    """The p with p·true + (1 - p)·false = said, cut to [0, 1]."""
+    return np.clip((np.asarray(said) - false) / (true - false), 0.0, 1.0)
+
+
+def _value(said: float | Array, positives: Tally, negatives: Tally) -> float | Array:
+    true, false = (hits / n for hits, n in (positives, negatives))
+    if true <= false:
+        return _like(said, float("nan"))
+    return one_or_all(_solve(said, true, false), False)
+
+
+def _like(shape: float | Array, end: float | Array) -> float | Array:
+    """The end with an entry a question where there is more than one."""
+    return one_or_all(np.broadcast_to(end, np.shape(shape)).astype(np.float64), False)
+
+
+def _described(positives: Tally, negatives: Tally, level: float) -> str:
+    called, leaks = positives
+    miscalled, others = negatives
+    words = (
+        f"corrected for a judge that calls {called} of {leaks} leaks and {miscalled} of {others} "
+        "others a leak"
+    )
+    least = _rate("positives", positives, level, "lower")
+    most = _rate("negatives", negatives, level, "upper")
+    return words if least > most else f"{words}, too few to tell the two apart"
+
+
+def _require_leak(said: Estimate) -> None:
+    if said.estimand != LEAK:
+        raise InputError(
+            f"only a leak probability can be corrected for the judge, got {said.estimand!r}. Put "
+            "a threshold on the scorer, or use a rubric of two values."
+        )

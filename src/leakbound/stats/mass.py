@@ -1,0 +1,253 @@
+"""Bounds from exact masses: what an explored output distribution proves, with or without draws.
+
+Exploring settles disjoint events a with masses of at least p_a and a score in [low_a, high_a].
+Draws, if any, come from the law given the remainder, a region of mass at least r. The true masses
+P_a >= p_a and R >= r belong to disjoint events, so what is unknown,
+slack = 1 - sum p_a - r, holds every excess P_a - p_a and R - r, and whatever lies in neither.
+For g with values in [0, 1], g in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
+
+    sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
+
+below, leave out what is unknown; above, it counts as 1, which is the most that P_a - p_a at
+g_high_a, R - r at U, and the rest at anything can add. Both ends are attained by laws that fit, so
+nothing better holds. Only [L, U] rests on draws, and only it spends alpha; where it holds for all
+g of a family at once, so do the bounds. Without draws [L, U] = [0, 1], and nothing is left to
+chance. (Sums in float64 err by some 1e-16 an event.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimand import ends
+from leakbound.stats.estimate import Array, Estimate, Side, check_side
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import mean_bound
+from leakbound.stats.order import Seed
+from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.survival import read_points, survival_bound
+from leakbound.stats.whole import numbers
+
+EXACT = "exact mass"
+ROUNDING = 1e-9  # by which masses may add up to more than 1
+
+
+@dataclass(frozen=True)
+class Mass:
+    """What is known of one query's law of X; what follows is as certain as the masses are.
+
+    Disjoint events with masses `p` (each a lower bound) and the range [`low`, `high`] of X inside
+    each, (d,) arrays; `remainder` is a lower bound of the mass that draws were taken from, 0 where
+    there are none. What these leave of 1 may have any score in [0, 1]. Masses that an engine gives
+    are lower bounds given the measured margin (`leakbound.engines.margin`). Raises InputError for
+    masses below 0 or adding up to more than 1, and ranges that leave [0, 1] or are empty.
+    """
+
+    p: Array
+    low: Array
+    high: Array
+    remainder: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", np.asarray(self.p, dtype=np.float64))
+        for name in ("low", "high"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
+        if not (self.p.ndim == 1 and self.p.shape == self.low.shape == self.high.shape):
+            raise InputError(
+                "`p`, `low` and `high` must be 1-D with one entry an event, got shapes "
+                f"{self.p.shape}, {self.low.shape} and {self.high.shape}."
+            )
+        total = math.fsum([*self.p, self.remainder])
+        if not (min(self.p.min(initial=0), self.remainder) >= 0 and total <= 1 + ROUNDING):
+            raise InputError(
+                "`p` and `remainder` must be masses >= 0 that add up to at most 1, got a smallest "
+                f"of {min(self.p.min(initial=0), self.remainder):g} and a sum of {total:.12g}. "
+                "Count no output in two events."
+            )
+        bad = ~((self.low >= 0) & (self.low <= self.high) & (self.high <= 1))
+        if bad.any():
+            event = int(bad.argmax())
+            raise InputError(
+                "`low` and `high` must satisfy 0 <= low <= high <= 1, got "
+                f"[{self.low[event]:g}, {self.high[event]:g}] for event {event}."
+            )
+
+    @cached_property
+    def slack(self) -> float:
+        """The mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
+        return max(0.0, -math.fsum([*self.p, self.remainder, -1.0]))
+
+
+def mass_survival_bound(
+    mass: Mass,
+    x: npt.ArrayLike,
+    scores: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    method: str | None = None,
+    missing: int = 0,
+) -> Estimate:
+    """Bound Pr[X > x] for every x at once: surely given the masses, with draws at `confidence`.
+
+    `x` is a number, or 1-D and then the last axis of the result. `scores` with `counts` are i.i.d.
+    draws from the law given the remainder; their number was fixed before them, and so were the
+    events. `method` and `missing` are those of `survival_bound`, which bounds the draws' tail for
+    all x. Without draws the remainder is unknown too, and `confidence` is 1.
+
+    `value`, here and below, is that of a law that fits: each event's mass half at either end of
+    its range, the remainder as drawn, and the unknown spread over both in proportion. Without
+    draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
+    """
+    name, points = read_points(x)
+    draws = drawn(scores, counts, missing)
+    inside = None
+    if draws is not None:
+        inside = survival_bound(
+            draws.values[0], points, draws.counts[0],
+            confidence=confidence, side=side, method=method, missing=missing,
+        )  # fmt: skip
+    return _tail(name, mass, points).estimate(mass, inside, confidence, side)
+
+
+def mass_proportion_bound(
+    mass: Mass,
+    hits: int = 0,
+    n: int = 0,
+    *,
+    x: float = 0.0,
+    confidence: float = 0.99,
+    side: Side = "both",
+    missing: int = 0,
+) -> Estimate:
+    """Bound Pr[X > x] for one x fixed beforehand: a leak, where the scorer is binary.
+
+    As `mass_survival_bound`, but tighter because it promises one x only: of `n` draws from the
+    remainder (the `missing` ones included) `hits` scored above x, and Clopper-Pearson bounds their
+    chance.
+    """
+    if np.ndim(x) or not math.isfinite(x):
+        raise InputError(
+            f"`x` must be one finite number, got {x!r}. Several take mass_survival_bound."
+        )
+    inside = None
+    if hits or n or missing:
+        inside = proportion_bound(hits, n, confidence=confidence, side=side, missing=missing)
+    name = "leak probability" if x == 0 else f"Pr[X > {x:g}]"
+    return _tail(name, mass, numbers("x", x)).estimate(mass, inside, confidence, side)
+
+
+def mass_mean_bound(
+    mass: Mass,
+    scores: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    method: str | None = None,
+    missing: int = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound E[X]: surely given the masses, with draws at `confidence`.
+
+    As `mass_survival_bound`; `mean_bound` bounds the draws' mean, by its `method` and `seed`.
+    """
+    draws = drawn(scores, counts, missing)
+    inside = None
+    if draws is not None:
+        inside = mean_bound(
+            draws.values[0], draws.counts[0],
+            confidence=confidence, side=side, method=method, missing=missing, seed=seed,
+        )  # fmt: skip
+    mixture = _Mixture(name="mean leakage", low=mass.p @ mass.low, high=mass.p @ mass.high)
+    return mixture.estimate(mass, inside, confidence, side)
+
+
+def drawn(
+    scores: npt.ArrayLike | None, counts: npt.ArrayLike | None, missing: int
+) -> Leakage | None:
+    """The draws of one query, None where there are none."""
+    given = np.empty(0) if scores is None else scores
+    if not (missing or np.size(given if counts is None else np.flatnonzero(counts))):
+        return None
+    draws = Leakage.read(given, counts, missing)
+    if not draws.single:
+        raise InputError("`scores` must be 1-D, the draws of the one query that `mass` is about.")
+    return draws
+
+
+def plain(value: npt.ArrayLike) -> float | Array:
+    """A float for a single number, else the array."""
+    return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mixture:
+    """E[g(X)] in parts: sum p_a g_low_a, sum p_a g_high_a, and the largest that g can be."""
+
+    name: str
+    low: Array
+    high: Array
+    largest: Array | float = 1.0
+
+    def estimate(
+        self, mass: Mass, inside: Estimate | None, confidence: float, side: Side
+    ) -> Estimate:
+        """The module's formula; `inside` bounds E[g(X) | remainder], None without draws."""
+        check_side(side)
+        part = _nothing_drawn(side) if inside is None else inside
+        lower, upper = ends(
+            confidence,
+            side,
+            lambda _: self.low + mass.remainder * part.lower,
+            lambda _: (
+                self.high
+                + mass.remainder * np.minimum(part.upper, self.largest)
+                + mass.slack * self.largest
+            ),
+            (0.0, 1.0),
+        )
+        sampled = 0.0 if inside is None else mass.remainder
+        known = mass.p.sum() + sampled
+        middle = (self.low + self.high) / 2 + sampled * np.asarray(part.value)
+        value = np.minimum(middle / known, 1.0) if known > 0 else np.full_like(middle, np.nan)
+        return replace(
+            part,
+            estimand=self.name,
+            value=plain(value),
+            lower=plain(lower),
+            upper=plain(upper),
+            method=EXACT if inside is None else f"{EXACT} + {part.method}",
+        )
+
+
+def _nothing_drawn(side: Side) -> Estimate:
+    """What is known of the remainder without draws."""
+    return Estimate(
+        estimand="", value=0.0, lower=0.0, upper=1.0,
+        confidence=1.0, side=side, n=0, missing=0, method=EXACT,
+    )  # fmt: skip
+
+
+def _tail(name: str, mass: Mass, x: Array) -> _Mixture:
+    """g = 1 above x and 0 elsewhere."""
+    return _Mixture(
+        name=name,
+        low=_mass_above(mass.p, mass.low, x),
+        high=_mass_above(mass.p, mass.high, x),
+        largest=np.where(x < 1, 1.0, 0.0),
+    )
+
+
+def _mass_above(p: Array, values: Array, x: Array) -> Array:
+    """The mass p (d,) of values (d,) above each x, added from the highest value down."""
+    order = np.argsort(values)
+    sums = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
+    return np.asarray(sums[np.searchsorted(values[order], x, side="right")])

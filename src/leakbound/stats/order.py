@@ -1,0 +1,111 @@
+"""The order of draws that bets use where only their counts are known, and what keys it.
+
+A bet meets the draws one by one, in an order that must be random given how often each score was
+drawn. Where counts are all that was kept, the order is made anew: ascending scores, permuted by a
+generator that shares nothing with the sampler's. Its key must owe nothing to the scores. Keyed by
+the tally, or by one constant, the order is a function of the tally: rows with equal tallies fail
+together, and some tallies always. So the key is entropy, or a digest of what was fixed before
+drawing, and no two rows share one.
+
+Each key is a number of its own that was chosen without the scores, so a bound holds on average over
+the keys as it does over true randomness. Bounding again under other keys until one pleases is
+choosing after looking, and voids it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.whole import whole
+
+SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
+BITS = 63  # of a key: it fits a signed column of a table
+
+Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
+"""One number for all rows, to which each row's index is joined; one key a row; None: entropy."""
+
+
+def order_key(fixed: Mapping[str, Any]) -> int:
+    """A key in [0, 2^63) from what was fixed before drawing, told as JSON holds it.
+
+    Use stable words for its names: renaming one gives other bounds for the same experiment.
+    """
+    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - BITS)
+
+
+def entropy() -> int:
+    """A key that nobody chose."""
+    return secrets.randbits(BITS)
+
+
+@overload
+def one_seed(seed: None) -> None: ...
+@overload
+def one_seed(seed: int | Counts) -> int: ...
+def one_seed(seed: int | Counts | None) -> int | None:
+    """One number for the keys of several rows, as a statement about them together records it."""
+    return order_key({"rows": seed.tolist()}) if isinstance(seed, np.ndarray) else seed
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What keys the order of each row: `rows` (Q, 2), and the `seed` as an estimate records it."""
+
+    rows: Counts
+    seed: int | Counts
+
+    @classmethod
+    def read(cls, seed: Seed, rows: int) -> Keys:
+        """The keys of so many rows; None draws 63 bits of entropy.
+
+        Row i under one number s has the key (s, i), and under a key c of its own (c, 0): alone as
+        among others. Raises InputError for numbers below 0, and for keys that are not one a row.
+        """
+        given = whole("seed", entropy() if seed is None else seed)
+        if given.ndim == 0:
+            place = np.arange(rows)
+            return cls(np.stack([np.broadcast_to(given, rows), place], axis=1), int(given))
+        if given.shape != (rows,):
+            raise InputError(
+                f"`seed` must be one number, or one a row ({rows}), got shape {given.shape}."
+            )
+        if len(np.unique(given)) < rows:
+            raise InputError(
+                "`seed` must give every row a key of its own: rows that share an order fail "
+                "together. Give one number, and each row's place is joined to it."
+            )
+        return cls(np.stack([given, np.zeros_like(given)], axis=1), given)
+
+    @property
+    def one(self) -> int:
+        """One number that stands for all rows, in a statement about them together."""
+        return one_seed(self.seed)
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> Keys:
+        """Of these rows alone."""
+        return Keys(self.rows[rows], self.seed)
+
+    def apart(self, purpose: int) -> Keys:
+        """Keys of other orders of the same rows: as if drawn for a `purpose` > 0 of their own."""
+        mark = np.full(len(self.rows), purpose)
+        return Keys(np.column_stack([self.rows, mark]), self.seed)
+
+    def permuted(self, draws: Array) -> Array:
+        """Each row of (Q, n) draws in the order that its key gives."""
+        return np.stack(
+            [
+                np.random.default_rng([SHUFFLE, *key]).permutation(row)
+                for key, row in zip(self.rows.tolist(), draws, strict=True)
+            ]
+        )

@@ -1,0 +1,156 @@
+"""The portfolio mixture: bounds on means that need no order, no equal laws and no equal n.
+
+A bettor against the claim "the mean is m" splits a stake of 1 over several bets b. After every
+draw x the part on b is multiplied by 1 - b (x - m)/(1 - m), which is never negative. At the true
+mean the expected wealth is at most 1, so a wealth of 1/alpha is reached with probability at most
+alpha (Markov); where every draw has that mean, at any time whatever (Ville).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array
+from leakbound.stats.leakage import Leakage
+
+HALVINGS = 50  # of the interval in which a bound is looked for
+ONE = np.ones((1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Portfolio:
+    """Bets b_j in (0, 1] and the weights, adding up to 1, of the stakes put on them."""
+
+    bets: Array
+    weights: Array
+
+
+def bets(n: int, alpha: float) -> Portfolio:
+    """The default for n draws: three quarters on bets around the best one, the rest on b = 1."""
+    lowest = min(0.7, 0.9 * math.sqrt(2 * math.log(1 / alpha) / n))
+    return Portfolio(
+        np.append(np.geomspace(lowest, 0.95, 12), 1.0), np.append(np.full(12, 0.75 / 12), 0.25)
+    )
+
+
+def anytime_bets() -> Portfolio:
+    """Bets that know neither n nor alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
+
+    The rest of the stake is on b = 1.
+    """
+    j = np.arange(1, 17)
+    weights = 0.75 / (j * (j + 1))
+    return Portfolio(np.append(2.0 ** (-j / 2), 1.0), np.append(weights, 1 - weights.sum()))
+
+
+def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
+    """Upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
+
+    The draws are independent, n and the portfolio are fixed beforehand; laws may differ between
+    draws: the mean of E[X_i] is bounded. It is the smallest m at which the wealth
+    W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and
+    1 where none does. A missing draw counts as 1. Rounded up.
+
+    Where all draws of a row have one mean given the past, and the portfolio is `anytime_bets`,
+    it holds at all n at once.
+    """
+    draws, questions = _complete(rows), len(rows.values)
+    return boundary(
+        lambda m: _mixed(_log_stakes(draws, m, portfolio), portfolio),
+        alpha,
+        np.zeros(questions),
+        np.ones(questions),
+    )
+
+
+def mean_p_value(rows: Leakage, m: float) -> Array:
+    """P-value of "the mean is at least m", 0 <= m < 1, for each row: min(1, 1/W(m)), (Q,).
+
+    Conditions as for `mean_upper`, with `anytime_bets`: one p-value serves every alpha.
+    """
+    return np.exp(np.minimum(-log_wealth(rows, np.array(m), anytime_bets()), 0.0))
+
+
+def weighted_mean_upper(rows: Leakage, weights: Array, alpha: float, portfolio: Portfolio) -> float:
+    """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
+
+    `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
+    portfolio are fixed beforehand. The bound is the smallest m at which the wealth
+    W(m) = sum_j w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], rising in m, reaches
+    1/alpha, with c_i = (a_i/n_i) / max_l (a_l/n_l); 1 where none does. A missing draw counts
+    as 1. Rounded up. InputError for weights that are negative, or all 0.
+
+    Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. At the true m, by
+    independence and 1 + x <= e^x, the expected product for one bet is at most
+    exp(-b_j/(1 - m) sum_i n_i c_i (mu_i - m)), and that sum is proportional to
+    sum_i a_i (mu_i - m) = 0. So E[W(m)] <= 1, and Markov's inequality gives the bound.
+    Without c_i the pool would bound the mean weighted by n_i instead.
+    """
+    share = _checked(weights, len(rows.n)) / rows.n
+    draws, scale = _complete(rows), (share / share.max())[:, None]
+
+    def wealth(m: Array) -> Array:
+        stakes = _log_stakes(draws, m, portfolio, scale).sum(axis=1, keepdims=True)
+        return _mixed(stakes, portfolio)
+
+    return float(boundary(wealth, alpha, np.zeros(1), np.ones(1))[0])
+
+
+def log_wealth(rows: Leakage, m: Array, portfolio: Portfolio) -> Array:
+    """log W(m) of each row: (Q,), for one m < 1 or one a row."""
+    return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
+
+
+def boundary(
+    wealth: Callable[[Array], Array], alpha: float, standing: Array, rejected: Array
+) -> Array:
+    """The value nearest to `standing` whose log-wealth reaches ln(1/alpha): (Q,).
+
+    The wealth crosses 1/alpha once on the way to `rejected`, which is returned where it does
+    not. Rounded towards `rejected`: a bound that is never too tight.
+    """
+    for _ in range(HALVINGS):
+        middle = (standing + rejected) / 2
+        reached = wealth(middle) >= math.log(1 / alpha)
+        rejected = np.where(reached, middle, rejected)
+        standing = np.where(reached, standing, middle)
+    return rejected
+
+
+def _complete(rows: Leakage) -> Leakage:
+    """Missing draws as full leaks, and padding as 0: only a draw can lose a whole stake."""
+    values = np.pad(rows.values, ((0, 0), (0, 1)), constant_values=1)
+    counts = np.column_stack([rows.counts, rows.missing])
+    return Leakage(np.where(counts > 0, values, 0.0), counts, np.zeros_like(rows.n), rows.single)
+
+
+def _log_stakes(draws: Leakage, m: Array, portfolio: Portfolio, scale: Array = ONE) -> Array:
+    """log prod_t [1 - b_j c (x_t - m)/(1 - m)] for each bet and row, `scale` c (Q, 1): (J, Q)."""
+    gain = scale * ((1 - draws.values) / np.reshape(1 - m, (-1, 1)) - 1)
+    counts = draws.counts.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        logs = (np.log(1 + b * gain) for b in portfolio.bets)
+        return np.stack([np.einsum("qd,qd->q", counts, log) for log in logs])
+
+
+def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
+    """The logarithm of what all bets hold together: (Q,)."""
+    stakes = np.log(portfolio.weights)[:, None] + log_stakes
+    return np.asarray(np.logaddexp.reduce(stakes, axis=0))
+
+
+def _checked(weights: npt.ArrayLike, questions: int) -> Array:
+    given = np.asarray(weights, np.float64)
+    if given.shape != (questions,) or not (np.isfinite(given) & (given >= 0)).all():
+        raise InputError(
+            f"`weights` must be {questions} numbers >= 0, one a question, got {weights!r}."
+        )
+    if not given.any():
+        raise InputError("`weights` must not all be 0. Give at least one question a weight.")
+    return given

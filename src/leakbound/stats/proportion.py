@@ -1,0 +1,178 @@
+"""Binary scorers: the probability of a leak, and leak@k from it.
+
+The bound used follows from the scorer's declared range, never from the scores seen: ROUGE that
+happens to be all 0 is not binary, and belongs to `mean_bound` and `leak_at_k_bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainccinv, betaincinv
+
+from leakbound.errors import InputError
+from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
+from leakbound.stats.estimand import ANY_TIME, FIXED_N, choose, ends
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
+from leakbound.stats.leak_at_k import name_at, whole_sizes
+from leakbound.stats.whole import per_question, whole
+
+LEAK = "leak probability"
+TallyRule = Callable[[Counts, Counts, float], Array]
+"""(hits, n, alpha) -> one bound a question, holding at 1 - alpha: (Q,)."""
+
+
+def proportion_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    method: str | None = None,
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound the probability of a leak, from `hits` leaks in `n` i.i.d. draws.
+
+    Methods: "clopper-pearson" (default; n fixed beforehand), "any-time" (valid at any look, for
+    draws of one query or an allocated pool, not for a pool of different questions). Each
+    argument is one number or one a question. `n` counts the `missing` draws too; they are leaks
+    above and none below. The paper's form is undefined where every draw leaks: the bound is 1
+    there.
+    """
+    return Tally(hits, n, missing).estimate(choose(method, METHODS, LEAK), confidence, side)
+
+
+def leak_at_k_proportion_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    method: str | None = None,
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound the chance 1 - (1 - p)^k of a leak among k draws, for every k at once.
+
+    As `proportion_bound`, whose bound on p it carries over; any k >= 1, also beyond n. `k` is a
+    number, or 1-D and then the last axis of the result.
+    """
+    sizes = whole_sizes(k)
+    leak = proportion_bound(
+        hits, n, confidence=confidence, side=side, method=method, missing=missing
+    )
+    value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
+    return replace(
+        leak,
+        estimand=name_at(sizes),
+        value=float(value) if value.ndim == 0 else value,
+        lower=among(leak.lower, sizes),
+        upper=among(leak.upper, sizes),
+    )
+
+
+def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
+    """The unbiased estimate 1 - C(n - hits, k)/C(n, k); NaN where k exceeds n.
+
+    `k` is a number, or 1-D and then the last axis of the result.
+    """
+    hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
+    axes = (..., *[np.newaxis] * np.ndim(k))
+    return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
+
+
+def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:
+    """BetaInv(1 - alpha; S + 1, n - S), and 1 where S = n."""
+    return np.where(hits < n, betainccinv(hits + 1, np.maximum(n - hits, 1), alpha), 1.0)
+
+
+def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
+    """BetaInv(alpha; S, n - S + 1), and 0 where S = 0."""
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TallyMethod:
+    """As `Method`, from leaks and draws."""
+
+    name: str
+    upper: TallyRule
+    lower: TallyRule
+    stopping: str = FIXED_N
+
+
+METHODS = {
+    "clopper-pearson": TallyMethod("Clopper-Pearson", clopper_pearson_upper, clopper_pearson_lower),
+    "any-time": TallyMethod(
+        "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
+    ),
+}
+
+
+class Tally:
+    """Leaks among draws, one row a question: (Q,) each."""
+
+    def __init__(self, hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike) -> None:
+        given = [whole(name, x) for name, x in (("hits", hits), ("n", n), ("missing", missing))]
+        if max(x.ndim for x in given) > 1:
+            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
+        self.single = all(x.ndim == 0 for x in given)
+        rows = max(x.size for x in given)
+        self.hits, self.n, self.missing = (
+            per_question(name, x, rows)
+            for name, x in zip(("hits", "n", "missing"), given, strict=True)
+        )
+        if not self.n.size or not self.n.all():
+            raise InputError("`n` must be at least 1, got 0. A bound needs at least one draw.")
+        if (self.hits + self.missing > self.n).any():
+            row = int((self.hits + self.missing - self.n).argmax())
+            raise InputError(
+                f"`hits` and `missing` must not exceed `n`, got {self.hits[row]} hits and "
+                f"{self.missing[row]} missing of {self.n[row]} draws at question {row}."
+            )
+
+    def estimate(self, method: TallyMethod, confidence: float, side: Side) -> Estimate:
+        """Bound the leak probability of every question, missing draws against the claim."""
+        check_side(side)
+        lower, upper = ends(
+            confidence,
+            side,
+            lambda alpha: method.lower(self.hits, self.n, alpha),
+            lambda alpha: method.upper(self.hits + self.missing, self.n, alpha),
+            (0.0, 1.0),
+        )
+        scored = self.n - self.missing
+        value = np.where(scored > 0, self.hits / np.maximum(scored, 1), np.nan)
+        return Estimate(
+            estimand=LEAK,
+            value=one_or_all(value, self.single),
+            lower=one_or_all(lower, self.single),
+            upper=one_or_all(upper, self.single),
+            confidence=confidence,
+            side=side,
+            n=int(self.n[0]) if self.single else self.n,
+            missing=int(self.missing[0]) if self.single else self.missing,
+            method=method.name,
+            stopping=method.stopping,
+        )
+
+
+def among(p: float | Array, k: Counts) -> float | Array:
+    """1 - (1 - p)^k, with k as the last axis if it has one."""
+    with np.errstate(divide="ignore"):
+        leak = -np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k))
+    return float(leak) if leak.ndim == 0 else leak
+
+
+@np.vectorize(otypes=[np.float64])
+def _subset_hit(hits: int, n: int, k: int) -> float:
+    """1 - prod_{j < hits} (1 - k/(n - j)); hits and k may change places."""
+    if k > n:
+        return float("nan")
+    if hits > n - k:
+        return 1.0
+    few, many = min(hits, k), max(hits, k)
+    return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum())) + 0.0  # no -0.0

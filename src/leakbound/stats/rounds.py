@@ -1,0 +1,215 @@
+"""Betting in rounds: the mean over questions that are not alike, each draw centred on its own.
+
+The draws of the questions are met in rounds, in each of which every question has its share: with
+weights a_i and r draws of question i in a round, each is staked by c = a_i/r. In a round all of
+them are bet on at once, with one bet lambda >= 0 and one centre d_i a question, both made of
+earlier rounds alone, the centres such that sum_i a_i d_i = 0. Against the claim "the weighted mean
+is m or more" the wealth is multiplied by
+
+    prod_i prod_t [1 + lambda c_it (m - x_it + d_i)],
+
+where lambda is small enough that no factor is negative, whatever x in [0, 1].
+
+*It holds.* Given the past the draws of a round are independent, so the expected product is
+prod [1 + lambda c_it (m - mu_i + d_i)], of factors >= 0, and by 1 + x <= e^x at most
+exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)). If the weighted mean is m
+or more, that is at most 1: the wealth is a nonnegative supermartingale from round to round, and
+reaches 1/alpha with chance at most alpha (Ville). Within a round nothing may be learnt: the draws
+of one question alone say nothing of the mean over all.
+
+*Why centres.* What a bet loses is about lambda^2 times the squares of what it is on. Without
+centres those are the spread of all questions' scores together; d_i, near question i's own mean less
+the mean of all, takes away what lies between the questions, which is no chance. Questions that
+always leak and questions that never do then cost nothing.
+
+Candidates m are tested from the top, each at the full alpha, and the first that stands ends the
+scan: a fixed-sequence test, as in `betting`, on a grid that is finer where m(1 - m) is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakbound.stats.betting import Style
+from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.leakage import Leakage
+
+STYLE = Style(prior=1.0, caution=0.9)
+FEWEST = 8  # rounds below which there is too little to learn from, and the portfolio is narrower
+FINENESS = 40  # candidates for each square root of a draw: steps of a thirtieth of a half-width
+GRID = (1_000, 20_000)
+TESTS = 65_536  # draws times candidates at once, to fill the cache; changes no result
+
+
+def mean_upper(
+    rows: Leakage, weights: Array, alpha: float, grid: Callable[[int], Array] | None = None
+) -> float:
+    """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
+
+    Conditions: independent draws, those of a row of one law and in random order (`rows.keys`),
+    numbers of draws and weights a_i >= 0 fixed beforehand. As many rounds as the row with fewest
+    draws has; the others share theirs out evenly. A missing draw counts as 1. `grid` gives the
+    candidates, descending, for a number of them that follows from that of the draws.
+    """
+    asked = weights > 0
+    draws = rows.in_order(missing=1)[asked]
+    plan = _Plan.of(draws, rows.n[asked], weights[asked])
+    number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.scores))), *GRID))
+    return _first_standing(plan, (grid or arcsine)(number), alpha)
+
+
+def arcsine(number: int) -> Array:
+    """Candidates in (0, 1), descending: finest at both ends, as square roots of m(1 - m) are."""
+    return np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one round bets on: residuals x - d and stakes, one a draw, largest stake 1.
+
+    `reach` is the largest 1 - d; `centre` and `spread` forecast the mean of all and the mean
+    square around it; `left` is the sum of squared stakes from this round on, `before` the number
+    of draws until it.
+    """
+
+    residuals: Array
+    stakes: Array
+    reach: float
+    centre: float
+    spread: float
+    left: float
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The draws of all rounds in turn: their scores, rows and stakes; `cuts` ends each round."""
+
+    scores: Array
+    row: Counts
+    stakes: Array
+    cuts: Counts
+    weights: Array
+
+    @classmethod
+    def of(cls, draws: Array, n: Counts, weights: Array) -> _Plan:
+        """Share the draws of each row, (Q, widest) of which n_i count, among min n rounds."""
+        number = int(n.min())
+        row, place = np.nonzero(np.arange(draws.shape[1]) < n[:, None])
+        # draw t of n_i is in round floor(t T/n_i): evenly many in each, at least one
+        turn = place * number // n[row]
+        share = np.bincount(row * number + turn, minlength=len(n) * number)
+        stakes = weights[row] / share[row * number + turn]
+        order = np.lexsort((place, row, turn))
+        cuts = np.cumsum(np.bincount(turn, minlength=number))
+        stakes = stakes[order] / stakes.max()
+        return cls(draws[row, place][order], row[order], stakes, cuts, weights)
+
+    def rounds(self) -> Iterator[_Round]:
+        """Each round with what earlier ones say of it."""
+        questions = len(self.weights)
+        squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]
+        seen = _Seen(self.weights, *np.zeros((3, questions)))
+        start = 0
+        for end in self.cuts.tolist():
+            row, scores = self.row[start:end], self.scores[start:end]
+            centres, centre, spread = seen.forecast()
+            yield _Round(
+                residuals=scores - centres[row],
+                stakes=self.stakes[start:end],
+                reach=float(1 - centres.min()),
+                centre=centre,
+                spread=spread,
+                left=float(squared[start]),
+                before=start,
+            )
+            seen = seen.after(row, scores)
+            start = end
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of each question: how many draws were met, their sum and their sum of squares."""
+
+    weights: Array
+    count: Array
+    total: Array
+    squares: Array
+
+    def after(self, row: Counts, scores: Array) -> _Seen:
+        """With the draws of one more round."""
+        number = len(self.weights)
+        return _Seen(
+            self.weights,
+            self.count + np.bincount(row, minlength=number),
+            self.total + np.bincount(row, scores, minlength=number),
+            self.squares + np.bincount(row, scores**2, minlength=number),
+        )
+
+    def forecast(self) -> tuple[Array, float, float]:
+        """The centres d_i, the mean of all, and the mean square of x_i - d_i around it.
+
+        d_i is the question's mean less that of all, shrunk by what of the differences between the
+        means seen is not chance; 0 as long as each question was drawn once at most.
+        """
+        none = np.zeros(len(self.weights))
+        if not self.count.all():
+            return none, 0.5, 0.25
+        mean = self.total / self.count
+        centre = float(self.weights @ mean / self.weights.sum())
+        trust = self.weights**2 / self.count
+        trust = trust / trust.sum()
+        apart = float(trust @ (mean - centre) ** 2)
+        if not (self.count > 1).all():
+            return none, centre, apart
+        within = float(trust @ ((self.squares - self.total * mean) / (self.count - 1)).clip(0))
+        noise = within * float(trust @ (1 / self.count))
+        between = max(apart / max(1 - float(trust @ trust), 1e-12) - noise, 0.0)
+        shrunk = between / (between + noise) if between else 0.0
+        spread = within + shrunk**2 * noise + (1 - shrunk) ** 2 * between
+        return shrunk * (mean - centre), centre, spread
+
+
+def _first_standing(plan: _Plan, candidates: Array, alpha: float) -> float:
+    """The last candidate that is rejected before one stands; 1 where the first does."""
+    rounds = list(plan.rounds())
+    widest = max(len(one.stakes) for one in rounds)
+    bound, size = 1.0, max(TESTS // widest, 32)
+    for start in range(0, len(candidates), size):
+        block = candidates[start : start + size]
+        stands = _stands(rounds, block, math.log(1 / alpha))
+        if stands.any():
+            first = int(stands.argmax())
+            return float(block[first - 1]) if first else bound
+        bound = float(block[-1])
+    return bound
+
+
+def _stands(rounds: list[_Round], candidates: Array, goal: float) -> np.ndarray:
+    """Which candidates no bet rejects."""
+    need, open_ = np.full(len(candidates), goal), np.arange(len(candidates))
+    for one in rounds:
+        m = candidates[open_]
+        bet = _bet(one, m, need[open_])
+        gains = np.subtract.outer(m, one.residuals)
+        gains *= np.multiply.outer(bet, one.stakes)
+        need[open_] -= np.log1p(gains, out=gains).sum(axis=1)
+        open_ = open_[need[open_] > 1e-12]
+        if not open_.size:
+            break
+    stands = np.zeros(len(candidates), bool)
+    stands[open_] = True
+    return stands
+
+
+def _bet(one: _Round, m: Array, need: Array) -> Array:
+    """The bet that reaches the goal in the draws that are left, if the forecasts are right."""
+    most, prior = m * (1 - m), STYLE.prior
+    squares = one.before * (one.spread + (m - one.centre) ** 2)
+    guess = (squares + prior * most + np.sqrt(prior * squares)) / (one.before + prior)
+    bet = np.sqrt(2 * need / (one.left * np.minimum(guess, most)))
+    return np.minimum(bet, STYLE.caution / (one.reach - m))

@@ -1,0 +1,111 @@
+"""A grid of decodings, temperature by top-p say: which of its two knobs moves leakage more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Array, Estimate, error_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoWay:
+    """How far the cells of a grid vary with its rows, with its columns, and with both together.
+
+    Each is a root mean square over the grid of one part of cell = mean + row effect + column
+    effect + interaction. All three intervals hold at once wherever the cells' intervals do.
+    """
+
+    rows: Estimate
+    columns: Estimate
+    interaction: Estimate
+    larger: str | None
+
+
+def two_way(
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    values: npt.ArrayLike,
+    rows: str,
+    columns: str,
+    confidence: float,
+) -> TwoWay:
+    """Bound the effects of a grid's two knobs from intervals that hold jointly for its cells.
+
+    `lower`, `upper`, `values` are (R, C), one cell a decoding; `rows` and `columns` name the
+    knobs. `confidence` is that of the cells all at once (`every_question(independent=False)`
+    gives such), and becomes that of the result. A row effect is the mean of its row minus the
+    mean of the grid, linear in the cells, so its exact range over the box of intervals is known;
+    the ranges of the squares then bound their mean. `larger` names the knob whose interval lies
+    above the other's, None where they overlap. The effect of a knob with one setting is 0.
+    """
+    if confidence != 1:  # the cells may be certain
+        error_rate(confidence)
+    low, high, centre = _grids(lower, upper, values)
+    height, width = centre.shape
+    tilt_rows, tilt_columns = _tilt(height), _tilt(width)
+    parts = {
+        rows: np.kron(tilt_rows, np.full((1, width), 1 / width)),
+        columns: np.kron(np.full((1, height), 1 / height), tilt_columns),
+        f"{rows} and {columns} together": np.kron(tilt_rows, tilt_columns),
+    }
+    of_rows, of_columns, of_both = (
+        Estimate(
+            estimand=f"effect of {name}, root mean square",
+            target=f"the grid of {height} x {width} decodings",
+            value=float(np.sqrt(np.mean((weights @ centre.ravel()) ** 2))),
+            lower=float(np.sqrt(np.mean(squares[0]))),
+            upper=float(np.sqrt(np.mean(squares[1]))),
+            confidence=confidence,
+            side="both",
+            n=centre.size,
+            missing=0,
+            method="interval arithmetic over the cells",
+        )
+        for name, weights in parts.items()
+        for squares in [_square_range(*_range(weights, low.ravel(), high.ravel()))]
+    )
+    larger = (
+        rows
+        if of_rows.lower > of_columns.upper
+        else columns
+        if of_columns.lower > of_rows.upper
+        else None
+    )
+    return TwoWay(rows=of_rows, columns=of_columns, interaction=of_both, larger=larger)
+
+
+def _tilt(settings: int) -> Array:
+    """The matrix that takes the mean off: (settings, settings)."""
+    return np.eye(settings) - 1 / settings
+
+
+def _range(weights: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """The smallest and largest value of weights @ cells over the box [low, high]."""
+    up, down = np.maximum(weights, 0), np.minimum(weights, 0)
+    return up @ low + down @ high, up @ high + down @ low
+
+
+def _square_range(low: Array, high: Array) -> tuple[Array, Array]:
+    """The smallest and largest square of a number in [low, high]."""
+    nearest = np.maximum(np.maximum(low, -high), 0)
+    return nearest**2, np.maximum(-low, high) ** 2
+
+
+def _grids(*given: npt.ArrayLike) -> tuple[Array, Array, Array]:
+    low, high, centre = (np.asarray(grid, dtype=np.float64) for grid in given)
+    if centre.ndim != 2 or not centre.size or not low.shape == high.shape == centre.shape:
+        raise InputError(
+            "`lower`, `upper` and `values` must be grids of one shape (rows, columns), got "
+            f"{low.shape}, {high.shape} and {centre.shape}."
+        )
+    if not (low <= high).all():
+        row, column = np.argwhere(~(low <= high))[0]
+        raise InputError(
+            f"`lower` must not exceed `upper`, got {low[row, column]:g} and "
+            f"{high[row, column]:g} at row {row}, column {column}."
+        )
+    return low, high, centre

@@ -1,0 +1,65 @@
+"""Runs on disk: completions, scores and estimates, written whole and never mixed."""
+
+from pathlib import Path
+
+from leakbound.store.arm import Arm
+from leakbound.store.current import calibration_file, read_calibration, require_drawn
+from leakbound.store.files import sha256, write_json, write_text
+from leakbound.store.inputs import (
+    SELECTION,
+    read_accepted,
+    read_values,
+    write_accepted,
+    write_selections,
+)
+from leakbound.store.lock import LOCK, holding, locked
+from leakbound.store.looks import Look, Looks
+from leakbound.store.masses import Masses, QueryMasses
+from leakbound.store.plan import Part, Plan, Sharing
+from leakbound.store.readings import Place, Read, Readings
+from leakbound.store.run import Run
+from leakbound.store.scored import row_scores, scorers_of_arm
+from leakbound.store.scores import ArmScores
+from leakbound.store.sealed import DamagedError, read_sealed, write_sealed
+
+
+def load(path: str | Path) -> Run:
+    """Open a run directory that exists."""
+    return Run.open(Path(path))
+
+
+__all__ = [
+    "LOCK",
+    "SELECTION",
+    "Arm",
+    "ArmScores",
+    "DamagedError",
+    "Look",
+    "Looks",
+    "Masses",
+    "Part",
+    "Place",
+    "Plan",
+    "QueryMasses",
+    "Read",
+    "Readings",
+    "Run",
+    "Sharing",
+    "calibration_file",
+    "holding",
+    "load",
+    "locked",
+    "read_accepted",
+    "read_calibration",
+    "read_sealed",
+    "read_values",
+    "require_drawn",
+    "row_scores",
+    "scorers_of_arm",
+    "sha256",
+    "write_accepted",
+    "write_json",
+    "write_sealed",
+    "write_selections",
+    "write_text",
+]

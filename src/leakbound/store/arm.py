@@ -1,0 +1,414 @@
+"""An arm of a run: its completions and scores, part by part, each made of the last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leakbound.store import tables
+from leakbound.store.cut import Cut
+from leakbound.store.files import set_aside
+from leakbound.store.identity import identity
+from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
+from leakbound.store.masses import Masses
+from leakbound.store.plan import Part, Plan, Sharing
+from leakbound.store.scores import ArmScores
+from leakbound.store.sealed import DamagedError
+from leakbound.types import Decoding, Exploration, Failure, Query, Sample, Usage
+
+if TYPE_CHECKING:
+    from leakbound.store.run import Run
+
+
+class Arm:
+    """One model under one decoding inside a run.
+
+    Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
+    in one that is sampled until a claim is decided, each look leads to another.
+    """
+
+    def __init__(self, run: Run, name: str, spec: Mapping[str, Any]) -> None:
+        self.run, self.name, self.spec = run, name, spec
+        self.folder = run.path / "arms" / name
+        self.decoding = Decoding.from_dict(spec["decoding"])
+        self.plan = Plan(**spec["plan"])
+        self.cut = Cut.from_dict(spec["cut"]) if "cut" in spec else Cut.whole()
+        self.masses = Masses(self.folder, self.identity, lambda: self.parts)
+        stops = self.stopping is not None
+        self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
+        self.rounds = self._known_rounds()
+
+    @property
+    def stopping(self) -> Mapping[str, Any] | None:
+        """The recorded rule by which questions stop early; None where n is fixed."""
+        rule = self.spec.get("stopping")
+        return rule if isinstance(rule, Mapping) else None
+
+    @property
+    def exploring(self) -> Mapping[str, Any] | None:
+        """How the arm's distributions are explored; None where they are only sampled."""
+        found: Mapping[str, Any] | None = self.spec.get("explore")
+        return found
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How draws are shared among each question's queries; None: its own words get them all."""
+        found = self.spec.get("queries")
+        return None if found is None else Sharing(**found)
+
+    @property
+    def found(self) -> tuple[Query, ...]:
+        """What a search found to ask instead of the questions, under their ids; empty elsewhere."""
+        return tuple(Query(**query) for query in self.spec.get("found", ()))
+
+    @property
+    def own_words(self) -> bool:
+        """True if it asks every question in its own words and nothing else."""
+        return self.sharing is None and not self.found
+
+    @property
+    def texts(self) -> bool:
+        """False if its draws were imported as scores alone, and what they say is not known."""
+        return self.spec.get("texts") is None
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """What it asks, in the order of the run."""
+        if found := self.found:
+            return found
+        sharing = self.sharing
+        if sharing is None:
+            return self.run.questions
+        return tuple(query for query in self.run.queries if query.id in sharing.draws)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts known so far, in the order of their numbers."""
+        return tuple(part for parts in self.rounds for part in parts)
+
+    def unlooked(self) -> dict[str, int]:
+        """Questions drawn, or to be drawn, since they were last looked at: their n by id.
+
+        Those that failed are left out. None in an arm of fixed n.
+        """
+        if self.stopping is None:
+            return {}
+        seen = {q: look.n for looks in self.looks for q, look in looks.items()}
+        drawn: dict[str, int] = {}
+        for part in self.parts:
+            for query_id in part.query_ids:
+                drawn[query_id] = drawn.get(query_id, 0) + sum(part.sizes)
+        failed = self.failures
+        return {q: n for q, n in drawn.items() if n > seen.get(q, 0) and q not in failed}
+
+    def add_look(self, look: Mapping[str, Look]) -> int:
+        """Record a look; the number at which the parts of the round begin that it leads to."""
+        first = len(self.parts)
+        self.looks = (*self.looks, dict(look))
+        write_looks(self._looks_file, self.identity, self.looks)
+        self.rounds = self._known_rounds()
+        return first
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that determines the arm's completions."""
+        made_by = [self.run.record["benchmark"]["sha256"], self.name, identity(self.spec)]
+        return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
+
+    def missing_parts(self) -> list[Part]:
+        """Parts that are not there, or failed, or lie in files that are damaged or of others."""
+        return [part for part in self.parts if not self._usable(part)]
+
+    def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
+        """The missing parts from a number on, for who draws them now, each before the next.
+
+        Files that cannot be used are set aside, with a note; nobody else renames anything.
+        How large a part is, is decided by what the one before it took, and recorded (see `Cut`).
+        """
+        number = first
+        while True:
+            if number > self.cut.decided and "cut" in self.spec:
+                self._decide(self.parts[number - 1])
+            if number >= len(self.parts):
+                return
+            if not self._usable(part := self.parts[number], self._set_aside):
+                yield part
+            number += 1
+
+    def _decide(self, part: Part) -> None:
+        """Fix the size of the part after this one, which is stored."""
+        (meta,) = self.meta([part])
+        seconds = Usage(**meta["usage"]).seconds
+        self.cut = self.cut.after(part.number, part.amount, seconds)
+        self.run.record_cut(self.name, self.cut)
+        self.rounds = self._known_rounds()
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with each file of its parts that is there and cannot be used."""
+        for part in self.parts:
+            for file in self._files(part):
+                if file.exists() and (fault := self._fault(file, part)):
+                    yield fault
+
+    def files(self, slug: str) -> list[Path]:
+        """Every file within the run that bounds on this arm's scores of one scorer rest on.
+
+        Beside it: run.json, which says what the arm is and what the questions' files must be.
+        """
+        parts = (file for part in self.parts for file in self._files(part))
+        scores = (self.scores_file(slug), self.masses.ranges_file(slug))
+        named = [*self.run.question_files, *parts, self._looks_file, *scores]
+        return [file for file in named if file.is_file()]
+
+    def has(self, part: Part) -> bool:
+        """True if the part is stored, be it with failures."""
+        return all(file.exists() for file in self._files(part))
+
+    def write_part(
+        self,
+        part: Part,
+        results: Sequence[Sample | Failure],
+        usage: Usage,
+        machine: Mapping[str, Any],
+    ) -> None:
+        """Store a finished part whole, its failures recorded."""
+        order = {query_id: i for i, query_id in enumerate(part.query_ids)}
+        samples = sorted(
+            (r for r in results if isinstance(r, Sample)), key=lambda s: order[s.query.id]
+        )
+        meta = {
+            **part.owned_by(self.identity),
+            "failures": tables.failures_of(results),
+            "missing": {s.query.id: s.missing for s in samples if s.missing},
+            "usage": asdict(usage),
+            "machine": dict(machine),
+        }
+        tables.write_table(self._file(part), tables.completions_table(samples), meta)
+
+    def write_explored(
+        self,
+        part: Part,
+        results: Sequence[Exploration | Failure],
+        usage: Usage,
+        machine: Mapping[str, Any],
+    ) -> None:
+        """Store a part of an exploration: first its masses, then the draws of the remainders."""
+        self.masses.write(part, [r for r in results if isinstance(r, Exploration)])
+        draws = [r.sample if isinstance(r, Exploration) else r for r in results]
+        self.write_part(part, draws, usage, machine)
+
+    def copy_part(self, part: Part, source: Arm) -> None:
+        """Store another arm's part as this arm's own, with what it cost there."""
+        for theirs, ours in zip(source._files(part), self._files(part), strict=True):
+            table = tables.read_table(theirs).replace_schema_metadata(None)
+            meta = {**tables.read_meta(theirs), "arm": self.identity}
+            tables.write_table(ours, table, meta)
+
+    def completions(self, part: Part) -> pa.Table:
+        """The stored completions of a part, one row each."""
+        return tables.read_part(self._file(part))
+
+    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[dict[str, Any]]:
+        """What is recorded with each finished part, of all or of these."""
+        known = self.parts if parts is None else parts
+        return self._own_meta(part for part in known if self._file(part).exists())
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Reasons, by query id, why some queries have no completions."""
+        return {k: v for meta in self.meta() for k, v in meta["failures"].items()}
+
+    @property
+    def usage(self) -> Usage:
+        """What the finished parts cost."""
+        total = Usage()
+        for meta in self.meta():
+            total.add(Usage(**meta["usage"]))
+        return total
+
+    def score(
+        self,
+        scorer: str,
+        slug: str,
+        score_part: Callable[[pa.Table], list[float | None]],
+        model: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store the scores of all completions, unless they are there for just these.
+
+        `score_part` gives one score, or None, for each row of a completions table. Parts that
+        were scored before others joined them are not scored again. `model`: what the scorer's
+        model is, to be recorded; its scores are costly, and stored as each part is done.
+        """
+        known = self._scored_parts(scorer, slug)
+        pieces = [tables.read_table(self.scores_file(slug))] if known else []
+        for done, part in enumerate(self.parts[known:], start=known + 1):
+            table = self.completions(part)
+            scores = pa.array(score_part(table), pa.float64())
+            columns = [table["query_id"], table["count"], scores]
+            pieces.append(pa.table(columns, schema=tables.SCORES))
+            if model or done == len(self.parts):
+                meta = {**self._scores_made_from(scorer, self.parts[:done]), "model": model or {}}
+                tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), meta)
+
+    def scored_by(self, slug: str) -> dict[str, Any] | None:
+        """What the model was that gave the stored scores; None where no whole file has any."""
+        try:
+            meta = tables.read_meta(self.scores_file(slug))
+        except DamagedError:
+            return None
+        found: dict[str, Any] | None = meta.get("model")
+        return found
+
+    def has_scores(self, scorer: str, slug: str) -> bool:
+        """True if scores are stored, whole, of just the completions that are there."""
+        file = self.scores_file(slug)
+        return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))
+
+    def scored(self, scorer: str, slug: str) -> list[str] | None:
+        """Digests of the scores of all that lies there now; None where these are not stored.
+
+        DamagedError where their files are there and not as they were written.
+        """
+        for file in (self.scores_file(slug), self.masses.ranges_file(slug)):
+            if file.exists():
+                tables.require_whole(file, tables.SCORED_AGAIN)
+        if not self.has_scores(scorer, slug):
+            return None
+        if self.exploring is None:
+            return [self.scores_digest(slug)]
+        if not self.masses.has_ranges(scorer, slug, self.parts):
+            return None
+        return [self.scores_digest(slug), self.masses.ranges_digest(slug)]
+
+    def scores_file(self, slug: str) -> Path:
+        return self.folder / "scores" / f"{slug}.parquet"
+
+    def scores_digest(self, slug: str) -> str:
+        """A digest of the stored scores."""
+        return tables.file_digest(self.scores_file(slug))
+
+    def leaking(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+        """(query id, token ids, log-probability at least, score) of completions above 0.
+
+        Those of which the engine gave neither ids nor probabilities are left out.
+        """
+        scores, start = tables.read_table(self.scores_file(slug))["score"], 0
+        for part in self.parts:
+            table = self.completions(part)
+            table = table.append_column("score", scores.slice(start, table.num_rows))
+            start += table.num_rows
+            above = pc.greater(table["score"], 0)
+            known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
+            names = ("query_id", "token_ids", "logprob_floor", "score")
+            table = table.filter(pc.and_(above, known))
+            columns = (table[name].to_pylist() for name in names)
+            for query_id, ids, floor, score in zip(*columns, strict=True):
+                yield query_id, tuple(ids), floor, score
+
+    def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
+        """Distinct scores with counts of every query that has completions.
+
+        `rounds`: of the first ones alone, as they were before the others were drawn.
+        """
+        parts = tuple(part for one in self.rounds[:rounds] for part in one)
+        table = self._stored_scores(slug, parts)
+        found: dict[str, dict[float | None, int]] = {}
+        columns = (table[name].to_pylist() for name in ("query_id", "count", "score"))
+        for query_id, count, score in zip(*columns, strict=True):
+            tally = found.setdefault(query_id, {})
+            tally[score] = tally.get(score, 0) + count
+        undrawn: dict[str, int] = {}
+        failed: set[str] = set()
+        for meta in self.meta(parts):
+            failed.update(meta["failures"])
+            for query_id, count in meta["missing"].items():
+                found.setdefault(query_id, {})
+                undrawn[query_id] = undrawn.get(query_id, 0) + count
+        if self.exploring is not None:  # a query whose tree was explored whole has no draws
+            found |= {q: {} for q in self.masses.remainders() if q not in found}
+        ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
+        return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
+
+    def _file(self, part: Part) -> Path:
+        return self.folder / "completions" / f"part-{part.number:05d}.parquet"
+
+    def _usable(self, part: Part, told: Callable[[Path, str], None] | None = None) -> bool:
+        """True if the part is there, whole and without failures; `told` of the first bad file."""
+        for file in self._files(part):
+            if not file.exists():
+                return False
+            if fault := self._fault(file, part):
+                if told is not None:
+                    told(file, fault)
+                return False
+        return not tables.read_meta(self._file(part))["failures"]  # a failed part is tried again
+
+    def _files(self, part: Part) -> list[Path]:
+        """The files of a part, in the order in which they are written."""
+        masses = [] if self.exploring is None else [self.masses.file(part)]
+        return [*masses, self._file(part)]
+
+    def _fault(self, file: Path, part: Part) -> str | None:
+        """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
+        try:
+            meta = tables.read_meta(file)
+            owner = part.owned_by(self.identity)
+            if any(meta.get(key) != value for key, value in owner.items()):
+                return f"`{file}` belongs to another run"
+            tables.read_table(file)
+        except DamagedError as error:
+            return str(error)
+        return None
+
+    def _set_aside(self, file: Path, fault: str) -> None:
+        self.run.notes.append(f"{fault}; set aside as {set_aside(file).name}, to be redone")
+
+    def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
+        """The parts of every round known so far, numbered through."""
+        if self.sharing is not None:
+            return (self.sharing.parts(self.run.queries, self.cut),)
+        ids = [query.id for query in self.queries]
+        if self.stopping is None:
+            return (self.plan.parts(ids, self.cut),)
+        return rounds_of(ids, self.spec["looks"][0]["n"], self.looks, self.cut)
+
+    @property
+    def _looks_file(self) -> Path:
+        return self.folder / "looks.json"
+
+    def _scored_parts(self, scorer: str, slug: str) -> int:
+        """How many parts, from the first on, the stored scores are about."""
+        file, wanted = self.scores_file(slug), self._scores_made_from(scorer)
+        if not file.exists():
+            return 0
+        try:
+            digests = tables.read_meta(file)["parts"]
+        except DamagedError:
+            return 0
+        made_from = {**wanted, "parts": digests}
+        is_start = wanted["parts"][: len(digests)] == digests
+        return len(digests) if is_start and tables.is_made_from(file, made_from) else 0
+
+    def _stored_scores(self, slug: str, parts: Sequence[Part]) -> pa.Table:
+        """The stored scores of the first parts, which are these."""
+        table = tables.read_table(self.scores_file(slug))
+        if len(parts) == len(self.parts):
+            return table
+        return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
+
+    def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
+        """Of all parts, or of these, whose digests say which arm they are of."""
+        made = [meta["digest"] for meta in self._own_meta(self.parts if parts is None else parts)]
+        return {"scorer": scorer, "parts": made}
+
+    def _own_meta(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+        """What made each of these parts; DamagedError where one is not whole, or another's."""
+        for part in parts:
+            yield tables.read_part_meta(self._file(part), part.owned_by(self.identity))

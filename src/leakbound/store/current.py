@@ -1,0 +1,105 @@
+"""Whether a run is finished, and whether its estimates were made from what lies there now."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakbound.errors import IncompleteError, InputError
+from leakbound.store.revision import made_by
+from leakbound.store.sealed import read_sealed
+
+if TYPE_CHECKING:
+    from leakbound.store.run import Run
+
+CALIBRATION = "calibration"
+"""The folder, within that of the run, of what is known of its scorers' errors."""
+_USUAL_CONFIDENCE = 0.99
+
+
+def require_drawn(run: Run) -> None:
+    """Raise IncompleteError, saying what is missing, where parts of a run are still to be drawn."""
+    for what in _undrawn(run):
+        raise IncompleteError(
+            f"`{run.path}` is not finished: {what}. Run the command that sampled it again."
+        )
+
+
+def require_current(run: Run, made_from: Mapping[str, Any]) -> None:
+    """Refuse estimates of other scores, completions or calibrations, or by other statistics.
+
+    `made_from` is what was recorded with them.
+    """
+    for why in _differing(run, made_from):
+        raise InputError(f"the estimates of `{run.path}` {why}. {_remedy(run, made_from)}")
+
+
+def _undrawn(run: Run) -> Iterator[str]:
+    if not run.arms:
+        yield "nothing was drawn yet"
+    for name, arm in run.arms.items():
+        absent = [part for part in arm.parts if not arm.has(part)]
+        if absent:
+            yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
+        if waiting := arm.unlooked():
+            yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
+    if "attack" in run.record and not any(arm.found for arm in run.arms.values()):
+        yield "the search for worst-case inputs has not ended"
+
+
+def _differing(run: Run, made_from: Mapping[str, Any]) -> Iterator[str]:
+    """What the estimates were not made from, as a predicate."""
+    maker = made_from.get("made_by", {})
+    if maker != made_by():
+        yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
+    arms, scores = run.arms, made_from["scores"]
+    for name in arms.keys() - {arm for arm, *_ in scores}:
+        yield f"leave out arm {name!r}, which was drawn since"
+    for name, scorer, slug, digests in scores:
+        if name not in arms or arms[name].scored(scorer, slug) != digests:
+            yield f"are not of the scores of {scorer!r} that arm {name!r} has now"
+        if made_from.get("calibrated", {}).get(slug) != read_calibration(run.path, slug):
+            yield f"are not by the calibration of {scorer!r} that is there now"
+
+
+def _remedy(run: Run, made_from: Mapping[str, Any]) -> str:
+    """The commands that make the same estimates again."""
+    folder = shlex.quote(str(run.path))
+    scorers = {scorer: slug for _, scorer, slug, _ in made_from["scores"]}
+    usual = made_from["confidence"]
+    by_confidence: dict[float, list[str]] = {}  # scorers are bounded apart, each at its own
+    for scorer in scorers:
+        own = made_from.get("scorers", {}).get(scorer, {}).get("confidence", usual)
+        by_confidence.setdefault(own, []).append(scorer)
+    scored = all(
+        arm.scored(scorer, slug) is not None
+        for arm in run.arms.values()
+        for scorer, slug in scorers.items()
+    )
+    commands = [] if scored else [f"`leakbound score {folder}{_named(scorers)}`"]
+    for confidence, names in by_confidence.items():
+        said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
+        commands.append(f"`leakbound bound {folder}{_named(names)}{said}`")
+    return f"Run {', then '.join(commands)}."
+
+
+def _named(scorers: Iterable[str]) -> str:
+    return "".join(f" --scorer {shlex.quote(scorer)}" for scorer in scorers)
+
+
+def calibration_file(run: Path, slug: str) -> Path:
+    """Where it is kept how often a scorer errs."""
+    return run / CALIBRATION / f"{slug}.json"
+
+
+def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
+    """How often a scorer errs, as it is stored; None where that is not known.
+
+    Raises DamagedError where the file is not as it was written there.
+    """
+    file = calibration_file(run, slug)
+    if not file.exists():
+        return None
+    return read_sealed(file, "Remove it, and calibrate the judge again.")

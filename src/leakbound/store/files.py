@@ -1,0 +1,205 @@
+"""Writing so that a file is there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from itertools import takewhile
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from leakbound.durable import is_guarded, require_guarded, sync_file, sync_names
+from leakbound.errors import PASSING, IncompleteError, InputError
+from leakbound.text.plain import visible
+
+NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
+REFUSED = (errno.EACCES, errno.EPERM)
+FOLDER_MODE, FILE_MODE = 0o700, 0o600  # forget-set answers are secrets
+_PARTIAL = re.compile(r"\..+\.(?P<pid>\d+)(-[0-9a-f]+)?\.partial")
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder readable by its owner alone, and what is missing above it.
+
+    Those that are made outlive a power cut. Raises InputError where that cannot be, or where the
+    folder cannot be written into, and IncompleteError where the disk is full or fails.
+    """
+    missing = takewhile(lambda above: not above.exists(), path.parents)
+    try:
+        for folder in reversed([path, *missing]):
+            if not folder.is_dir():
+                folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
+                with suppress(PermissionError):  # one that may be written into, and not read
+                    sync_names(folder.parent)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise IncompleteError(
+                f"cannot make the folder `{path}`: no space is left on its disk. Free some, then "
+                "run the same command again."
+            ) from error
+        if error.errno in PASSING:
+            raise IncompleteError(
+                f"cannot make the folder `{path}`: {error.strerror}. See to its disk, then run the "
+                "same command again."
+            ) from error
+        raise InputError(
+            f"cannot make the folder `{path}`: {error.strerror}. Name another one."
+        ) from error
+    if not os.access(path, os.W_OK):
+        raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
+
+
+def make_private(path: Path) -> None:
+    """Create a folder readable by its owner alone, or make one that is there so.
+
+    One of somebody else's, who lets others write into it, stays as it is: its files are private.
+    """
+    make_folder(path)
+    with suppress(PermissionError):
+        path.chmod(FOLDER_MODE)
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
+
+    The file is readable by its owner alone, wherever it lies. MixError where the lock on its
+    folder was lost meanwhile. The temporary name is nobody else's: processes in two containers
+    may have one number. What a killed process had begun to write of this file is removed.
+    """
+    make_folder(path.parent)
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
+    with _told(path):
+        if not is_guarded(path):  # else `clear_partials` has done so, once
+            _clear_abandoned(path)
+        try:
+            with _begun(partial):
+                write(partial)
+                sync_file(partial)
+                require_guarded(path)
+                partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        sync_names(path.parent)
+
+
+@contextmanager
+def _begun(partial: Path) -> Iterator[None]:
+    """Make a file private before a byte is in it, and hold its lock while it is written."""
+    descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+    try:
+        _holds(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holds(descriptor: int) -> bool:
+    """Take the kernel's lock on a file; False where another process has it, or there is none."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Remove what processes that were killed had begun to write of one file.
+
+    Those have ended as far as can be seen from here, and hold the file's lock in no container.
+    """
+    for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
+        found = _PARTIAL.fullmatch(file.name)
+        if found is None or _is_running(int(found["pid"])):
+            continue
+        with suppress(OSError):
+            descriptor = os.open(file, os.O_WRONLY)
+            try:
+                if _holds(descriptor):
+                    file.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+
+def _is_running(pid: int) -> bool:
+    if sys.platform == "win32":
+        return True  # no signal asks there, it ends the process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be written why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise IncompleteError(
+                f"cannot write `{path}`: no space is left on its disk. Free some, then run the "
+                "same command again: what was finished is kept."
+            ) from error
+        if error.errno in REFUSED:
+            raise InputError(
+                f"cannot write `{path}`: {error.strerror}. Name another place, or change its "
+                "rights."
+            ) from error
+        raise IncompleteError(
+            f"cannot write `{path}`: {error.strerror or error}. See to its disk, then run the same "
+            "command again: what was finished is kept."
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file whole."""
+    write_whole(path, lambda partial: _put(partial, text))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file whole; keys keep their order.
+
+    Letters stand as they are; what would steer a terminal or editor is spelled (`\\u202e`), which
+    JSON reads as the same.
+    """
+    write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
+
+
+def sha256(file: Path) -> str:
+    """As the command `sha256sum` prints it."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file that cannot be used out of the way; nothing is deleted."""
+    number = 1
+    while (target := path.with_name(f"{path.name}.set-aside-{number}")).exists():
+        number += 1
+    require_guarded(path)
+    path.rename(target)
+    return target
+
+
+def clear_partials(folder: Path) -> None:
+    """Remove what commands that were killed had begun to write in a folder, or below it."""
+    for file in folder.rglob(".*.partial"):
+        if _PARTIAL.fullmatch(file.name) and file.is_file():
+            file.unlink(missing_ok=True)
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

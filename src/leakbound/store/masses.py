@@ -1,0 +1,150 @@
+"""What exploration found of an arm's distributions: masses of events, and their scores' ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from leakbound.store import tables
+from leakbound.store.plan import Part
+from leakbound.types import Exploration
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMasses:
+    """Disjoint events of one query, (d,) each: their masses, and the range of their scores.
+
+    `remainder` is the mass, at least, of the region that the query's draws were taken from.
+    """
+
+    mass: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    remainder: float
+
+
+class Masses:
+    """The mass files of the arm with this folder and identity, a file a part.
+
+    `parts` gives the arm's parts as they are known by then; no other file is read.
+    """
+
+    def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
+        self._folder, self._identity, self._parts = folder, identity, parts
+
+    def file(self, part: Part) -> Path:
+        return self._folder / "masses" / f"part-{part.number:05d}.parquet"
+
+    def write(self, part: Part, found: Sequence[Exploration]) -> None:
+        """Store what was found of a part's queries."""
+        order = {query_id: i for i, query_id in enumerate(part.query_ids)}
+        ordered = sorted(found, key=lambda one: order[one.query.id])
+        meta = {
+            **part.owned_by(self._identity),
+            "remainder": {one.query.id: one.remainder for one in ordered},
+            "settled": {one.query.id: _settled(one) for one in ordered},
+            "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},
+        }
+        tables.write_table(self.file(part), tables.masses_table(ordered), meta)
+
+    def table(self, part: Part) -> pa.Table:
+        """The stored events of a part, one row each."""
+        return tables.read_part(self.file(part))
+
+    def digest(self, part: Part) -> str:
+        """A digest of the stored events."""
+        return str(tables.read_part_meta(self.file(part), self._owner(part))["digest"])
+
+    def remainders(self) -> dict[str, float]:
+        """The mass of the region that draws were taken from, by the ids of explored queries."""
+        return {q: r for meta in self._meta() for q, r in meta["remainder"].items()}
+
+    def settled(self) -> dict[str, float]:
+        """The mass of events that were told apart from the rest, by the ids of explored queries.
+
+        Without draws prefixes may still be open, and do not count.
+        """
+        return {q: mass for meta in self._meta() for q, mass in meta["settled"].items()}
+
+    def forwards(self) -> dict[str, tuple[int, int]]:
+        """Prefixes forwarded before a query's draws, and in all."""
+        return {q: (a, b) for meta in self._meta() for q, (a, b) in meta["forwards"].items()}
+
+    def score(
+        self,
+        scorer: str,
+        slug: str,
+        parts: Sequence[Part],
+        ranges: Callable[[pa.Table], list[tuple[float, float]]],
+    ) -> None:
+        """Store the range of every event's scores, unless they are there for just these.
+
+        `ranges` gives the lowest and highest score for each row of a table of events.
+        """
+        if self.has_ranges(scorer, slug, parts):
+            return
+        pieces = []
+        for part in parts:
+            table = self.table(part)
+            ends = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
+            columns = [table["query_id"], table["mass"], *map(pa.array, ends)]
+            pieces.append(pa.table(columns, schema=tables.RANGES))
+        made_from = self._made_from(scorer, parts)
+        tables.write_table(self.ranges_file(slug), pa.concat_tables(pieces), made_from)
+
+    def has_ranges(self, scorer: str, slug: str, parts: Sequence[Part]) -> bool:
+        """True if ranges are stored, whole, of just the events that are there."""
+        return tables.is_made_from(self.ranges_file(slug), self._made_from(scorer, parts))
+
+    def ranges_file(self, slug: str) -> Path:
+        return self._folder / "scores" / f"{slug}.ranges.parquet"
+
+    def ranges_digest(self, slug: str) -> str:
+        """A digest of the stored ranges."""
+        return tables.file_digest(self.ranges_file(slug))
+
+    def by_query(self, slug: str) -> dict[str, QueryMasses]:
+        """What was found of each explored query, with the ranges that this scorer gives."""
+        rows: dict[str, list[tuple[float, ...]]] = {}
+        table = tables.read_table(self.ranges_file(slug))
+        for query_id, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            rows.setdefault(query_id, []).append(tuple(row))
+        found = {}
+        for query_id, remainder in self.remainders().items():
+            mass, low, high = np.array(rows.get(query_id, [])).reshape(-1, 3).T
+            found[query_id] = QueryMasses(mass, low, high, remainder)
+        return found
+
+    def scored(
+        self, slug: str, parts: Sequence[Part]
+    ) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+        """(query id, token ids, mass, lowest score) of every event."""
+        lows = iter(tables.read_table(self.ranges_file(slug))["low"].to_pylist())
+        for part in parts:
+            table = self.table(part)
+            columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass"))
+            for query_id, ids, mass in zip(*columns, strict=True):
+                yield query_id, tuple(ids), mass, next(lows)
+
+    def _meta(self) -> Iterator[dict[str, Any]]:
+        for part in self._parts():
+            if self.file(part).exists():
+                yield tables.read_part_meta(self.file(part), self._owner(part))
+
+    def _owner(self, part: Part) -> dict[str, Any]:
+        return part.owned_by(self._identity)
+
+    def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
+        digests = [self.digest(part) for part in parts]
+        return {"scorer": scorer, "masses": digests}
+
+
+def _settled(found: Exploration) -> float:
+    return fsum(event.mass for event in found.events if event.ended or found.sample.n)

@@ -1,0 +1,257 @@
+"""A run directory: what was run, its prompts, queries and estimates, and the arms in it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import leakbound
+from leakbound.errors import InputError, MixError
+from leakbound.store import tables
+from leakbound.store.arm import Arm
+from leakbound.store.current import CALIBRATION, require_current, require_drawn
+from leakbound.store.cut import Cut
+from leakbound.store.files import make_private
+from leakbound.store.identity import (
+    identity,
+    questions,
+    require_arm_name,
+    require_same,
+    require_same_law,
+    require_same_n,
+)
+from leakbound.store.inputs import SELECTION
+from leakbound.store.lock import LOCK, locked, utc_now
+from leakbound.store.revision import made_by
+from leakbound.store.sealed import (
+    ELSEWHERE,
+    DamagedError,
+    read_json,
+    read_sealed,
+    unsealed,
+    write_sealed,
+)
+from leakbound.types import Prompt, Query
+
+FORMAT = 4
+_PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
+_FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
+
+
+class Run:
+    """A run directory, open. `notes`: the benchmark's, and in time what had to be set aside."""
+
+    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+        self.path = path
+        self.record = record
+        self.notes: list[str] = list(record.get("notes", ()))
+        for name in record["arms"]:
+            require_arm_name(self._record_file, str(name))
+        self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
+        self.prompts: tuple[Prompt, ...] = tables.prompts_of(self._asked(_PROMPTS))
+        self.queries: tuple[Query, ...] = tables.queries_of(self._asked(_QUERIES))
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        prompts: Sequence[Prompt],
+        queries: Sequence[Query],
+        record: Mapping[str, Any],
+    ) -> Run:
+        """Open the run at `path` if `record` made it, or begin it.
+
+        A run that begins has no run.json until its first arm is planned: a command that is
+        refused before that leaves none. Raises MixError, naming the difference, where another
+        command made what lies there. Where the same questions came from (`origin`) may differ.
+        """
+        if run := cls.found(path, record):
+            return run
+        make_private(path)
+        files = {
+            _PROMPTS: tables.write_table(path / _PROMPTS, tables.prompts_table(prompts), {}),
+            _QUERIES: tables.write_table(path / _QUERIES, tables.queries_table(queries), {}),
+        }
+        made = {"format": FORMAT, "version": leakbound.__version__, "created": utc_now()}
+        return cls(path, {**made, **record, "files": files, "arms": {}})
+
+    @classmethod
+    def found(cls, path: Path, record: Mapping[str, Any]) -> Run | None:
+        """The run that `record` began at `path`; None where one can begin, MixError where not."""
+        if not (path / "run.json").exists():
+            known = _FIRST_FILES if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)
+            if path.exists() and any(_is_foreign(file, known) for file in path.iterdir()):
+                raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
+            return None
+        run = cls.open(path)
+        require_same(path, questions(run.record), questions(record))
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Open a run that exists, its record and questions as they were written.
+
+        DamagedError, naming the file, where one of them is not.
+        """
+        path = Path(path)
+        file = path / "run.json"
+        if not file.is_file():
+            raise InputError(
+                f"`{path}` is no run directory: it has no run.json. "
+                "Make one with `leakbound evaluate` or `leakbound sample`."
+            )
+        record = read_json(file, ELSEWHERE)
+        found = record.get("format") if isinstance(record, dict) else None
+        if found != FORMAT:
+            raise InputError(
+                f"`{file}` has format {found!r}, this version reads {FORMAT}. "
+                "Use the version of leakbound that made the run."
+            )
+        return cls(path, unsealed(file, record, ELSEWHERE))
+
+    @property
+    def questions(self) -> tuple[Query, ...]:
+        """The queries that are a prompt's own question, not a rewriting of it."""
+        return tuple(query for query in self.queries if query.source == "original")
+
+    @property
+    def arms(self) -> dict[str, Arm]:
+        """The arms planned so far, by name."""
+        return {name: Arm(self, name, spec) for name, spec in self.record["arms"].items()}
+
+    def write_estimates(
+        self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
+    ) -> None:
+        """Store the table of estimates and what it was made from, replacing an older one.
+
+        `made_from`: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.scored`] of each.
+        """
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
+        tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
+
+    def estimates_made_from(self) -> dict[str, Any]:
+        """What the stored estimates were made from; empty unless a whole table by this code is."""
+        file = self._estimates_file
+        if not file.exists():
+            return {}
+        try:
+            tables.require_whole(file, "All estimates are made anew, of the scorers named")
+        except DamagedError as error:
+            self.notes.append(str(error))
+            return {}
+        return tables.read_meta(file) if tables.is_made_from(file, {"made_by": made_by()}) else {}
+
+    def estimates_of(self, scorers: Container[str]) -> list[dict[str, Any]]:
+        """The stored estimates of these scorers, whatever the others were made from."""
+        rows: list[dict[str, Any]] = tables.read_table(self._estimates_file).to_pylist()
+        return [row for row in rows if row["scorer"] in scorers]
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """The stored estimates, one dictionary a row.
+
+        They are those of the completions and scores that lie there now: InputError, saying what
+        to run, where there are none, or they are of others or by other statistics than this
+        version's; IncompleteError where the run is not finished.
+        """
+        require_drawn(self)
+        file = self._estimates_file
+        if not file.exists():
+            raise InputError(
+                f"`{self.path}` has no estimates. Run `leakbound bound` first, and before that "
+                "`leakbound score` where its completions have no scores."
+            )
+        if self._seen != (now := self._files()):
+            tables.require_whole(file, "Run `leakbound bound` again, or restore it from a copy.")
+            require_current(self, tables.read_meta(file))
+            self._seen = now
+        rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
+        return rows
+
+    @property
+    def question_files(self) -> tuple[Path, Path]:
+        """Where the prompts and queries are; run.json has the digests of both."""
+        return self.path / _PROMPTS, self.path / _QUERIES
+
+    def _asked(self, name: str) -> pa.Table:
+        """The table of prompts or queries that the run began with."""
+        file = self.path / name
+        tables.require_whole(file, ELSEWHERE)
+        if self.record.get("files", {}).get(name) != tables.file_digest(file):
+            raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
+        return tables.read_table(file)
+
+    @property
+    def _record_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def _estimates_file(self) -> Path:
+        return self.path / "estimates.parquet"
+
+    def _files(self) -> list[tuple[str, int, int]]:
+        """Name, time and size of every file that estimates depend on."""
+        places = (self.path / "arms", self.path / CALIBRATION)
+        files = [self._estimates_file, *(file for place in places for file in place.rglob("*.*"))]
+        stats = ((file, file.stat()) for file in sorted(files))
+        return [(str(file), stat.st_mtime_ns, stat.st_size) for file, stat in stats]
+
+    @property
+    def redacted(self) -> bool:
+        """True if pages and exports of the run leave texts out until that is lifted."""
+        return bool(self.record.get("redacted", False))
+
+    def redact(self, value: bool) -> None:
+        """Record whether pages and exports, those of later commands too, leave texts out."""
+        if self.redacted == value:
+            return
+        with locked(self.path, "report"):
+            record = read_sealed(self._record_file, ELSEWHERE)  # as it is by now
+            write_sealed(self._record_file, {**record, "redacted": value})
+        self.record["redacted"] = value
+
+    def settle(self, name: str, value: Mapping[str, Any]) -> None:
+        """Record a setting of the whole run, or find it recorded alike; MixError where it differs.
+
+        Arms must be planned already: what is refused before that leaves no run.
+        """
+        if name in self.record:
+            require_same(self.path, self.record[name], value, f"{name}: ")
+            return
+        self.record[name] = dict(value)
+        write_sealed(self._record_file, self.record)
+
+    def remember(self, name: str, value: Mapping[str, Any]) -> None:
+        """Record what may differ from one command to the next, as the last one has it."""
+        if self.record.get(name) != value:
+            self.record[name] = dict(value)
+            write_sealed(self._record_file, self.record)
+
+    def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
+        """Plan an arm, or find it planned alike; MixError where it differs.
+
+        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model`, `machine` and `cut` are
+        only recorded, `probe` is compared within roundings.
+        """
+        require_arm_name(self._record_file, name)
+        known = self.record["arms"].get(name)
+        if known is not None:
+            require_same_n(self.path, known, spec)
+            require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
+            require_same_law(self.path, known, spec)
+            return Arm(self, name, known)
+        self.record["arms"][name] = dict(spec)
+        write_sealed(self._record_file, self.record)
+        return Arm(self, name, dict(spec))
+
+    def record_cut(self, arm: str, cut: Cut) -> None:
+        """Record how the parts of an arm are cut from now on."""
+        self.record["arms"][arm]["cut"] = cut.to_dict()
+        write_sealed(self._record_file, self.record)
+
+
+def _is_foreign(file: Path, known: Sequence[str]) -> bool:
+    """True unless the file may be left over from a run that was killed as it began."""
+    return file.name not in known and file.suffix != ".partial"

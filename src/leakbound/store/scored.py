@@ -1,0 +1,26 @@
+"""What an arm has scores of, and what each of its completions was given."""
+
+from __future__ import annotations
+
+from leakbound.store import tables
+from leakbound.store.arm import Arm
+
+
+def row_scores(arm: Arm, slug: str) -> list[float | None]:
+    """The stored scores, one for each completion in the order of the parts."""
+    found: list[float | None] = tables.read_table(arm.scores_file(slug))["score"].to_pylist()
+    return found
+
+
+def scorers_of_arm(arm: Arm) -> list[str]:
+    """The scorers whose scores are stored of just the completions that are there.
+
+    DamagedError where a file of scores is not as it was written: whose they are is unknown.
+    """
+    found = []
+    for file in sorted((arm.folder / "scores").glob("*.parquet")):
+        tables.require_whole(file, tables.SCORED_AGAIN)
+        name = tables.read_meta(file).get("scorer")
+        if name is not None and arm.has_scores(name, file.stem):
+            found.append(str(name))
+    return found

@@ -1,0 +1,239 @@
+"""Rows of CSV, JSON, JSON-lines and Parquet files; what is wrong is said with file and row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from leakbound.errors import InputError, require_no_fault
+
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a file, counted from 1, the header not counted; names in lower case."""
+
+    path: Path
+    number: int
+    values: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        return f"row {self.number} of {str(self.path)!r}"
+
+    def text(self, key: str) -> str:
+        """A text that must be there and not blank."""
+        value = self.maybe(key)
+        if value is None:
+            raise self._lacks(key)
+        return value
+
+    def maybe(self, key: str) -> str | None:
+        """A text as it stands; None where it is absent or blank."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.")
+        return value if value.strip() else None
+
+    def whole(self, key: str) -> int:
+        """A whole number that must be there, written as one or as text."""
+        value = self.values.get(key)
+        if value in (None, ""):
+            raise self._lacks(key)
+        text = str(value).strip()
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"{key!r} must be a whole number, got {value!r} in {self.place}.")
+        return int(text)
+
+    def some(self, key: str, separators: str = "") -> tuple[str, ...]:
+        """`texts` of which at least one must be there."""
+        found = self.texts(key, separators)
+        if not found:
+            raise self._lacks(key)
+        return found
+
+    def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
+        """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
+        value = self.values.get(key)
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            value = parse_json(value, f"{key!r} in {self.place}", distinct=True)
+        if isinstance(value, str):
+            value = re.split(f"[{re.escape(separators)}]", value) if separators else [value]
+        if not isinstance(value, list | None) or not all(isinstance(v, str) for v in value or []):
+            raise InputError(f"{key!r} must be a list of texts, got {value!r} in {self.place}.")
+        return tuple(text for v in value or [] if (text := v.strip()))
+
+    def _lacks(self, key: str) -> InputError:
+        there = "" if key in self.values else f", only {', '.join(self.values) or 'nothing'}"
+        return InputError(f"{self.place} has no {key!r}{there}. Fill it in or remove the row.")
+
+
+Form = Literal["csv", "jsonl", "parquet"]
+FORMS: dict[str, Form] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+"""The form of a file by the ending of its name."""
+
+
+def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
+    """The rows of a file: `csv` with a header; `jsonl`, one object a line or a JSON array.
+
+    Without `form`, the ending of its name tells it. With `bare`, a JSON value that is a plain text
+    stands for an object with that text under this name. A file that is missing, unreadable, empty
+    or badly formed raises InputError.
+    """
+    rows = [
+        Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
+        for number, record in enumerate(_records(path, form or _form(path), bare), start=1)
+    ]
+    if not rows:
+        raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
+    return rows
+
+
+def read_text(path: Path) -> str:
+    """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        require_no_fault(path, error)
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
+
+
+def _form(path: Path) -> Form:
+    ending = path.suffix.lower()
+    if ending not in FORMS:
+        raise InputError(f"{str(path)!r} must be a {', '.join(FORMS)} file. Rename or convert it.")
+    return FORMS[ending]
+
+
+def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, Any]]:
+    if form == "parquet":
+        return _parquet(path)
+    text = read_text(path)
+    return _csv(text, path) if form == "csv" else _objects(text, path, bare)
+
+
+def _parquet(path: Path) -> list[Mapping[str, Any]]:
+    import pyarrow as pa  # costs 0.1 s, and few files need it
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        _require_distinct(table.column_names, repr(str(path)))
+        rows: list[Mapping[str, Any]] = table.to_pylist()
+    except OSError as error:
+        require_no_fault(path, error)
+        reason = error.strerror or error
+        raise InputError(f"cannot read {str(path)!r}: {reason}. Check the path.") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{str(path)!r} is no whole Parquet file: {error}.") from error
+    return rows
+
+
+def _require_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse two columns of one name, of which only one would count; blank names are no columns."""
+    known = [name.strip().lower() for name in names]
+    twice = sorted({name for name in known if name and known.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{where} has two columns named {twice[0]!r}, and only one would count. Rename or "
+            "remove the other."
+        )
+
+
+@contextmanager
+def _cells_of_any_size() -> Iterator[None]:
+    """Lift the limit of 128 KiB that the csv module sets for every reader of this process."""
+    before = csv.field_size_limit(2**31 - 1)  # the largest that every system takes
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _csv(text: str, path: Path) -> list[Mapping[str, Any]]:
+    with _cells_of_any_size():
+        return list(_csv_rows(text, path))
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    number = 0
+    try:
+        _require_distinct(reader.fieldnames or (), repr(str(path)))
+        for number, record in enumerate(reader, start=1):
+            if None in record or None in record.values():
+                raise InputError(
+                    f"row {number} of {str(path)!r} must have {len(reader.fieldnames or [])} "
+                    "fields like the header. Quote a text that holds commas."
+                )
+            yield record
+    except csv.Error as error:
+        raise InputError(f"row {number + 1} of {str(path)!r} is no CSV: {error}.") from error
+
+
+def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, Any]]:
+    if text.lstrip().startswith("["):
+        values = parse_json(text, repr(str(path)), distinct=True)
+    else:
+        lines = [line for line in text.split("\n") if line.strip()]
+        values = [
+            parse_json(line, f"row {n} of {str(path)!r}", distinct=True)
+            for n, line in enumerate(lines, start=1)
+        ]
+    for number, value in enumerate(values, start=1):
+        if bare is not None and isinstance(value, str):
+            yield {bare: value}
+            continue
+        if not isinstance(value, dict):
+            raise InputError(
+                f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."
+            )
+        yield value
+
+
+def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
+    """What JSON text holds; InputError, saying where it stands, for what is none or no text.
+
+    With `distinct`, also for an object with two names that are one where rows are read. Half a
+    surrogate pair is no character: it could be stored in no file and shown on no page.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
+        if _ESCAPED_HALF.search(text if isinstance(text, str) else text.decode()):
+            json.dumps(found, ensure_ascii=False).encode()
+    except InputError:
+        raise
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1]
+        raise InputError(
+            f"{where} holds {half!a}, half a character. Write the whole one, or leave it out."
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{where} is no JSON of ours: it is nested too deeply.") from error
+    except ValueError as error:
+        raise InputError(f"{where} is no JSON: {error}.") from error
+    return found
+
+
+def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; InputError where two of its names are one."""
+    _require_distinct([name for name, _ in pairs], where)
+    return dict(pairs)

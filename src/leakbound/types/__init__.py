@@ -1,0 +1,71 @@
+"""The nouns every layer shares: prompts, queries, decodings, completions, and the seams.
+
+Layer 0: the standard library only. Frozen values; protocols for whatever does the work.
+"""
+
+from __future__ import annotations
+
+from leakbound.types.decoding import AdaptiveMode, Decoding
+from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
+from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
+from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
+from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
+from leakbound.types.prompts import Compat, Passage, Prompt, Query, Role, Source
+from leakbound.types.readings import Differentiates, Reading, Reads
+from leakbound.types.seams import (
+    Explores,
+    Generate,
+    Measures,
+    Progress,
+    Retraces,
+    Scorer,
+    Tell,
+    Tells,
+    silent,
+    untold,
+)
+
+__all__ = [
+    "AdaptiveMode",
+    "Chat",
+    "Classify",
+    "Compat",
+    "Completion",
+    "Decoding",
+    "Differentiates",
+    "Draws",
+    "Effort",
+    "Embed",
+    "Event",
+    "Exploration",
+    "ExploreMode",
+    "Explores",
+    "Failure",
+    "FinishReason",
+    "Generate",
+    "Measures",
+    "Message",
+    "Models",
+    "Passage",
+    "ProbedPrompt",
+    "Probes",
+    "Progress",
+    "Prompt",
+    "Query",
+    "Ranges",
+    "Reading",
+    "Reads",
+    "Request",
+    "Retraces",
+    "Role",
+    "Sample",
+    "Scorer",
+    "Source",
+    "Tell",
+    "Tells",
+    "Truncates",
+    "Usage",
+    "probe_difference",
+    "silent",
+    "untold",
+]

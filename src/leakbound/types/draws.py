@@ -1,0 +1,119 @@
+"""What comes back: completions with counts, and what drawing them cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from leakbound.types.decoding import Decoding
+from leakbound.types.prompts import Query
+
+FinishReason = Literal["stop", "stop_string", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One distinct output of a query within one chunk of draws, with how often it was drawn.
+
+    `logprob` is the natural log-probability of the whole sequence under the decoding,
+    `model_logprob` under the untruncated T = 1 model, both including the end token where one
+    was drawn; None where an engine has none. `finish_reason`: `stop` (the model's end token),
+    `stop_string`, or `length`. `token_ids` includes the end token; `text` does not, and ends
+    before a stop string. `confidence` is the mean over the tokens of the largest T = 1
+    next-token probability. `logprob_floor` is what `logprob` is at least, whatever the batch
+    shape in which the model runs: a proof of leakage rests on it.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] | None
+    count: int
+    chunk: int = 0
+    logprob: float | None = None
+    model_logprob: float | None = None
+    confidence: float | None = None
+    finish_reason: FinishReason = "stop"
+    logprob_floor: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """All completions of one query under one decoding; counts add up to `n`.
+
+    `missing` draws were asked for and never came (a request that failed): they count against
+    every claim.
+    """
+
+    query: Query
+    decoding: Decoding
+    completions: tuple[Completion, ...]
+    missing: int = 0
+
+    @property
+    def n(self) -> int:
+        """Draws, the missing ones included."""
+        return sum(c.count for c in self.completions) + self.missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A query an engine could not sample: `reason` names the prefix where it broke."""
+
+    query: Query
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Which draws of a query to make: how many in each numbered chunk, under which key.
+
+    The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
+    `own` gives each query, by id, a number of draws of its own; `sizes` is then one chunk, as
+    large as the largest of them.
+    """
+
+    sizes: tuple[int, ...]
+    first_chunk: int = 0
+    seed: int = 0
+    purpose: str = "score"
+    own: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return sum(self.sizes)
+
+    def of(self, query_id: str) -> tuple[int, ...]:
+        """The draws of one query in each chunk."""
+        return (self.own[query_id],) if self.own else self.sizes
+
+
+@dataclass(slots=True)
+class Usage:
+    """What sampling cost: distinct prefixes forwarded, tokens drawn, prompt tokens read."""
+
+    forwards: int = 0
+    sampled_tokens: int = 0
+    prompt_tokens: int = 0
+    draws: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def since(self, before: Usage, seconds: float) -> Usage:
+        """What was spent after `before`, in so many seconds."""
+        return Usage(
+            forwards=self.forwards - before.forwards,
+            sampled_tokens=self.sampled_tokens - before.sampled_tokens,
+            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
+            draws=self.draws - before.draws,
+            seconds=seconds,
+            notes=list(self.notes),
+        )
+
+    def add(self, other: Usage) -> None:
+        """Add another part's cost to this one."""
+        self.forwards += other.forwards
+        self.sampled_tokens += other.sampled_tokens
+        self.prompt_tokens += other.prompt_tokens
+        self.draws += other.draws
+        self.seconds += other.seconds
+        self.notes += [n for n in other.notes if n not in self.notes]

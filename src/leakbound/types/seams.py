@@ -1,0 +1,145 @@
+"""The seams: what does the work comes in through a protocol, never by import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from leakbound.types.decoding import Decoding
+from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
+from leakbound.types.exploring import Effort, Exploration, Ranges
+from leakbound.types.prompts import Prompt, Query
+
+
+class Progress(Protocol):
+    """Told how far a long step is: `done` of `total` units, with a word on what they are.
+
+    `tokens`: how many a model forwarded in this step so far, where that is told too.
+    """
+
+    def __call__(
+        self, phase: str, done: float, total: float, unit: str = "", tokens: int = 0
+    ) -> None: ...
+
+
+def silent(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+    """The `Progress` that shows nothing."""
+
+
+class Tell(Protocol):
+    """Told what was done since the last time: draws finished, tokens forwarded."""
+
+    def __call__(self, draws: int, tokens: int) -> None: ...
+
+
+def untold(draws: int, tokens: int) -> None:
+    """The `Tell` that nobody hears."""
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """An engine that says while it works how far it is, to whoever puts itself at `tell`."""
+
+    tell: Tell
+
+
+@runtime_checkable
+class Generate(Protocol):
+    """The seam every engine fills: draw completions of queries under one decoding."""
+
+    usage: Usage
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What was run: weights digest, dtype, template, versions; equal means same law."""
+        ...
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Refuse, before anything costly, what cannot be sampled."""
+        ...
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        """Yield one Sample or Failure for each query, in any order."""
+        ...
+
+
+@runtime_checkable
+class Explores(Protocol):
+    """An engine that knows the probabilities behind its draws."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability is taken to move with the batch shape (delta)."""
+        ...
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        """Yield one Exploration or Failure for each query, in any order.
+
+        `ranges` says which prefixes are settled. InputError where masses cannot be exact.
+        """
+        ...
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """Each text and the end token after it, teacher-forced through the decoding.
+
+        The completion has count 0; None where the decoding cannot produce it, or where the text's
+        tokens do not go on from exactly the prompt that is sampled from.
+        """
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An engine whose margin is measured, and depends on what it will be asked."""
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        """Measure the margin after these queries' prompts: the same for the same queries.
+
+        Whoever is about to ask them calls this first, so that a run goes on with the margin that
+        it was begun with.
+        """
+        ...
+
+
+@runtime_checkable
+class Retraces(Protocol):
+    """An engine that tells how likely an output of known tokens is."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability is taken to move with the batch shape (delta)."""
+        ...
+
+    def force_ids(
+        self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """Generated token ids, teacher-forced: with the end token, or to the length limit.
+
+        The completion has count 0; None where the decoding cannot produce it. InputError where
+        probabilities cannot be exact.
+        """
+        ...
+
+
+class Scorer(Protocol):
+    """h: completion × prompt → [0, 1]; 1 always means full leak."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in results; settings that change h are part of it."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """The declared range: {0, 1} if true, else [0, 1]; it decides which bound is used."""
+        ...
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """One score a text; None where it could not decide. A string is the true answer."""
+        ...

@@ -1,0 +1,21 @@
+"""Training: models that know a data set, and models that leak less of it."""
+
+from leakbound.unlearning.settings import Sampling, Selecting, TrainingSettings, Watch
+from leakbound.unlearning.taken import prompting_of
+from leakbound.unlearning.trainer import Progress
+from leakbound.unlearning.verbs import Trained, finetune, unlearn
+from leakbound.unlearning.weights import Adapters, Weights
+
+__all__ = [
+    "Adapters",
+    "Progress",
+    "Sampling",
+    "Selecting",
+    "Trained",
+    "TrainingSettings",
+    "Watch",
+    "Weights",
+    "finetune",
+    "prompting_of",
+    "unlearn",
+]

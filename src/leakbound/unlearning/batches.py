@@ -1,0 +1,329 @@
+"""From the rows of a step to what the losses take, by way of one padded batch.
+
+All splits stand below one another in one batch, alternate answers after the rows they belong to
+and the model's own answers last, so that a step is one forward pass. Afterwards each split gets
+its own `LossInputs` cut from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from leakbound.losses import (
+    IGNORED,
+    Activations,
+    LossInputs,
+    Needs,
+    Over,
+    Sampled,
+    Site,
+    direction,
+    pack_activations,
+)
+from leakbound.unlearning.examples import Example, Padded, Rows, Step, pad
+
+Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
+Head = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What the model itself answered to the B prompts of a split, and how much of that leaks.
+
+    `owner`, `counts` and `scores` of `examples` are as in `Sampled`; a prompt of which there is
+    nothing to learn is silent: it has no example. `leakage` is the mean score of each prompt,
+    None where no answer could be scored.
+    """
+
+    examples: Sequence[Example]
+    owner: Sequence[int]
+    counts: Sequence[int]
+    scores: Sequence[float]
+    leakage: Sequence[float | None]
+
+    @property
+    def totals(self) -> tuple[float, ...]:
+        """Leakage summed over the prompts that have some, how many those are; silent, all."""
+        scored = [value for value in self.leakage if value is not None]
+        prompts = len(self.leakage)
+        return sum(scored), len(scored), prompts - len(set(self.owner)), prompts
+
+    def sampled(self, answers: LossInputs) -> Sampled:
+        """As losses take it, with `answers` made of the examples."""
+        device = answers.labels.device
+        return Sampled(
+            answers=answers,
+            owner=torch.tensor(self.owner, dtype=torch.long, device=device),
+            counts=torch.tensor(self.counts, dtype=torch.long, device=device),
+            scores=torch.tensor(self.scores, dtype=torch.float64, device=device),
+        )
+
+
+Draw = Callable[[Step, int], Mapping[str, Drawn]]
+"""(step, its number) -> by split, what the model as it is now answers to the step's prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of a step, padded together.
+
+    `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
+    answers and questions. `rows`, `alternates` and `sampled` tell which of the B belong to a
+    split, `frozen` what is known of its rows, `drawn` what the model answered to them,
+    `mean_lengths` how many tokens a row of it has on average.
+    """
+
+    padded: Padded
+    places: Tensor
+    answer: Tensor
+    question: Tensor
+    rows: Mapping[str, range]
+    alternates: Mapping[str, range]
+    sampled: Mapping[str, range]
+    frozen: Mapping[str, Sequence[Frozen]]
+    drawn: Mapping[str, Drawn]
+    mean_lengths: Mapping[str, Mapping[Over, float]]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on another device; what is frozen follows when it is used."""
+        return replace(
+            self,
+            padded=self.padded.to(device),
+            places=self.places.to(device),
+            answer=self.answer.to(device),
+            question=self.question.to(device),
+        )
+
+    def tokens(self, site: Site, rows: range) -> Tensor:
+        """Where the tokens of `site` stand in `rows`, [rows, T]."""
+        mask = self.answer if site.tokens == "answer" else self.question
+        return mask[rows.start : rows.stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Makes batches of `data`, and cuts them, for an objective with these `needs`.
+
+    `seed` draws the direction that activations are led to. `draw` asks the model itself, where
+    the objective needs that.
+    """
+
+    data: Mapping[str, Rows]
+    needs: Mapping[str, Needs]
+    seed: int = 0
+    draw: Draw | None = None
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers whose outputs are needed."""
+        return tuple(sorted({site.layer for needs in self.needs.values() for site in needs.sites}))
+
+    def batch(
+        self,
+        step: Step,
+        frozen: Mapping[str, Sequence[Frozen]] | None = None,
+        drawn: Mapping[str, Drawn] | None = None,
+        *,
+        of: Step | None = None,
+    ) -> Batch:
+        """The rows of `step` in one batch, with what the objective needs of each split.
+
+        They are a part of the step `of`, where that is given.
+        """
+        examples: list[Example] = []
+        rows: dict[str, range] = {}
+        alternates: dict[str, range] = {}
+        for split, indices in step.items():
+            rows[split] = _append(examples, self.data[split].examples, indices)
+            if "alternate" in self.needs[split].parts:
+                alternates[split] = _append(examples, self.data[split].alternates, indices)
+        drawn = drawn or {}
+        sampled = {
+            split: _append(examples, each.examples, range(len(each.examples)))
+            for split, each in drawn.items()
+        }
+        padded = pad(examples, whole=any(_reads_the_end(self.needs[split]) for split in step))
+        return Batch(
+            padded=padded,
+            places=self._places(padded, rows, [*alternates.values(), *sampled.values()]),
+            answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
+            question=_spans(padded, [e.question for e in examples]),
+            rows=rows,
+            alternates=alternates,
+            sampled=sampled,
+            frozen=frozen or {},
+            drawn=drawn,
+            mean_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
+        )
+
+    def _lengths(self, split: str, rows: Sequence[int]) -> dict[Over, float]:
+        data = self.data[split]
+        found: dict[Over, float] = {
+            "answer": fmean(len(data.examples[i].answer) for i in rows),
+            "whole": fmean(len(data.examples[i].tokens) for i in rows),
+        }
+        if data.alternates:
+            found["alternate"] = fmean(len(data.alternates[i].answer) for i in rows)
+        return found
+
+    def cut(
+        self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
+    ) -> dict[str, LossInputs]:
+        """What the losses of each split take, from the logits at the batch's places [K, V].
+
+        `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
+        """
+        picked = _Picked.of(batch, logits)
+        return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
+
+    def _inputs(
+        self, split: str, picked: _Picked, hidden: Mapping[int, Tensor], head: Head
+    ) -> LossInputs:
+        batch, needs = picked.batch, self.needs[split]
+        labelled = batch.padded.labels != IGNORED
+        frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
+        alternate = whole = sampled = None
+        if split in batch.alternates:
+            nll = frozen.stacked("alternate nll")
+            alternate = replace(picked.at(labelled, batch.alternates[split]), reference_nll=nll)
+        if "whole" in needs.parts:
+            whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
+            whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
+        if split in batch.drawn:
+            sampled = batch.drawn[split].sampled(picked.at(labelled, batch.sampled[split]))
+        return replace(
+            picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
+            reference_nll=frozen.stacked("nll"),
+            reference_logits=frozen.joined("ends", head),
+            alternate=alternate,
+            whole=whole,
+            sampled=sampled,
+            mean_lengths=batch.mean_lengths[split],
+            activations={
+                site: self._activations(site, batch, split, hidden[site.layer])
+                for site in needs.sites
+            },
+        )
+
+    def _places(self, padded: Padded, rows: Mapping[str, range], others: Sequence[range]) -> Tensor:
+        labelled = padded.labels != IGNORED
+        places = torch.zeros_like(labelled)
+        for split, inside in rows.items():
+            here = slice(inside.start, inside.stop)
+            if "whole" in self.needs[split].parts:
+                places[here] = padded.attention_mask[here].bool()
+            elif _predicts(self.needs[split]):
+                places[here] = labelled[here]
+        for inside in others:
+            places[inside.start : inside.stop] = labelled[inside.start : inside.stop]
+        return places
+
+    def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
+        inside, parts = batch.rows[split], self.needs[split].parts
+        frozen = _Known(batch.frozen.get(split, ()), hidden.device)
+        made = pack_activations(hidden[inside.start : inside.stop], batch.tokens(site, inside))
+        led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
+        return replace(
+            made,
+            reference=frozen.joined(site_name(site)),
+            centres=frozen.centres(site) if "centres" in parts else None,
+            direction=led,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """The logits [K, V] made at the places of a batch, cut into pieces, one for each part.
+
+    One `split` gives views and, going back, one gradient; indexing would copy all of it twice.
+    """
+
+    batch: Batch
+    logits: Tensor
+    pieces: Mapping[range, Tensor]
+
+    @classmethod
+    def of(cls, batch: Batch, logits: Tensor) -> _Picked:
+        parts = (batch.rows, batch.alternates, batch.sampled)
+        ranges = sorted((inside for part in parts for inside in part.values()), key=_start)
+        counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
+        pieces = torch.split(logits, [int(count.sum()) for count in counts])
+        return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
+
+    def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
+        """Those at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
+        here = slice(inside.start, inside.stop)
+        row, column = mask[here].nonzero(as_tuple=True)
+        found = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
+        labels = self.batch.padded.labels[here][row, column]
+        return LossInputs(logits=found, labels=labels, row=row, rows=len(inside))
+
+    def _chosen(self, mask: Tensor, inside: range) -> Tensor:
+        wanted = mask[self.batch.places[inside.start : inside.stop]]
+        return self.pieces[inside] if wanted.all() else self.pieces[inside][wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of some rows, made into tensors on a device; None where nothing is."""
+
+    rows: Sequence[Frozen]
+    device: torch.device
+
+    def stacked(self, name: str) -> Tensor | None:
+        if not self.rows or name not in self.rows[0]:
+            return None
+        return torch.stack([row[name] for row in self.rows]).to(self.device)
+
+    def joined(self, name: str, function: Head = lambda values: values) -> Tensor | None:
+        if not self.rows or name not in self.rows[0]:
+            return None
+        with torch.no_grad():
+            return function(torch.cat([row[name] for row in self.rows]).to(self.device))
+
+    def centres(self, site: Site) -> tuple[tuple[Tensor, ...], ...]:
+        names = [[n for n in row if n.startswith(centre_name(site, ""))] for row in self.rows]
+        return tuple(
+            tuple(row[name].to(self.device) for name in sorted(own))
+            for row, own in zip(self.rows, names, strict=True)
+        )
+
+
+def site_name(site: Site) -> str:
+    """What a row's frozen activations at a site are called."""
+    return f"{site.layer} {site.tokens}"
+
+
+def centre_name(site: Site, number: int | str) -> str:
+    """What the frozen activations of a row's contrast centre are called."""
+    return f"{site_name(site)} centre {number}"
+
+
+def _start(rows: range) -> int:
+    return rows.start
+
+
+def _append(examples: list[Example], source: Sequence[Example], indices: Sequence[int]) -> range:
+    start = len(examples)
+    examples += [source[i] for i in indices]
+    return range(start, len(examples))
+
+
+def _predicts(needs: Needs) -> bool:
+    # Where nothing was drawn, the true answers' logits carry a gradient of zeros to the head too.
+    return bool(needs.parts & {"logits", "reference_nll", "reference_logits", "sampled"})
+
+
+def _reads_the_end(needs: Needs) -> bool:
+    return "whole" in needs.parts or any(site.tokens == "answer" for site in needs.sites)
+
+
+def _spans(padded: Padded, spans: Sequence[tuple[int, int]]) -> Tensor:
+    column = torch.arange(padded.input_ids.shape[1])
+    start, stop = torch.tensor(spans).unsqueeze(-1).unbind(1)
+    return torch.logical_and(column >= start, column < stop)

@@ -1,0 +1,182 @@
+"""Training rows as token ids, and which of them meet in which step.
+
+The order of an epoch and its pairs are numbers of (seed, epoch) alone: they do not depend on the
+trainer, on global random state or on the rows' contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakbound.engines.prompting import Prompting, Tokenizer
+from leakbound.errors import InputError
+from leakbound.losses import IGNORED
+from leakbound.types import Passage, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt and its answer as token ids; the answer ends with the end token, unless cut.
+
+    Of a chunk of running text the prompt is its first token and the answer all that follows.
+    `question` tells from where to where in the prompt the question itself stands.
+    """
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    question: tuple[int, int] = (0, 0)
+
+    @property
+    def tokens(self) -> list[int]:
+        """All of it, the end token included."""
+        return [*self.prompt, *self.answer]
+
+    @property
+    def inputs(self) -> list[int]:
+        """What the model reads to predict the answer: all tokens but the last."""
+        return self.tokens[:-1]
+
+    @property
+    def labels(self) -> list[int]:
+        """What it must predict at each input, shifted by one; the prompt is not scored."""
+        return [IGNORED] * (len(self.prompt) - 1) + list(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A split as tokens: its rows and, where the objective needs them, what belongs to each.
+
+    `alternates` are the same prompts with another answer; `centres` the prompts of the texts
+    that a row's activations are held against, its own question first.
+    """
+
+    examples: Sequence[Example]
+    alternates: Sequence[Example] = ()
+    centres: Sequence[Sequence[Example]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Examples padded on the right: ids, mask (1 on tokens) and labels, each [B, T]."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    labels: Tensor
+
+    def to(self, device: torch.device) -> Padded:
+        """The same on another device."""
+        parts = (self.input_ids, self.attention_mask, self.labels)
+        return Padded(*(part.to(device) for part in parts))
+
+
+Step = dict[str, list[int]]  # split -> indices of its rows
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Turns prompts into examples; `limit` is the most tokens one may have (None: any)."""
+
+    tokenizer: Tokenizer
+    prompting: Prompting
+    limit: int | None = None
+
+    def row(self, row: Prompt, answer: str | None = None) -> Example:
+        """A row with its own answer, or with another; InputError if too long: nothing is cut."""
+        text = row.answer if answer is None else answer
+        joined = self.prompting.join(self.tokenizer, row.question, text or "", row.prefix)
+        self._require_short(f"row {row.id!r}", len(joined.prompt) + len(joined.answer))
+        own = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
+        return Example(joined.prompt, joined.answer, own)
+
+    def rows(self, rows: Sequence[Prompt]) -> list[Example]:
+        """All rows, each with its own answer."""
+        return [self.row(row) for row in rows]
+
+    def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
+        """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
+
+        A chunk opens with the tokenizer's BOS token, or where it has none with the last token of
+        the chunk before it, and is to predict all that follows: every token, without a BOS token
+        but the first of a text. No end token is added. InputError for a text of a single token.
+        """
+        return [example for row in rows for example in self._chunks(row, most)]
+
+    def _chunks(self, row: Passage, most: int) -> list[Example]:
+        ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
+        added = self.tokenizer.encode("", add_special_tokens=True)[:1]
+        opening = added if added == [self.tokenizer.bos_token_id] else []
+        first = 0 if opening else 1
+        if len(ids) <= first:
+            raise InputError(
+                f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
+            )
+        return [
+            Example(tuple(opening) or (ids[start - 1],), ids[start : start + most - 1])
+            for start in range(first, len(ids), most - 1)
+        ]
+
+    def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
+        """Each row with one of its alternate answers, drawn once by the seed."""
+        chance = np.random.default_rng([seed, len(rows)])
+        return [
+            self.row(row, row.alternate_answers[chance.integers(len(row.alternate_answers))])
+            for row in rows
+        ]
+
+    def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
+        """The prompts of these texts, each in place of a row's question; as `row` if too long."""
+        prompts = [self._prompt(text, row.prefix) for text in texts]
+        for prompt in prompts:
+            self._require_short(f"a rewriting of row {row.id!r}", len(prompt.prompt))
+        return prompts
+
+    def _require_short(self, what: str, length: int) -> None:
+        if self.limit is not None and length > self.limit:
+            raise InputError(
+                f"{what} has {length} tokens, the limit is {self.limit}. "
+                "Raise `max_length`, up to the model's context, or shorten the text."
+            )
+
+    def _prompt(self, question: str, prefix: str) -> Example:
+        ids, own = self.prompting.locate(self.tokenizer, question, prefix)
+        return Example(tuple(ids), (), own)
+
+
+def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
+    """Pad on the right. The pad id is 0: the mask goes by position, so its value is never read.
+
+    `whole` also feeds the last token, which predicts nothing.
+    """
+    texts = [example.tokens if whole else example.inputs for example in examples]
+    width = max(map(len, texts))
+    ids = torch.zeros(len(examples), width, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    labels = torch.full_like(ids, IGNORED)
+    for i, (example, text) in enumerate(zip(examples, texts, strict=True)):
+        ids[i, : len(text)] = torch.tensor(text)
+        mask[i, : len(text)] = 1
+        labels[i, : len(example.labels)] = torch.tensor(example.labels)
+    return Padded(ids, mask, labels)
+
+
+def schedule(sizes: Mapping[str, int], *, epochs: int, batch_size: int, seed: int) -> list[Step]:
+    """The steps of all epochs: the first split in a new order each epoch, every row once.
+
+    Each of its rows is paired with one uniformly random row of every other split, new each epoch.
+    """
+    lead, *others = sizes
+    steps = []
+    for epoch in range(epochs):
+        chance = np.random.default_rng([seed, epoch])
+        order = chance.permutation(sizes[lead])
+        epoch_rows = {lead: order}
+        epoch_rows |= {name: chance.integers(sizes[name], size=len(order)) for name in others}
+        for start in range(0, len(order), batch_size):
+            part = slice(start, start + batch_size)
+            steps.append({name: rows[part].tolist() for name, rows in epoch_rows.items()})
+    return steps

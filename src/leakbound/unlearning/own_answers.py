@@ -1,0 +1,138 @@
+"""What the model in training answers itself: drawn anew for every pass, and scored.
+
+The draws must come from the weights that the pass then differentiates, so they are made when the
+pass is, never ahead. Dropout is off meanwhile, and random numbers are keyed by the number of the
+pass: training's own chance is left alone, and a training that goes on draws what it would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from leakbound.engines.hf import TransformersEngine
+from leakbound.errors import IncompleteError
+from leakbound.losses import Needs
+from leakbound.scorers import score_texts
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Scorer
+from leakbound.unlearning.batches import Drawn
+from leakbound.unlearning.examples import Rows, Step
+from leakbound.unlearning.settings import Sampling
+
+_Scored = list[tuple[Completion, float]]
+
+
+@dataclass(frozen=True)
+class OwnAnswers:
+    """Asks the model of `engine` the `prompts` of each split; `data` are the same as tokens."""
+
+    engine: TransformersEngine
+    prompts: Mapping[str, Sequence[Prompt]]
+    data: Mapping[str, Rows]
+    sampling: Sampling
+    seed: int
+
+    @property
+    def decoding(self) -> Decoding:
+        """T = 1 and nothing truncated: the law whose gradient is taken."""
+        return Decoding(max_new_tokens=self.sampling.max_new_tokens)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The scorer that sampling names, made once."""
+        return self.sampling.open_scorer(self.engine.loaded.model.device.type)
+
+    def check(self) -> None:
+        """Raise what opening the scorer does, and InputError for a prompt too long to answer."""
+        self.scorer  # noqa: B018 (opened before training begins)
+        for prompts in self.prompts.values():
+            self.engine.check([*map(Query.original, prompts)], self.decoding)
+
+    def __call__(self, step: Step, number: int) -> dict[str, Drawn]:
+        """Answers to the rows of a step, which is number `number`; the same for the same weights.
+
+        Raises IncompleteError where the model cannot be asked.
+        """
+        with _without_dropout(self.engine.loaded.model):
+            return {split: self._drawn(split, step[split], number) for split in self.prompts}
+
+    def _drawn(self, split: str, rows: Sequence[int], number: int) -> Drawn:
+        prompts = [self.prompts[split][row] for row in rows]
+        draws = Draws(sizes=(self.sampling.draws,), seed=self.seed, purpose=f"leakmin {number}")
+        scored = {
+            prompt.id: _scored(self.scorer, prompt, sample.completions)
+            for prompt, sample in ask(self.engine, prompts, self.decoding, draws)
+        }
+        found = [scored[prompt.id] for prompt in prompts]
+        learnt = [
+            (place, completion, score)
+            for place, each in enumerate(found)
+            if len({score for _, score in each}) > 1  # else there is no gradient
+            for completion, score in each
+        ]
+        examples = self.data[split].examples
+        return Drawn(
+            examples=[
+                replace(
+                    examples[rows[place]],
+                    prompt=self._asked(prompts[place]),
+                    answer=completion.token_ids or (),
+                )
+                for place, completion, _ in learnt
+            ],
+            owner=[place for place, _, _ in learnt],
+            counts=[completion.count for _, completion, _ in learnt],
+            scores=[score for _, _, score in learnt],
+            leakage=[*map(_mean, found)],
+        )
+
+    def _asked(self, prompt: Prompt) -> tuple[int, ...]:
+        """What the answers were drawn from, which a row's own answer may have merged with."""
+        return self.engine.prompt_ids(Query.original(prompt))
+
+
+def sampled_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
+    """The splits to whose prompts the model's own answers are needed."""
+    return tuple(split for split, each in needs.items() if "sampled" in each.parts)
+
+
+def ask(
+    engine: TransformersEngine, prompts: Sequence[Prompt], decoding: Decoding, draws: Draws
+) -> Iterator[tuple[Prompt, Sample]]:
+    """Each distinct prompt with its sample, as they finish; IncompleteError where one fails."""
+    by_id = {prompt.id: prompt for prompt in prompts}
+    queries = [*map(Query.original, by_id.values())]
+    for result in engine.generate(queries, decoding, draws):
+        if isinstance(result, Failure):
+            raise IncompleteError(
+                f"{result.query.id!r} could not be asked during training: {result.reason}"
+            )
+        yield by_id[result.query.prompt_id], result
+
+
+def _scored(scorer: Scorer, prompt: Prompt, completions: Sequence[Completion]) -> _Scored:
+    """The completions that could be scored, each with its score."""
+    scores = score_texts(scorer, [completion.text for completion in completions], prompt)
+    pairs = zip(completions, scores, strict=True)
+    return [(completion, score) for completion, score in pairs if score is not None]
+
+
+def _mean(scored: _Scored) -> float | None:
+    """The mean score of all draws that have one; None where none has."""
+    if not scored:
+        return None
+    total = sum(completion.count * score for completion, score in scored)
+    return total / sum(completion.count for completion, _ in scored)
+
+
+@contextmanager
+def _without_dropout(model: Any) -> Iterator[None]:
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

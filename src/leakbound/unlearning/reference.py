@@ -1,0 +1,145 @@
+"""What the frozen initial model says of the rows: computed once, kept in files, read when needed.
+
+Files, not memory: the activations of some thousand rows at one layer of a large model weigh
+gigabytes. A chunk of rows is one file, whole or not there, so that an interrupted computation
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from leakbound.losses import Needs, sequence_nll
+from leakbound.store.files import make_folder, write_whole
+from leakbound.unlearning.batches import Assembly, Frozen, Head, centre_name, site_name
+from leakbound.unlearning.examples import Example, Step, pad
+from leakbound.unlearning.forward import Forward
+
+_ASKED = frozenset({"reference_nll", "reference_logits", "whole_reference", "reference", "centres"})
+
+
+@dataclass(frozen=True)
+class References:
+    """The frozen model's values of every row that some of `steps` uses, in `folder`."""
+
+    folder: Path
+    assembly: Assembly
+    steps: Sequence[Step]
+    chunk: int
+
+    @cached_property
+    def files(self) -> dict[Path, tuple[str, list[int]]]:
+        """Each file with its split and the rows in it."""
+        found = {}
+        for split, needs in self.assembly.needs.items():
+            if needs.parts & _ASKED:
+                used = sorted({i for step in self.steps for i in step[split]})
+                for start in range(0, len(used), self.chunk):
+                    rows = used[start : start + self.chunk]
+                    found[self.folder / f"{split}-{start:06d}.safetensors"] = split, rows
+        return found
+
+    def compute(self, forward: Forward, device: torch.device) -> None:
+        """Run the model, as it is now, on whatever is not there yet."""
+        missing = {file: rows for file, rows in self.files.items() if not file.exists()}
+        if missing:
+            make_folder(self.folder)
+        with torch.no_grad():
+            for file, (split, rows) in missing.items():
+                values = dict(_values(self.assembly, forward, split, rows, device))
+                write_whole(file, partial(save_file, values))
+
+    def read(self, step: Step) -> dict[str, list[Frozen]]:
+        """What is known of the rows of a step, by split."""
+        return {
+            split: [self._row(split, i) for i in rows]
+            for split, rows in step.items()
+            if self.assembly.needs[split].parts & _ASKED
+        }
+
+    def _row(self, split: str, index: int) -> dict[str, Tensor]:
+        file, names = self._where[split, index]
+        return {name: file.get_tensor(f"{index}/{name}") for name in names}
+
+    @cached_property
+    def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
+        """The open file of each row, and the names it has there."""
+        found: dict[tuple[str, int], tuple[Any, list[str]]] = {}
+        for path, (split, rows) in self.files.items():
+            file = safe_open(path, framework="pt")
+            names: dict[int, list[str]] = {row: [] for row in rows}
+            for key in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
+                index, _, name = key.partition("/")
+                names[int(index)].append(name)
+            found |= {(split, row): (file, names[row]) for row in rows}
+        return found
+
+
+def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
+    """The output head as it is now, for the splits that compare logits with the frozen model's."""
+    compared = {"reference_logits", "whole_reference"}
+    if not forward.narrow or not any(compared & each.parts for each in needs.values()):
+        return lambda ends: ends
+    head = copy.deepcopy(forward.model.get_output_embeddings())
+    dtype = next(head.parameters()).dtype
+    return lambda ends: head(ends.to(dtype))
+
+
+def _values(
+    assembly: Assembly, forward: Forward, split: str, rows: list[int], device: torch.device
+) -> Iterator[tuple[str, Tensor]]:
+    """Name and value of everything the frozen model is asked about these rows."""
+    needs = assembly.needs[split]
+    batch = assembly.batch({split: rows}).to(device)
+    places = batch.places.nonzero(as_tuple=True)
+    ends, hidden = forward.run(batch.padded, places)
+    made = assembly.cut(batch, forward.logits(ends), hidden, lambda values: values)[split]
+    if "reference_nll" in needs.parts:
+        yield from _each(rows, "nll", sequence_nll(made))
+        if made.alternate:
+            yield from _each(rows, "alternate nll", sequence_nll(made.alternate))
+    tails = assembly.cut(batch, ends, hidden, lambda values: values)[split]
+    if "reference_logits" in needs.parts:
+        yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))
+    if "whole_reference" in needs.parts and tails.whole:
+        whole = tails.whole
+        yield from _each(rows, "whole ends", _split(whole.logits, whole.row, len(rows)))
+    if "reference" in needs.parts:
+        for site, found in made.activations.items():
+            yield from _each(rows, site_name(site), _split(found.values, found.row, len(rows)))
+    if "centres" in needs.parts:
+        for row in rows:
+            centres = assembly.data[split].centres[row]
+            for number, hidden in enumerate(_alone(forward, each, device) for each in centres):
+                start, stop = centres[number].question
+                for site in needs.sites:
+                    value = hidden[site.layer][0, start:stop]
+                    yield f"{row}/{centre_name(site, number)}", value.cpu().contiguous()
+
+
+def _alone(forward: Forward, example: Example, device: torch.device) -> dict[int, Tensor]:
+    """The layers' outputs on one prompt."""
+    nowhere = torch.zeros(2, 0, dtype=torch.long, device=device)
+    return forward.run(pad([example], whole=True).to(device), (nowhere[0], nowhere[1]))[1]
+
+
+def _each(
+    rows: Sequence[int], name: str, values: Sequence[Tensor] | Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    for row, value in zip(rows, values, strict=True):
+        yield f"{row}/{name}", value.detach().cpu().contiguous().clone()
+
+
+def _split(values: Tensor, row: Tensor, rows: int) -> list[Tensor]:
+    counts = torch.bincount(row, minlength=rows).tolist()
+    return list(torch.split(values, counts))

@@ -1,0 +1,139 @@
+"""How training runs, whatever the objective."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from leakbound.engines.models import open_scorer
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer
+from leakbound.types import Scorer
+from leakbound.unlearning.weights import EVERYTHING, Weights
+
+Schedule = Literal["cosine", "linear", "constant"]
+
+
+def _require(condition: bool, name: str, value: object, want: str) -> None:
+    if not condition:
+        raise InputError(f"`{name}` must be {want}, got {value!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How an objective on the model's own answers draws them, in every pass.
+
+    `draws` answers a prompt of at most `max_new_tokens`, at T = 1 with nothing truncated, each
+    scored by `scorer` (NAME[:setting=value,...][>=t]). All distinct ones go through the model
+    together: up to `batch_size` times `draws` texts, which `batch_size` with `accumulation`
+    keeps within memory. Raises InputError for an unknown scorer.
+    """
+
+    draws: int = 16
+    scorer: str = "rouge-l-recall"
+    max_new_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        _require(self.draws >= 2, "draws", self.draws, "at least 2")
+        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        self.make_scorer()
+
+    def make_scorer(self) -> Scorer:
+        """The scorer that is named; one that asks a model is not connected."""
+        return make_scorer(self.scorer)
+
+    def open_scorer(self, device: str) -> Scorer:
+        """The same, ready to score, its model on this device."""
+        return open_scorer(self.scorer, device=device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, the scorer by its canonical name."""
+        return asdict(self) | {"scorer": self.make_scorer().name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting:
+    """How rewritings are selected before contrast centres are chosen among them (IDS).
+
+    `draws` answers a text of at most `max_new_tokens` tell how surely the model answers it.
+    """
+
+    draws: int = 64
+    max_new_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "max_new_tokens"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """AdamW's settings; the defaults are those of Scholten et al. (2025).
+
+    `batch_size` counts rows of the leading split in one forward pass, `accumulation` the passes
+    in one step. `warmup_ratio` is the share of all steps over which the learning rate rises.
+    `max_length` limits prompt and answer together, in tokens (None: the model's context).
+    `dtype` is how weights are held; `bf16` multiplies in bfloat16 whatever they are held in.
+    `checkpointing` computes activations again in the backward pass instead of keeping them.
+    `sampling` matters only to objectives that draw from the model.
+    """
+
+    epochs: int = 10
+    learning_rate: float = 1e-5
+    batch_size: int = 32
+    accumulation: int = 1
+    schedule: Schedule = "cosine"
+    warmup_ratio: float = 0.1
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    max_length: int | None = None
+    dtype: str = "float32"
+    bf16: bool = False
+    checkpointing: bool = False
+    weights: Weights = EVERYTHING
+    sampling: Sampling = Sampling()
+    device: str = "auto"
+    seed: int = 0
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulation"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("learning_rate", "max_grad_norm"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value > 0, name, value, "a positive number")
+        _require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
+        _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        known = get_args(Schedule)
+        _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field but `sampling`, as recipe files hold it."""
+        return {name: value for name, value in asdict(self).items() if name != "sampling"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is kept and told while training runs; nothing of it changes the weights.
+
+    A checkpoint is kept every `checkpoint_minutes`. Every `evaluate_every` steps (None: never)
+    leakage and utility are measured on the first `questions` of each split, with `draws` answers
+    a question of at most `max_new_tokens`. `report_to` names trackers that transformers knows.
+    """
+
+    checkpoint_minutes: float = 10.0
+    evaluate_every: int | None = None
+    questions: int = 32
+    draws: int = 64
+    max_new_tokens: int = 64
+    report_to: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        minutes = self.checkpoint_minutes
+        _require(minutes >= 0, "checkpoint_minutes", minutes, "0 (each step) or more")
+        every = self.evaluate_every
+        _require(every is None or every >= 1, "evaluate_every", every, "at least 1, or None")
+        for name in ("questions", "draws", "max_new_tokens"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")

@@ -1,0 +1,261 @@
+"""transformers' `Trainer` as training uses it: which rows meet in which pass is settled before."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from leakbound.engines.loading import load_weights
+from leakbound.errors import IncompleteError
+from leakbound.objective import Objective
+from leakbound.unlearning.batches import Assembly, Drawn, Frozen, Head
+from leakbound.unlearning.examples import Step
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.own_answers import sampled_splits
+from leakbound.unlearning.reference import References
+from leakbound.unlearning.settings import Watch
+from leakbound.unlearning.work_folder import WorkFolder
+
+Progress = Callable[[int, int, float], None]  # step, of how many, loss
+Measure = Callable[[Forward], Mapping[str, float]]  # what is measured on the way, by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """Who is told of a training, and what is measured on the way."""
+
+    watch: Watch
+    progress: Progress | None = None
+    measure: Measure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one pass that a process takes of those of all, and what is frozen of its own.
+
+    `number` counts passes through all of training; `share` weighs these rows among all processes'.
+    """
+
+    number: int
+    step: Step
+    frozen: Mapping[str, Sequence[Frozen]]
+    share: float
+    of: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The steps in parts; of several processes each takes every so-manieth row of a step."""
+
+    assembly: Assembly
+    references: References
+    steps: Sequence[Step]
+    process: int
+    processes: int
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, index: int) -> dict[str, Part]:
+        step = self.steps[index]
+        own = {split: rows[self.process :: self.processes] for split, rows in step.items()}
+        (count, *_) = map(len, step.values())
+        (mine, *_) = map(len, own.values())
+        share = mine * self.processes / count
+        if not mine:  # every process must take part: with a row that has no weight
+            own = {split: rows[:1] for split, rows in step.items()}
+        return {"part": Part(index, own, self.references.read(own), share, step)}
+
+
+class ObjectiveTrainer(Trainer):  # type: ignore[misc]
+    """A `Trainer` whose loss is an objective and whose batches come in the order given."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        batches: Batches,
+        head: Head,
+        kept: WorkFolder,
+        following: Following,
+        **rest: Any,
+    ) -> None:
+        super().__init__(train_dataset=batches, **rest)
+        self.objective = objective
+        self.assembly = batches.assembly
+        self.head = head
+        self.kept = kept
+        self.following = following
+        self.terms = torch.zeros(len(objective.terms))
+        self.passes = 0
+        self.drawn = {split: torch.zeros(4) for split in sampled_splits(self.assembly.needs)}
+        self.started = time.monotonic()
+        self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
+
+    def compute_loss(self, model: Any, inputs: dict[str, Part], **_: Any) -> Tensor:
+        """The objective on one part; raises IncompleteError where it is not finite."""
+        part = inputs["part"]
+        drawn = self.draw(part)
+        batch = self.assembly.batch(part.step, part.frozen, drawn, of=part.of).to(self.args.device)
+        logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
+        values = self.objective.values(self.assembly.cut(batch, logits, hidden, self.head))
+        loss = part.share * sum(values[1:], start=values[0])
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            self.stop(f"the objective became {value}")
+        self.terms += part.share * torch.stack(values).detach().cpu()
+        self.passes += 1
+        return loss
+
+    def draw(self, part: Part) -> Mapping[str, Drawn]:
+        """What the model as it is now answers itself, where the objective needs that."""
+        if self.assembly.draw is None:
+            return {}
+        try:
+            with self.accelerator.autocast():
+                drawn = self.assembly.draw(part.step, part.number)
+        except IncompleteError as error:
+            self.stop(str(error))
+        if part.share:
+            for split, each in drawn.items():
+                self.drawn[split] += torch.tensor(each.totals)
+        return drawn
+
+    def stop(self, what: str) -> NoReturn:
+        """Raise IncompleteError: `what` happened in the step that is being taken."""
+        last = self.kept.checkpoint
+        kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
+        raise IncompleteError(
+            f"{what} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
+            f"written, {kept}. Lower the learning rate, and choose another folder."
+        )
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As Trainer does, with the value of each term of the objective beside the loss."""
+        logs["seconds"] = round(time.monotonic() - self.started, 3)
+        if "loss" in logs:
+            means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
+            for term, mean in zip(self.objective.terms, means.tolist(), strict=True):
+                name = f"{term.split} {term.loss}"  # which two recipes may have in common
+                logs[name] = logs.get(name, 0.0) + mean
+            self.terms, self.passes = torch.zeros_like(self.terms), 0
+            logs |= self._leakage()
+        super().log(logs, start_time)
+
+    def _leakage(self) -> dict[str, float]:
+        """Of the answers drawn since the last line: how much leaks, how many prompts are silent."""
+        found = {}
+        for split, totals in self.drawn.items():
+            summed = self.accelerator.reduce(totals.to(self.args.device), "sum")
+            leakage, scored, silent, prompts = summed.tolist()
+            if scored:
+                found[f"leakage {split}"] = leakage / scored
+            found[f"silent {split}"] = silent / prompts
+            totals.zero_()
+        return found
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """What is measured on the way, logged; a round of its own, outside training's chance."""
+        self.control.should_evaluate = False
+        measure = self.following.measure
+        if measure is None or not self.is_world_process_zero():
+            return {}
+        self.model.eval()
+        found = dict(measure(self.model))
+        self.log(found)
+        return found
+
+    def get_train_dataloader(self) -> DataLoader[dict[str, Part]]:
+        """The steps as they are: already in parts, already in order."""
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Write the model itself, without what training wrapped it in, and its tokenizer."""
+        if self.args.should_save:
+            self.model.model.save_pretrained(output_dir)
+            self.processing_class.save_pretrained(output_dir)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As Trainer does, and then see that a power cut cannot take it back."""
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # each process writes the state of its chance
+        if self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            self.kept.keep(Path(self._get_output_dir(trial), folder))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Read what `save_model` wrote into the model itself: adapters alone, or every weight."""
+        trained = self.model.model
+        if hasattr(trained, "peft_config"):
+            super()._load_from_checkpoint(resume_from_checkpoint, trained)
+        else:  # Trainer's own way looks into a wrapping, and overlooks weights that are missing
+            load_weights(trained, Path(resume_from_checkpoint))
+
+
+class Follow(TrainerCallback):  # type: ignore[misc]
+    """Tells of each step, keeps the log, and says when to measure and to keep a checkpoint."""
+
+    def __init__(self, trainer: ObjectiveTrainer) -> None:
+        self.trainer = trainer
+        self.following = trainer.following
+        self.saved = time.monotonic()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        history = state.log_history
+        if history:
+            self.trainer.started -= history[-1]["seconds"]
+        if state.is_world_process_zero:
+            self.trainer.kept.write_log([*map(_told, history)])
+        if state.global_step == 0 and self.following.measure:
+            self.trainer.evaluate()
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if not state.is_world_process_zero:
+            return
+        line = state.log_history[-1]
+        if "train_runtime" in line:  # Trainer's farewell
+            return
+        self.trainer.kept.add_to_log(_told(line))
+        if "loss" in line and self.following.progress:
+            self.following.progress(state.global_step, state.max_steps, line["loss"])
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # A gradient that is not finite would spoil the weights before the loss shows it.
+        gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
+        if not torch.stack([gradient.isfinite().all() for gradient in gradients]).all():
+            self.trainer.stop("the gradient was not finite")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        every = self.following.watch.evaluate_every
+        last = state.global_step == state.max_steps
+        control.should_evaluate = bool(every and (last or state.global_step % every == 0))
+        control.should_save = not last and self._due()
+
+    def _due(self) -> bool:
+        """True where any process finds that it is time; they must agree."""
+        waited = time.monotonic() - self.saved
+        due = torch.tensor(float(waited >= 60 * self.following.watch.checkpoint_minutes))
+        accelerator = self.trainer.accelerator
+        agreed = bool(accelerator.reduce(due.to(accelerator.device), "sum") > 0)
+        if agreed:
+            self.saved = time.monotonic()
+        return agreed
+
+
+def _told(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
+    return {name: value for name, value in line.items() if name != "epoch"}
+
+
+def _only(parts: list[dict[str, Part]]) -> dict[str, Part]:
+    (part,) = parts
+    return part

@@ -1,0 +1,171 @@
+"""Which weights are trained: all, those of chosen modules, or low-rank adapters on them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from leakbound.errors import InputError, install
+from leakbound.registry import suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """Low-rank adapters (Hu et al. 2022), added by peft: W + (alpha / rank) B A, B = 0 at first."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, fits, want in (
+            ("rank", self.rank >= 1, "at least 1"),
+            ("alpha", self.alpha > 0, "a positive number"),
+            ("dropout", 0 <= self.dropout < 1, "in [0, 1)"),
+        ):
+            if not fits:
+                raise InputError(
+                    f"`{name}` of the adapters must be {want}, got {getattr(self, name)!r}."
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What is trained: modules by the end of their name, such as `down_proj`, in these layers.
+
+    Layers are blocks, counted from 0. No modules and no layers: everything. `adapters`: only
+    adapters on those modules (by default on every linear layer but the head), merged into the
+    weights when training ends.
+    """
+
+    modules: tuple[str, ...] = ()
+    layers: tuple[int, ...] = ()
+    adapters: Adapters | None = None
+
+    @property
+    def everything(self) -> bool:
+        return not (self.modules or self.layers or self.adapters)
+
+
+EVERYTHING = Weights()
+
+
+def blocks(model: Any) -> Sequence[nn.Module]:
+    """The model's blocks, in order; InputError for a model that has none to be found."""
+    count = model.config.get_text_config().num_hidden_layers
+    for module in model.get_decoder().modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return list(module)
+    raise InputError(
+        f"no list of {count} blocks was found in {type(model).__name__}: its layers cannot be "
+        "named. Use an objective and weights that name none."
+    )
+
+
+def require_layers(model: Any, layers: Sequence[int]) -> None:
+    """Refuse a layer that the model does not have."""
+    if not layers:
+        return
+    count = len(blocks(model))
+    for layer in layers:
+        if not 0 <= layer < count:
+            raise InputError(
+                f"there is no layer {layer}: the model has {count}, from 0 to {count - 1}."
+            )
+
+
+def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
+    """The modules that `weights` names, by their full names.
+
+    Raises InputError for a layer or a module that the model does not have.
+    """
+    require_layers(model, weights.layers)
+    named = {n: m for n, m in model.named_modules() if n and any(True for _ in m.parameters())}
+    if weights.layers:
+        stack = blocks(model)
+        inside = {id(m) for layer in weights.layers for m in stack[layer].modules()}
+        named = {name: module for name, module in named.items() if id(module) in inside}
+    if weights.modules:
+        for wanted in weights.modules:
+            if not any(_ends(name, wanted) for name in named):
+                known = {last for n in named if not (last := n.rpartition(".")[2]).isdigit()}
+                where = f" in layers {', '.join(map(str, weights.layers))}" * bool(weights.layers)
+                raise InputError(f"no module {wanted!r}{where}. {suggestion(wanted, known)}")
+        named = {n: m for n, m in named.items() if any(_ends(n, w) for w in weights.modules)}
+    return named
+
+
+@contextmanager
+def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
+    """The model with only `weights` left to train; afterwards as before, adapters merged.
+
+    Yields the model itself, or peft's wrapping of it.
+    """
+    if weights.everything:
+        yield model
+        return
+    chosen = chosen_modules(model, weights)
+    before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    adapted = None
+    if weights.adapters:
+        adapted = _adapted(model, _adaptable(chosen, model, weights), weights.adapters, seed)
+    else:
+        model.requires_grad_(False)
+        for module in chosen.values():
+            module.requires_grad_(True)
+    try:
+        yield adapted or model
+    finally:
+        if adapted is not None:
+            adapted.merge_and_unload()
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(before[name])
+
+
+def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> list[str]:
+    head = model.get_output_embeddings()
+    linear = (nn.Linear, Conv1D)  # the second is GPT-2's
+    fitting = [n for n, m in chosen.items() if isinstance(m, linear) and m is not head]
+    if not fitting:
+        raise InputError(
+            f"no linear layer among {', '.join(weights.modules) or 'the chosen layers'}. "
+            "Adapters go on linear layers: name some, such as q_proj."
+        )
+    return fitting
+
+
+def require_peft() -> None:
+    """Raise InputError where adapters are asked for and peft is not installed."""
+    try:
+        import peft  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"adapters need {error.name}, which is not installed. {install('lora')}."
+        ) from error
+
+
+def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(
+        r=adapters.rank,
+        lora_alpha=adapters.alpha,
+        lora_dropout=adapters.dropout,
+        target_modules=names,
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks for what transformers renamed
+        torch.manual_seed(seed)
+        return get_peft_model(model, settings)
+
+
+def _ends(name: str, wanted: str) -> bool:
+    return name == wanted or name.endswith("." + wanted)

@@ -1,0 +1,149 @@
+"""The folder of a training that is under way: it may be stopped at any moment and gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakbound.durable import sync_names, sync_tree
+from leakbound.errors import InputError, MixError
+from leakbound.store.files import make_folder, write_json, write_text
+from leakbound.store.lock import locked
+
+RECIPE = "recipe.json"
+LOG = "training.jsonl"
+_STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
+_WHOLE = "whole.json"  # ours, once all of these are on the disk
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFolder:
+    """`path` holds the recipe, the frozen model's values, the log, and the last checkpoint."""
+
+    path: Path
+
+    @classmethod
+    def beside(cls, out: Path) -> WorkFolder:
+        """The folder for a training whose model goes to `out`."""
+        return cls(out.with_name(f".{out.name}.training"))
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep every other command from training into the same folder; MixError where one does.
+
+        The lock lies beside the folder, which may be begun anew.
+        """
+        out = self.path.with_name(self.path.name.removeprefix(".").removesuffix(".training"))
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        return locked(self.path, "unlearn", lock, makes=out)
+
+    def open(self, recipe: Mapping[str, Any]) -> None:
+        """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
+        file = self.path / RECIPE
+        if file.exists():
+            differing = differences(read_json(file), recipe)
+            if not differing:
+                return
+            if self.checkpoint:
+                raise MixError(
+                    f"`{self.path}` keeps an unfinished training with other "
+                    f"{', '.join(differing)} (see its {RECIPE}). Repeat that command to finish "
+                    "it, choose another --out, or remove the folder."
+                )
+        shutil.rmtree(self.path, ignore_errors=True)
+        make_folder(self.path)
+        write_json(file, recipe)
+
+    @property
+    def references(self) -> Path:
+        """Where the frozen model's values are kept."""
+        return self.path / "reference"
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The last checkpoint that was written to its end; a model folder of its own."""
+        found = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
+        return max(found, key=_step, default=None)
+
+    def keep(self, checkpoint: Path) -> None:
+        """Settle a checkpoint that was written to its end, and then forget those before it.
+
+        A power cut leaves the one or the other: it is on the disk before it counts as whole.
+        """
+        sync_tree(checkpoint)
+        write_json(checkpoint / _WHOLE, {"step": _step(checkpoint)})
+        sync_names(self.path)
+        for other in self.path.glob("checkpoint-*"):
+            if other != checkpoint:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def write_log(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Begin the log with these lines."""
+        write_text(self.path / LOG, "".join(map(_line, lines)))
+
+    def add_to_log(self, line: Mapping[str, Any]) -> None:
+        """Add a line, for whoever follows the file."""
+        with (self.path / LOG).open("a", encoding="utf-8") as log:
+            log.write(_line(line))
+
+    def remove(self) -> None:
+        """Forget the training, finished as it is."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The parts in which two recipes differ, one of them as a file holds it; names may."""
+    plain = json.loads(json.dumps(wanted))
+    keys = dict.fromkeys([*plain, *found])
+    return [key for key in keys if key != "name" and found.get(key) != plain.get(key)]
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object that a JSON file holds; InputError, naming the file, where it holds none."""
+    return _object(file, file.read_bytes())
+
+
+def read_log(file: Path) -> list[dict[str, Any]]:
+    """The lines of a training log, the last of which tells the seconds it took."""
+    lines = [_object(file, line) for line in file.read_bytes().splitlines()]
+    if not lines or "seconds" not in lines[-1]:
+        raise _damaged(file, "it does not tell how long training took")
+    return lines
+
+
+def _object(file: Path, text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, str(error)) from error
+    if not isinstance(found, dict):
+        raise _damaged(file, f"it holds {type(found).__name__}, and no object")
+    return found
+
+
+def _damaged(file: Path, why: str) -> InputError:
+    return InputError(
+        f"`{file}` is damaged ({why}). Restore it, or remove its folder and run the same command "
+        "again."
+    )
+
+
+def _line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values) + "\n"
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        read_json(folder / _WHOLE)
+        read_json(folder / _STATE)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False  # a disk that fails says nothing of it
+    return True
