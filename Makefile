@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all test-lowest bench bench-faults mutants lint clean
+.PHONY: demo test test-all test-lowest bench bench-faults lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
@@ -21,14 +21,10 @@ lint: $(READY)
 
 test-all: $(READY) lint
 	$(PYTEST) -rs
-	$(MAKE) mutants
 
 # The lowest versions that pyproject.toml states, in an environment of their own.
 test-lowest:
 	PYTHON=$(PYTHON) sh tests/lowest.sh
-
-mutants: $(READY)
-	$(BIN)/python tests/mutants.py
 
 bench: $(READY)
 	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
