@@ -25,8 +25,8 @@ from leakbound.types import (
     Sample,
 )
 
-EXACT: Mapping[str, Any] = {"certify": "exact", "budget": 50}
-HYBRID: Mapping[str, Any] = {"certify": "hybrid", "budget": 50}
+EXACT: Mapping[str, Any] = {"explore": "exact", "budget": 50}
+HYBRID: Mapping[str, Any] = {"explore": "hybrid", "budget": 50}
 DECODING = Decoding(max_new_tokens=8)
 
 # Questions that are explored whole, in part, and not at all; one leaks in its remainder only.

@@ -57,7 +57,7 @@ def test_a_dry_run_counts_the_search(model: Path, questions: Path) -> None:
     [
         (("--attack", 15), ("`attack`", "at least 16", "got 15")),
         (("--attack", 99, "--until", "mean<=0.1"), ("Leave one of them out",)),
-        (("--attack", 99, "--certify", "exact"), ("Leave one of them out",)),
+        (("--attack", 99, "--explore", "exact"), ("Leave one of them out",)),
         (("--attack", 99, "--temperature", 0), ("greedy decoding draws nothing",)),
     ],
 )

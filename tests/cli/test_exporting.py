@@ -312,7 +312,7 @@ def test_samples_that_are_no_fixed_number_of_draws_stay(
     how = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 2)
     done(*how, "--out", stopped, "-n", 64, "--until", "p<=0.6")
     refused(leakbound("export", stopped, out, "--jsonl"), "'p<=0.6' was decided", "without --until")
-    done(*how, "--out", masses, "--certify", "exact", "--budget", 8)
+    done(*how, "--out", masses, "--explore", "exact", "--budget", 8)
     refused(leakbound("export", masses, out, "--jsonl"), "holds masses")
     assert not out.exists()
 

@@ -26,14 +26,14 @@ from leakbound.evaluation import (
 from leakbound.store import Run
 from leakbound.types import Decoding
 
-NEEDS = {"budget": {"certify": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
+NEEDS = {"budget": {"explore": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
 """What an option says nothing without."""
 NOT_ASKED = {"model", "benchmark", "out", "progress"}  # the field `benchmark` is how it was loaded
 SAID: dict[str, Any] = {
     "benchmark": Loaded(spec="tofu:forget10", data="/d", limit=2, profile="scholten"),
     "n": 9,
     "until": "p<=0.4",
-    "certify": "sampled",
+    "explore": "hybrid",
     "budget": 7,
     "decoding": (
         Decoding(temperature=0.5, adaptive_temperature=0.9, adaptive_mode="two_pass", stop=("x",)),
@@ -99,7 +99,7 @@ def test_every_option_of_the_command_line_reaches_the_record() -> None:
 
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
-        "n": 9, "until": "p<=0.4", "certify": "exact", "budget": 7, "temperature": (0.5, 0.7),
+        "n": 9, "until": "p<=0.4", "explore": "exact", "budget": 7, "temperature": (0.5, 0.7),
         "top_p": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
         "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
         "scorers": ("exact",),
@@ -174,9 +174,9 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
 def test_python_refuses_what_the_command_line_refuses(data: Path, tmp_path: Path) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     for said, named in (
-        ({"n": 8, "certify": "auto"}, "`n` 8 has no meaning with exploring"),
+        ({"n": 8, "explore": "auto"}, "`n` 8 has no meaning with exploring"),
         ({"budget": 8}, "`budget` 8 has no meaning without exploring"),
-        ({"certify": "some"}, "`certify` must be one of"),
+        ({"explore": "some"}, "`explore` must be one of"),
     ):
         with pytest.raises(InputError, match=named):
             evaluate(engine(), task, out=tmp_path / "r", **said)

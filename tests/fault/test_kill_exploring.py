@@ -20,7 +20,7 @@ pytestmark = pytest.mark.fault
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """`evaluate --certify` with several parts, but for --out."""
+    """`evaluate --explore` with several parts, but for --out."""
     folder = tmp_path_factory.mktemp("kill-exploring")
     model = tiny_model_folder(folder / "model")
     words = ["who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob", "Answer:"]
@@ -28,7 +28,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     rows = [f"{word} {other},Ann" for word, other in zip(words, words[::-1], strict=True)]
     questions.write_text("question,answer\n" + "\n".join(rows[:QUESTIONS]) + "\n")
     how = ["--benchmark", questions, "--max-new-tokens", 8, "--scorer", "contains"]
-    how += ["--certify", "hybrid", "--budget", 600]
+    how += ["--explore", "hybrid", "--budget", 600]
     return [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how]), "--out"]
 
 

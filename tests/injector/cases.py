@@ -31,7 +31,7 @@ REWRITINGS = ("red who", "red wrote who", "wrote red", "sea sea sea", "Bob Ann s
 _TABLE = """
 evaluate                 |                          | evaluate {model} {drawn} --control {control}
 evaluate --until         |                          | evaluate {model} {asked} -n 64 {until}
-evaluate --certify       |                          | evaluate {model} {asked} {explored}
+evaluate --explore       |                          | evaluate {model} {asked} {explored}
 evaluate --inputs        |                          | evaluate {model} {drawn} {rules} --queries 4
 evaluate --ids           |                          | evaluate {model} {drawn} {rules} {ids}
 evaluate --attack        |                          | evaluate {model} {drawn} {attacked}
@@ -68,7 +68,7 @@ _WORDS = {
     "asked": _ASKED,
     "drawn": f"{_ASKED} -n 16",
     "until": "--until p<=0.3 --scorer contains",
-    "explored": "--certify hybrid --budget 100 --scorer contains",
+    "explored": "--explore hybrid --budget 100 --scorer contains",
     "rules": "--inputs rules",
     "ids": "--queries 6 --ids --ids-draws 64",
     "attacked": "--attack 32 --scorer rouge-l-recall",

@@ -57,12 +57,12 @@ drawing = options(
         "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
     ),
     click.option(
-        "--certify",
-        type=click.Choice(["exact", "hybrid", "sampled", "auto"]),
+        "--explore",
+        type=click.Choice(["exact", "hybrid", "auto"]),
         help="Explore the likeliest outputs: known masses. auto: as far as that pays.",
     ),
     click.option(
-        "--budget", type=int, help="Forwards per question, with --certify.  [default: 2000]"
+        "--budget", type=int, help="Forwards per question, with --explore.  [default: 2000]"
     ),
 )
 attack = click.option(
@@ -162,7 +162,7 @@ _OF_DECODING = (
     "top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "adaptive_mode", "stop",
 )  # fmt: skip
 _LISTED = ("temperature", "top_p")
-_PLAIN = ("n", "until", "certify", "budget", "control", "seed", "confidence", "calibration")
+_PLAIN = ("n", "until", "explore", "budget", "control", "seed", "confidence", "calibration")
 NOT_OF_A_STUDY = ("model", "out", "like", "offline", "dry_run", "as_json")
 """Options that say where a command works and what it prints, not what is asked."""
 
@@ -216,6 +216,8 @@ def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
         **said,
     )
     # What --like says of one way of drawing is nothing where another is asked for.
+    if "n" in said and "explore" not in said:
+        study = replace(study, explore=None)
     if study.explores and "n" not in said:
         study = replace(study, n=None)
     if not study.explores and "budget" not in said:

@@ -99,7 +99,7 @@ def require_inputs_fit(
     if drawing.until is not None or drawing.exploring is not None:
         raise InputError(
             "`inputs` share a fixed number of outputs among the queries of a question, and "
-            "`until` and `certify` fix none. Leave one of them out."
+            "`until` and `explore` fix none. Leave one of them out."
         )
     if all(how.greedy for how in arms.values()):
         raise InputError(

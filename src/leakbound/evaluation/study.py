@@ -12,7 +12,7 @@ from leakbound.benchmarks import Benchmark, Loaded
 from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.errors import InputError
 from leakbound.evaluation.attack.settings import Attack
-from leakbound.evaluation.draws.drawing import BUDGET, SAMPLED, Drawing
+from leakbound.evaluation.draws.drawing import BUDGET, Drawing
 from leakbound.evaluation.draws.inputs import Inputs
 from leakbound.evaluation.settings import ModelSettings
 from leakbound.store import Run
@@ -37,7 +37,7 @@ class Study:
     benchmark: Loaded | None = None
     n: int | None = None
     until: str | None = None
-    certify: str | None = None
+    explore: str | None = None
     budget: int | None = None
     decoding: tuple[Decoding, ...] = ()
     scorers: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Study:
     @property
     def explores(self) -> bool:
         """True if distributions are to be explored, not only drawn from."""
-        return self.certify not in (None, SAMPLED)
+        return self.explore is not None
 
     def resolved(self, task: Benchmark) -> Study:
         """The same with everything said that drawing depends on.
@@ -76,7 +76,7 @@ class Study:
         if (number := getattr(self, idle)) is not None:
             raise InputError(
                 f"`{idle}` {number} has no meaning {says} exploring: the draws of an exploration "
-                "follow from its --certify and --budget, those of a sample are -n. Leave one out."
+                "follow from its --explore and --budget, those of a sample are -n. Leave one out."
             )
         return replace(
             self,
@@ -92,7 +92,7 @@ class Study:
             scorers,
             n=_first(self.n, DRAWS),
             until=self.until,
-            certify=self.certify,
+            explore=self.explore,
             budget=_first(self.budget, BUDGET),
             attack=self.attack,
             confidence=self.confidence,

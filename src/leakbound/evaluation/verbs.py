@@ -59,7 +59,7 @@ def evaluate(
     out: str | Path,
     n: int | None = None,
     until: str | None = None,
-    certify: str | None = None,
+    explore: str | None = None,
     budget: int | None = None,
     decoding: Decoding | Sequence[Decoding] | None = None,
     scorers: str | Sequence[str] = (),
@@ -83,7 +83,7 @@ def evaluate(
 
     With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
     first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
-    those that hold at any look. With `certify` ("exact", "hybrid" or "auto") the likeliest outputs
+    those that hold at any look. With `explore` ("exact", "hybrid" or "auto") the likeliest outputs
     are explored instead, `budget` forwards a question in all (default: 2,000), and no `n` may be
     given: masses are known, given the measured margin, and what they leave is drawn, unless
     "exact".
@@ -104,7 +104,7 @@ def evaluate(
     study = Study(
         n=n,
         until=until,
-        certify=certify,
+        explore=explore,
         budget=budget,
         decoding=_decodings(decoding),
         scorers=words(scorers),
@@ -213,9 +213,9 @@ def unsteered(task: Benchmark, study: Study) -> tuple[Study, Drawing]:
 
     Raises InputError where draws would follow from their scores.
     """
-    for name in ("until", "certify", "attack"):
+    for name in ("until", "explore", "attack"):
         value = getattr(study, name)
-        if value is not None and (name != "certify" or study.explores):
+        if value is not None:
             raise InputError(
                 f"`{name}` {value!r} is steered by scores, and `leakbound sample` makes none. Use "
                 "`leakbound evaluate`, or leave it out; where it comes from --like, say all "

@@ -381,7 +381,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_drawn(tmp_path: Path)
     greedy = Decoding(temperature=0.0, max_new_tokens=8)
     for given, named in (
         ({"until": "p<=0.1"}, "Leave one of them out"),
-        ({"certify": "exact", "n": None}, "Leave one of them out"),
+        ({"explore": "exact", "n": None}, "Leave one of them out"),
         ({"decoding": greedy}, "greedy decoding draws nothing"),
         ({"control": finished}, "Name the control model itself"),
     ):

@@ -448,7 +448,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(tmp_path: Path)
             Inputs(**settings)
     for more, named in (
         ({"until": "p<=0.1"}, "Leave one of them out"),
-        ({"certify": "auto", "n": None}, "Leave one of them out"),
+        ({"explore": "auto", "n": None}, "Leave one of them out"),
         ({"decoding": Decoding(temperature=0.0)}, "Add a temperature"),
     ):
         asked = engine()

@@ -19,22 +19,21 @@ def read(**how: Any) -> Drawing:
 
 @pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
 def test_exploring_is_steered_by_the_first_scorer(mode: str) -> None:
-    drawing = read(certify=mode, budget=7)
+    drawing = read(explore=mode, budget=7)
     assert drawing.until is None
     assert drawing.exploring is not None
     assert (drawing.exploring.mode, drawing.exploring.forwards) == (mode, 7)
     assert drawing.exploring.scorer is SCORERS[0]
     spec = drawing.exploring.to_dict()
     assert spec == {"mode": mode, "forwards": 7, "scorer": {"name": "contains", "binary": True}}
-    default = read(certify=mode).exploring
+    default = read(explore=mode).exploring
     assert default is not None
     assert default.forwards == BUDGET
 
 
-@pytest.mark.parametrize("certify", [None, "sampled"])
-def test_sampled_is_plain(certify: str | None) -> None:
-    assert read(certify=certify) == Drawing(64)
-    stops = read(certify=certify, until="p<=0.02", confidence=0.9)
+def test_draws_are_counted_unless_a_claim_stops_them() -> None:
+    assert read() == Drawing(64)
+    stops = read(until="p<=0.02", confidence=0.9)
     assert stops.exploring is None
     assert stops.until is not None
     assert stops.until.to_dict()["confidence"] == 0.9
@@ -43,11 +42,11 @@ def test_sampled_is_plain(certify: str | None) -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"certify": "Exact"}, "one of exact, hybrid, auto, sampled, got 'Exact'"),
-        ({"certify": ""}, "got ''"),
-        ({"certify": "auto", "budget": 0}, "`budget` must be at least 1 forward per question"),
-        ({"certify": "exact", "budget": -3}, "got -3"),
-        *(({"certify": m, "until": "p<=0.02"}, "two ways of drawing") for m in MODES[:3]),
+        ({"explore": "Exact"}, "one of exact, hybrid, auto, got 'Exact'"),
+        ({"explore": ""}, "got ''"),
+        ({"explore": "auto", "budget": 0}, "`budget` must be at least 1 forward per question"),
+        ({"explore": "exact", "budget": -3}, "got -3"),
+        *(({"explore": m, "until": "p<=0.02"}, "two ways of drawing") for m in MODES),
     ],
 )
 def test_what_makes_no_sense_is_refused(how: dict[str, Any], said: str) -> None:

@@ -249,7 +249,7 @@ def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
                 ]
                 yield replace(result, completions=tuple(known))
 
-    run = evaluate(Both(), benchmark(), out=tmp_path / "r", n=1, certify="sampled")
+    run = evaluate(Both(), benchmark(), out=tmp_path / "r", n=1)
     (part,) = run.arms["target"].parts
     counts = run.arms["target"].completions(part).to_pylist()
     answers = {r["query_id"]: r["count"] for r in counts if r["text"] == "Ann"}
@@ -404,7 +404,7 @@ def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
 
 CHANGED: Mapping[str, tuple[dict[str, Any], str]] = {
     "budget": ({**HYBRID, "budget": 51}, "forwards: it has 50, this one says 51"),
-    "mode": ({**HYBRID, "certify": "auto"}, "mode: it has 'hybrid', this one says 'auto'"),
+    "mode": ({**HYBRID, "explore": "auto"}, "mode: it has 'hybrid', this one says 'auto'"),
     "scorer": ({**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
     "none": ({"n": 50}, r"looks: it has .*fixed by each.* says .*'n': 50"),
 }
@@ -447,7 +447,7 @@ def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_p
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
-    drawing = Drawing.read([make_scorer("contains")], n=1024, certify="auto", budget=1000)
+    drawing = Drawing.read([make_scorer("contains")], n=1024, explore="auto", budget=1000)
     engine, opens = ExploringEngine(), _Opens()
     cost = probe(engine, benchmark(), n=drawing, decoding=cells, settings=opens)
     assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)

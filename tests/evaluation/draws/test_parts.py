@@ -102,7 +102,7 @@ N: dict[str, Any] = {"n": 64}
 MODES: dict[str, dict[str, Any]] = {
     "plain": N,
     "until": {"n": 256, "until": "p<=0.3"},
-    "hybrid": {"certify": "hybrid", "budget": 50},
+    "hybrid": {"explore": "hybrid", "budget": 50},
     "inputs": {**N, "inputs": Inputs(source="rules", queries=3)},
     "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
 }

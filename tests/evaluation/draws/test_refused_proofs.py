@@ -43,7 +43,7 @@ def forced(arm: Arm) -> set[str]:
     return {row["query_id"] for row in rows if row["chunk"] == FORCED}
 
 
-@pytest.mark.parametrize("how", [{"n": 8}, {"certify": "hybrid", "budget": 40}], ids=str)
+@pytest.mark.parametrize("how", [{"n": 8}, {"explore": "hybrid", "budget": 40}], ids=str)
 def test_the_prompt_is_named_and_nothing_is_stated(
     how: dict[str, int | str], model: str, tmp_path: Path
 ) -> None:

@@ -13,8 +13,7 @@ from leakbound.scorers import settings
 from leakbound.types import Effort, ExploreMode, Scorer
 
 BUDGET = 2_000
-SAMPLED = "sampled"
-MODES = (*get_args(ExploreMode), SAMPLED)
+MODES: tuple[ExploreMode, ...] = get_args(ExploreMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Drawing:
         *,
         n: int,
         until: str | None = None,
-        certify: str | None = None,
+        explore: str | None = None,
         budget: int = BUDGET,
         attack: Attack | None = None,
         confidence: float = 0.99,
@@ -59,24 +58,24 @@ class Drawing:
         Raises InputError for a claim that does not fit the scorer, a mode that is none, a budget
         below 1, and for several at once.
         """
-        if certify is not None and certify not in MODES:
-            raise InputError(f"`certify` must be one of {', '.join(MODES)}, got {certify!r}.")
-        if until is not None and certify not in (None, SAMPLED):
+        if explore is not None and explore not in MODES:
+            raise InputError(f"`explore` must be one of {', '.join(MODES)}, got {explore!r}.")
+        if until is not None and explore is not None:
             raise InputError(
-                f"`until` and `certify` {certify!r} are two ways of drawing. Choose one: "
-                "`until` stops early, `certify` explores the likeliest outputs."
+                f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: "
+                "`until` stops early, `explore` explores the likeliest outputs."
             )
         if attack is not None:
-            if until is not None or certify not in (None, SAMPLED):
+            if until is not None or explore is not None:
                 raise InputError(
                     "`attack` bounds what it finds by a fixed number of draws, and `until` and "
-                    "`certify` fix none. Leave one of them out."
+                    "`explore` fix none. Leave one of them out."
                 )
             return cls(n, search=Search(attack, scorers[0]))
         if until is not None:
             return cls(n, until=Until.read(until, scorers[0], cap=n, confidence=confidence))
-        for mode in get_args(ExploreMode):
-            if certify == mode:
+        for mode in MODES:
+            if explore == mode:
                 Effort(mode=mode, forwards=budget)  # refuses a budget of 0
                 return cls(n, exploring=Exploring(mode, budget, scorers[0]))
         return cls(n)

@@ -43,12 +43,12 @@ def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores
     if not isinstance(engine, Explores):
         raise InputError(
             f"arm {arm!r} cannot be explored: the engine {type(engine).__name__} gives no "
-            "probabilities. Use a transformers model, or leave --certify out."
+            "probabilities. Use a transformers model, or leave --explore out."
         )
     if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
         raise InputError(
             f"arm {arm!r} cannot be explored: adaptive temperature in two passes has no exact "
-            "mode. Use adaptive_mode 'running', or leave --certify out."
+            "mode. Use adaptive_mode 'running', or leave --explore out."
         )
     if decoding.max_tokens is not None:
         raise InputError(

@@ -26,7 +26,7 @@ def clean_questions(
     if arm.exploring is not None:
         raise InputError(
             f"arm {arm.name!r} of `{arm.run.path}` was explored, and this needs draws of the whole "
-            "distribution. Sample another run without --certify, or use `leakbound certify`."
+            "distribution. Sample another run without --explore, or use `leakbound certify`."
         )
     if not arm.own_words:
         raise InputError(

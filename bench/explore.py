@@ -1,6 +1,6 @@
 """How narrow P(leak) gets for the same tokens forwarded: `auto`, plain sampling, and the forest.
 
-    python bench/certify.py [--models demo-run/models] [--model FOLDER --benchmark SPEC --data DIR]
+    python bench/explore.py [--models demo-run/models] [--model FOLDER --benchmark SPEC --data DIR]
                             [--scorer NAME] [--max-new-tokens N]
                             [--budget 500,2000] [--questions 24] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""`leakbound evaluate --certify`: distributions that are explored, from the shell."""
+"""`leakbound evaluate --explore`: distributions that are explored, from the shell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakbound.store import Run
 from leakbound.types import Prompt
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
-HOW = ("--max-new-tokens", 4, "--scorer", "contains", "--certify", "hybrid", "--budget", 40)
+HOW = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--budget", 40)
 
 
 def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
@@ -39,7 +39,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished exploration that no test may change."""
-    out = tmp_path_factory.mktemp("certify") / "run"
+    out = tmp_path_factory.mktemp("explore") / "run"
     shown = done(*command(model, questions, out))
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
     assert "target, explored (hybrid): median known mass" in shown.out
@@ -63,7 +63,7 @@ def test_the_way_of_looking_is_recorded(explored: Path) -> None:
     assert target.exploring == {
         "mode": "hybrid", "forwards": 40, "scorer": {"name": "contains", "binary": True},
     }  # fmt: skip
-    assert (run.record["study"]["certify"], run.record["study"]["budget"]) == ("hybrid", 40)
+    assert (run.record["study"]["explore"], run.record["study"]["budget"]) == ("hybrid", 40)
     assert all(before <= 40 for before, _ in target.masses.forwards().values())
 
 
@@ -97,32 +97,23 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     like = ("--like", explored)
     done("evaluate", control, *like, "--out", tmp_path / "same")
     done("evaluate", control, *like, "--out", tmp_path / "more", "--budget", 41)
-    done("evaluate", control, *like, "--out", tmp_path / "plain", "--certify", "sampled", "-n", 16)
+    done("evaluate", control, *like, "--out", tmp_path / "plain", "-n", 16)
     before = Run.open(explored).arms["target"].exploring
     assert before is not None
     arms = {name: Run.open(tmp_path / name).arms["target"] for name in ("same", "more", "plain")}
     assert arms["same"].exploring == before
     assert arms["more"].exploring == {**before, "forwards": 41}
     assert (arms["plain"].exploring, arms["plain"].plan.n) == (None, 16)
-    refused(leakbound("evaluate", control, *like, "--out", tmp_path / "n", "-n", 16), "`n` 16")
     refused(
         leakbound("sample", control, *like, "--out", tmp_path / "s"),
-        "`certify` 'hybrid' is steered",
+        "`explore` 'hybrid' is steered",
     )
     plain = ("--like", tmp_path / "plain", "--out")
     done("sample", control, *plain, tmp_path / "t")
-    done("evaluate", control, *plain, tmp_path / "e", "--certify", "hybrid", "--budget", 40)
+    done("evaluate", control, *plain, tmp_path / "e", "--explore", "hybrid", "--budget", 40)
     assert Run.open(tmp_path / "e").arms["target"].exploring == before
     refused(leakbound("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
-    assert not any((tmp_path / name).exists() for name in ("n", "s", "b"))
-
-
-def test_sampled_is_as_if_nothing_had_been_said(
-    finished: Path, model: Path, questions: Path, tmp_path: Path
-) -> None:
-    how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL, "--certify", "sampled")
-    done("evaluate", model, *how)
-    assert Run.open(tmp_path / "run").estimates() == Run.open(finished).estimates()
+    assert not any((tmp_path / name).exists() for name in ("s", "b"))
 
 
 def test_a_dry_run_counts_forwards(model: Path, questions: Path, tmp_path: Path) -> None:
@@ -145,8 +136,8 @@ def test_a_dry_run_counts_forwards(model: Path, questions: Path, tmp_path: Path)
         (["--budget", 0], ["`budget`", "at least 1 forward per question", "got 0"]),
         (["--budget", -2], ["`budget`", "got -2"]),
         (["--budget", "many"], ["--budget", "'many'"]),
-        (["--certify", "certain"], ["--certify", "'certain'", "exact", "auto"]),
-        (["--certify", "sampled"], ["`budget` 40 has no meaning without exploring", "-n"]),
+        (["--explore", "certain"], ["--explore", "'certain'", "exact", "auto"]),
+        (["--explore", "sampled"], ["--explore", "'sampled'", "hybrid"]),
         (["--scorer", "rogue"], ["'rogue'"]),
     ],
     ids=lambda values: " ".join(map(str, values)),
@@ -180,7 +171,7 @@ def test_another_way_of_looking_is_refused(
     before = (explored / "run.json").read_bytes()
     how = command(model, questions, explored)
     refused(leakbound(*how, "--budget", 41), "forwards: it has 40, this one says 41", "--out")
-    refused(leakbound(*how, "--certify", "exact"), "it has 'hybrid', this one says 'exact'")
+    refused(leakbound(*how, "--explore", "exact"), "it has 'hybrid', this one says 'exact'")
     first = how[:6]
     refused(leakbound(*first, *SMALL), str(explored), "another command")
     assert (explored / "run.json").read_bytes() == before
@@ -247,7 +238,7 @@ def test_exact_masses_agree_with_an_independent_sample(model: Path, tmp_path: Pa
     file.write_text("question,answer\nwho wrote red,Ann\nwho wrote sky,sea\n")
     how = ("evaluate", model, "--benchmark", file, "--scorer", "contains", "--temperature", 2)
     how += ("--top-p", 0.95, "--stop", "blue", "--stop", "red", "--max-new-tokens", 3)
-    done(*how, "--certify", "exact", "--budget", 400, "--out", tmp_path / "e")
+    done(*how, "--explore", "exact", "--budget", 400, "--out", tmp_path / "e")
     done(*how, "-n", 2048, "--confidence", 0.9999, "--out", tmp_path / "s", "--seed", 5)
     for exact in rows(tmp_path / "e", arm="target", estimand="leak probability"):
         (seen,) = rows(
