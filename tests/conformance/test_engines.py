@@ -99,7 +99,7 @@ def test_every_query_gets_its_draws_chunk_by_chunk(make: Make) -> None:
 
 def test_queries_may_get_draws_of_their_own(make: Make) -> None:
     own = {"q0": 3, "q1": 40, "q2": 1}
-    together = draw(make(), Draws(sizes=(40,), first_chunk=2, own=own))
+    together = draw(make(), Draws(sizes=(40,), first_chunk=2, draws_per_query=own))
     assert {query_id: sample.n for query_id, sample in together.items()} == own
     for query in QUERIES:
         (alone,) = make().generate([query], DECODING, Draws(sizes=(own[query.id],), first_chunk=2))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from leakbound.store import Look, Part, Plan, Sharing
+from leakbound.store import Look, Part, Plan, QueryShares
 from leakbound.store.cut import Cut
 from leakbound.store.looks import rounds_of
 from leakbound.types import Query
@@ -30,7 +30,9 @@ def drawn(parts: Sequence[Part]) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for part in parts:
         for i, query_id in enumerate(part.query_ids):
-            for j, size in enumerate((part.own[i],) if part.own else part.sizes):
+            for j, size in enumerate(
+                (part.draws_per_query[i],) if part.draws_per_query else part.sizes
+            ):
                 assert (query_id, part.first_chunk + j) not in found
                 found[query_id, part.first_chunk + j] = size
     return found
@@ -46,7 +48,7 @@ def test_no_cut_changes_a_draw_of_a_plan(n: int) -> None:
 @pytest.mark.parametrize("n", [3, 64, 1500, 5000])
 def test_nor_of_rewritings(n: int) -> None:
     queries = [Query(id=f"{q}~{i}", prompt_id=q, text="?") for q in IDS for i in range(3)]
-    sharing = Sharing("fixed", {query.id: n for query in queries})
+    sharing = QueryShares("fixed", {query.id: n for query in queries})
     for how in cuts():
         parts = sharing.parts(queries, how)
         assert drawn(parts) == drawn(sharing.parts(queries, Cut.whole()))

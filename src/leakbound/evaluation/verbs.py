@@ -48,7 +48,7 @@ from leakbound.evaluation.metrics.wanted import choose
 from leakbound.evaluation.score import score_run, scorers_for
 from leakbound.evaluation.settings import ModelSettings
 from leakbound.evaluation.study import CONFIDENCE, Study, words
-from leakbound.store import Plan, Run, Sharing, holding
+from leakbound.store import Plan, QueryShares, Run, holding
 from leakbound.types import Decoding, Generate, Progress, Scorer, silent
 
 
@@ -355,7 +355,7 @@ def _arms(decodings: Sequence[Decoding]) -> dict[str, Decoding]:
     return {GREEDY: greedy, **arm_names(decodings)}
 
 
-def _beside(arms: Mapping[str, Decoding], sharing: Sharing | None) -> dict[str, Decoding]:
+def _beside(arms: Mapping[str, Decoding], sharing: QueryShares | None) -> dict[str, Decoding]:
     """Those arms, and the ones that ask rewritings too."""
     also = {name + INPUTS: how for name, how in arms.items() if sharing and not how.greedy}
     return {**arms, **also}

@@ -15,7 +15,7 @@ from leakbound.store.inputs import (
 from leakbound.store.lock import LOCK, holding, locked
 from leakbound.store.looks import Look, Looks
 from leakbound.store.masses import Masses, QueryMasses
-from leakbound.store.plan import Part, Plan, Sharing
+from leakbound.store.plan import Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.run import Run
 from leakbound.store.scored import row_scores, scorers_of_arm
@@ -41,10 +41,10 @@ __all__ = [
     "Place",
     "Plan",
     "QueryMasses",
+    "QueryShares",
     "Read",
     "Readings",
     "Run",
-    "Sharing",
     "calibration_file",
     "holding",
     "load",

@@ -18,7 +18,7 @@ from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from leakbound.store.masses import Masses
-from leakbound.store.plan import Part, Plan, Sharing
+from leakbound.store.plan import Part, Plan, QueryShares
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError
 from leakbound.types import Decoding, Exploration, Failure, Query, Sample, Usage
@@ -58,10 +58,10 @@ class Arm:
         return found
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> QueryShares | None:
         """How draws are shared among each question's queries; None: its own words get them all."""
         found = self.spec.get("queries")
-        return None if found is None else Sharing(**found)
+        return None if found is None else QueryShares(**found)
 
     @property
     def found(self) -> tuple[Query, ...]:
@@ -86,7 +86,7 @@ class Arm:
         sharing = self.sharing
         if sharing is None:
             return self.run.questions
-        return tuple(query for query in self.run.queries if query.id in sharing.draws)
+        return tuple(query for query in self.run.queries if query.id in sharing.draws_per_query)
 
     @property
     def parts(self) -> tuple[Part, ...]:

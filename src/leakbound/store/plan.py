@@ -29,19 +29,19 @@ _EXPLORED_QUERIES = 4  # of a part that is explored, at most: each is much work
 class Part:
     """Some queries and some of their chunks: `sizes[i]` draws in chunk `first_chunk` + i.
 
-    Without sizes: an exploration, which finds out how many. With `own`: query i gets `own[i]`
-    draws instead, all in the one chunk that `sizes` then has.
+    Without sizes: an exploration, which finds out how many. With `draws_per_query`: query i gets
+    so many draws instead, all in the one chunk that `sizes` then has.
     """
 
     number: int
     query_ids: tuple[str, ...]
     sizes: tuple[int, ...]
     first_chunk: int
-    own: tuple[int, ...] = ()
+    draws_per_query: tuple[int, ...] = ()
 
     @property
     def draws(self) -> int:
-        return sum(self.own) or len(self.query_ids) * sum(self.sizes)
+        return sum(self.draws_per_query) or len(self.query_ids) * sum(self.sizes)
 
     @property
     def amount(self) -> int:
@@ -51,7 +51,7 @@ class Part:
     @property
     def digest(self) -> str:
         """A digest of what it is to be, whatever its number."""
-        work = [self.query_ids, self.sizes, self.first_chunk, self.own]
+        work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
         return hashlib.sha256(json.dumps(work).encode()).hexdigest()
 
     def owned_by(self, arm: str) -> dict[str, Any]:
@@ -120,15 +120,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class QueryShares:
     """How the outputs of a question are shared among its queries, by `design`.
 
-    `draws`: how many each query gets, by id; one that gets none is still a query of its question.
-    Fixed when the arm is planned, like its plan.
+    `draws_per_query`: how many each gets, by id; one that gets none is still a query of its
+    question. Fixed when the arm is planned, like its plan.
     """
 
     design: Design
-    draws: Mapping[str, int]
+    draws_per_query: Mapping[str, int]
 
     def parts(self, queries: Sequence[Query], cut: Cut) -> tuple[Part, ...]:
         """All parts; queries of one question stand together, so that they advance together."""
@@ -146,12 +146,12 @@ class Sharing:
         return tuple(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"design": self.design, "draws": dict(self.draws)}
+        return {"design": self.design, "draws_per_query": dict(self.draws_per_query)}
 
     def _questions(self, queries: Sequence[Query]) -> list[dict[str, int]]:
         """The draws of each question's queries."""
         questions: dict[str, dict[str, int]] = {}
         for query in queries:
-            if query.id in self.draws:
-                questions.setdefault(query.prompt_id, {})[query.id] = self.draws[query.id]
+            if query.id in self.draws_per_query:
+                questions.setdefault(query.prompt_id, {})[query.id] = self.draws_per_query[query.id]
         return list(questions.values())

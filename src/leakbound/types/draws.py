@@ -68,7 +68,7 @@ class Draws:
     """Which draws of a query to make: how many in each numbered chunk, under which key.
 
     The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
-    `own` gives each query, by id, a number of draws of its own; `sizes` is then one chunk, as
+    `draws_per_query` gives each query, by id, a number of its own; `sizes` is then one chunk, as
     large as the largest of them.
     """
 
@@ -76,7 +76,7 @@ class Draws:
     first_chunk: int = 0
     seed: int = 0
     purpose: str = "score"
-    own: Mapping[str, int] = field(default_factory=dict)
+    draws_per_query: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -84,7 +84,7 @@ class Draws:
 
     def of(self, query_id: str) -> tuple[int, ...]:
         """The draws of one query in each chunk."""
-        return (self.own[query_id],) if self.own else self.sizes
+        return (self.draws_per_query[query_id],) if self.draws_per_query else self.sizes
 
 
 @dataclass(slots=True)

@@ -297,7 +297,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
-    assert sum(run.arms["target inputs"].sharing.draws.values()) == 256  # type: ignore[union-attr]
+    assert sum(run.arms["target inputs"].sharing.draws_per_query.values()) == 256  # type: ignore[union-attr]
     assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
         "keyword by protocol", "keyword where it was attacked",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from leakbound import stats
 from leakbound.evaluation.bounds.fixed import Fixed
 from leakbound.evaluation.bounds.pooled import Pooled
 from leakbound.evaluation.draws.sharing import share
-from leakbound.store import ArmScores, Sharing
+from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
 
 TRIALS, QUERIES = 1000, 8
@@ -30,12 +30,14 @@ def asked(sizes: list[int]) -> list[Query]:
     ]
 
 
-def drawn(queries: list[Query], sharing: Sharing, p: dict[str, float], seed: int = 0) -> ArmScores:
+def drawn(
+    queries: list[Query], sharing: QueryShares, p: dict[str, float], seed: int = 0
+) -> ArmScores:
     """Scores of 0 and 1 that leak with the given chances."""
     rng = np.random.default_rng(seed)
     tallies: dict[str, dict[float | None, int]] = {}
     for query in queries:
-        n = sharing.draws.get(query.id, 0)
+        n = sharing.draws_per_query.get(query.id, 0)
         if n:
             hits = int(rng.binomial(n, p[query.id]))
             tallies[query.id] = {k: v for k, v in {0.0: n - hits, 1.0: hits}.items() if v}
@@ -113,14 +115,14 @@ def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -
     mean = known.mean(confidence=0.99, side="both")
     assert mean.value == pytest.approx(0.5, abs=0.05)
     assert 0.4 < mean.lower < 0.5 < mean.upper < 0.6
-    uneven = Sharing("fixed", {q.id: 900 if q.prompt_id == "p0" else 10 for q in queries})
+    uneven = QueryShares("fixed", {q.id: 900 if q.prompt_id == "p0" else 10 for q in queries})
     again = Pooled.of(drawn(queries, uneven, p), queries, uneven, binary)
     assert again.mean(confidence=0.99, side="both").value == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     queries = asked([3])
-    sharing = Sharing("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
+    sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
     known = Pooled.of(scores, queries, sharing, True)
     assert known.pools == (3,)
@@ -141,7 +143,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
 
 def test_a_question_with_a_failed_query_is_left_out() -> None:
     queries = asked([2, 2])
-    sharing = Sharing("allocated", dict.fromkeys((q.id for q in queries), 5))
+    sharing = QueryShares("allocated", dict.fromkeys((q.id for q in queries), 5))
     there = [q for q in queries if q.id != "p0~00"]
     scores = drawn(there, sharing, dict.fromkeys((q.id for q in queries), 0.5))
     known = Pooled.of(scores, queries, sharing, True)
@@ -153,7 +155,7 @@ def test_fresh_is_about_the_input_distribution() -> None:
     queries = asked([31, 11])
     sharing = share(queries, "fresh", 30, 0)
     p = dict.fromkeys((q.id for q in queries), 0.3)
-    fresh = [q for q in queries if q.id in sharing.draws]
+    fresh = [q for q in queries if q.id in sharing.draws_per_query]
     known = Pooled.of(drawn(fresh, sharing, p), fresh, sharing, True)
     assert known.scores.n.tolist() == known.leakage(confidence=0.9, side="both").n.tolist()
     assert known.scores.n.tolist() == [30, 10]
@@ -167,7 +169,7 @@ def test_fresh_is_about_the_input_distribution() -> None:
 
 def test_draws_without_a_score_count_in_the_pool() -> None:
     queries = asked([2])
-    sharing = Sharing("allocated", {"p0": 4, "p0~00": 6})
+    sharing = QueryShares("allocated", {"p0": 4, "p0~00": 6})
     scores = ArmScores.tallied({"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}, {"p0~00": 2})
     known = Pooled.of(scores, queries, sharing, True)
     assert known.scores.missing.tolist() == [3]

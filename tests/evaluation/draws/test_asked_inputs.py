@@ -280,7 +280,7 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     run = evaluate(made, benchmark(), out=tmp_path / "r", inputs=IDS, decoding=cold, **FEW)
     selecting = [(decoding, draws) for p, decoding, draws in made.purposes if p == SELECTION]
     assert {decoding for decoding, _ in selecting} == {Decoding(max_new_tokens=8)}
-    asked = [item for _, draws in selecting for item in draws.own.items()]
+    asked = [item for _, draws in selecting for item in draws.draws_per_query.items()]
     assert sorted(asked) == sorted(dict.fromkeys(SURE, 256).items())
     others = {p for p, _, _ in made.purposes} - {SELECTION}
     assert others == {"score:greedy", "score:target", "score:target inputs"}
@@ -481,7 +481,7 @@ class Heedless(CannedEngine):
 
 def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:
     heedless = Heedless(engine().texts)
-    with pytest.raises(ModelError, match=r"does not heed `Draws\.own`"):
+    with pytest.raises(ModelError, match=r"does not heed `Draws\.draws_per_query`"):
         sample(heedless, benchmark(), out=tmp_path / "r", n=64, inputs=RULES)
 
 
@@ -505,7 +505,7 @@ def test_samples_of_several_queries_are_rows_like_any_other(tmp_path: Path) -> N
         draws = Draws(
             sizes=part.sizes,
             purpose="score:target inputs",
-            own=dict(zip(part.query_ids, part.own, strict=True)),
+            draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True)),
         )
         queries = [q for q in arm.queries if q.id in part.query_ids]
         found = {s.query.id: s for s in engine().generate(queries, arm.decoding, draws)}

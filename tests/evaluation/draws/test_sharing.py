@@ -7,7 +7,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.evaluation.draws.sharing import share
-from leakbound.store import Sharing
+from leakbound.store import QueryShares
 from leakbound.store.cut import Cut
 from leakbound.types import Query
 
@@ -22,14 +22,16 @@ def asked(questions: int = 3, rewritings: int = 4) -> list[Query]:
     return found
 
 
-def of(sharing: Sharing, prompt: str) -> list[int]:
-    return [n for query_id, n in sharing.draws.items() if query_id.partition("~")[0] == prompt]
+def of(sharing: QueryShares, prompt: str) -> list[int]:
+    return [
+        n for query_id, n in sharing.draws_per_query.items() if query_id.partition("~")[0] == prompt
+    ]
 
 
 def test_allocated_draws_the_query_of_every_output() -> None:
     queries = asked(questions=2000)
     sharing = share(queries, "allocated", 20, 0)
-    drawn = np.array(list(sharing.draws.values())).reshape(2000, 5)
+    drawn = np.array(list(sharing.draws_per_query.values())).reshape(2000, 5)
     assert (drawn.sum(axis=1) == 20).all()
     assert (drawn == 0).any()
     # uniform multinomial: mean n/5, variance n (1/5)(4/5), questions independent of one another
@@ -47,14 +49,14 @@ def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
 
 
 def test_fixed_gives_every_query_as_many_and_needs_one_for_each() -> None:
-    assert set(share(asked(), "fixed", 23, 0).draws.values()) == {4}
-    assert len(share(asked(), "fixed", 23, 0).draws) == 15
+    assert set(share(asked(), "fixed", 23, 0).draws_per_query.values()) == {4}
+    assert len(share(asked(), "fixed", 23, 0).draws_per_query) == 15
     with pytest.raises(InputError, match=r"got 4 for the 5 of 'p0'\. Raise it"):
         share(asked(), "fixed", 4, 0)
 
 
 def test_fresh_asks_every_rewriting_once_and_never_the_question() -> None:
-    draws = share(asked(), "fresh", 4, 0).draws
+    draws = share(asked(), "fresh", 4, 0).draws_per_query
     assert set(draws.values()) == {1}
     assert len(draws) == 12
     assert not {"p0", "p1", "p2"} & set(draws)
@@ -69,12 +71,12 @@ def test_parts_hold_whole_questions_and_every_draw_once() -> None:
         drawn: dict[str, int] = {}
         found = sharing.parts(queries, Cut.whole())
         for part in found:
-            for query_id, count in zip(part.query_ids, part.own, strict=True):
+            for query_id, count in zip(part.query_ids, part.draws_per_query, strict=True):
                 assert 0 < count <= 1024
                 drawn[query_id] = drawn.get(query_id, 0) + count
-            assert part.sizes == (max(part.own),)
-            assert part.draws == sum(part.own) <= 8192
-        assert drawn == sharing.draws
+            assert part.sizes == (max(part.draws_per_query),)
+            assert part.draws == sum(part.draws_per_query) <= 8192
+        assert drawn == sharing.draws_per_query
         assert len(found) == parts
         first = [part for part in found if part.first_chunk == 0]
         where = {q: part.number for part in first for q in part.query_ids}
@@ -82,9 +84,9 @@ def test_parts_hold_whole_questions_and_every_draw_once() -> None:
 
 
 def test_a_query_with_many_draws_gets_them_in_chunks() -> None:
-    sharing = Sharing("fixed", {"p0": 2500, "p0~00": 10})
+    sharing = QueryShares("fixed", {"p0": 2500, "p0~00": 10})
     parts = sharing.parts(asked(1, 1), Cut.whole())
-    assert [(p.query_ids, p.own, p.first_chunk) for p in parts] == [
+    assert [(p.query_ids, p.draws_per_query, p.first_chunk) for p in parts] == [
         (("p0", "p0~00"), (1024, 10), 0),
         (("p0",), (1024,), 1),
         (("p0",), (452,), 2),

@@ -30,7 +30,7 @@ from leakbound.evaluation.bounds.together import Pair, together
 from leakbound.evaluation.ordering import BY_QUESTION, Order
 from leakbound.evaluation.tables.rows import stack
 from leakbound.stats import about
-from leakbound.store import ArmScores, Sharing
+from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
 
 WORST_QUERY = "worst query"  # how the estimand of a question's worst query ends
@@ -59,7 +59,7 @@ class Pooled:
         cls,
         scores: ArmScores,
         queries: Sequence[Query],
-        sharing: Sharing,
+        sharing: QueryShares,
         binary: bool,
         order: Order = BY_QUESTION,
     ) -> Pooled:
@@ -71,7 +71,7 @@ class Pooled:
         whole = {
             prompt_id: ids
             for prompt_id, ids in members.items()
-            if all(query_id in there for query_id in ids if sharing.draws[query_id])
+            if all(query_id in there for query_id in ids if sharing.draws_per_query[query_id])
         }
         asked = scores.of({query_id for ids in whole.values() for query_id in ids})
         return cls(asked, whole, sharing.design, binary, order)

@@ -17,8 +17,8 @@ from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (
     SELECTION,
     Arm,
+    QueryShares,
     Run,
-    Sharing,
     read_accepted,
     write_accepted,
     write_selections,
@@ -66,7 +66,7 @@ class Asking:
         queries = _queries(benchmark, accepted, self.inputs.open().kind)
         return self._selected(out, benchmark, record, queries) if self.inputs.ids else queries
 
-    def sharing(self, queries: Sequence[Query]) -> Sharing:
+    def sharing(self, queries: Sequence[Query]) -> QueryShares:
         """How many outputs each of these gets."""
         return share(queries, self.inputs.design, self.n, self.seed)
 

@@ -15,7 +15,7 @@ from leakbound.evaluation.draws.meter import Meter
 from leakbound.evaluation.draws.sharing import INPUTS
 from leakbound.evaluation.draws.until import Until, look, require_fixed_n, require_same_looks
 from leakbound.evaluation.score import prompts_by_query, score_arm
-from leakbound.store import Arm, Part, Plan, Run, Sharing
+from leakbound.store import Arm, Part, Plan, QueryShares, Run
 from leakbound.types import (
     Decoding,
     Draws,
@@ -49,7 +49,7 @@ class Job:
     decoding: Decoding
     model: str
     engine: Generate
-    sharing: Sharing | None = None
+    sharing: QueryShares | None = None
     found: tuple[Query, ...] = ()
 
 
@@ -100,7 +100,7 @@ def control_of(arm: str) -> str:
     return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
 
 
-def with_inputs(jobs: Sequence[Job], sharing: Sharing | None) -> list[Job]:
+def with_inputs(jobs: Sequence[Job], sharing: QueryShares | None) -> list[Job]:
     """The jobs, and after them one that asks rewritings too for each of those that sample."""
     if sharing is None:
         return list(jobs)
@@ -125,7 +125,7 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
 def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
     plan = Plan.of(max(draws.values()))
-    asked = {"queries": Sharing("fixed", draws).to_dict(), **_planned(plan)}
+    asked = {"queries": QueryShares("fixed", draws).to_dict(), **_planned(plan)}
     return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
 
 
@@ -252,13 +252,20 @@ def _results(
         first_chunk=part.first_chunk,
         seed=int(arm.spec["seed"]),
         purpose=scoring(arm.name) if purpose is None else purpose,
-        own=dict(zip(part.query_ids, part.own, strict=True)) if part.own else {},
+        draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True))
+        if part.draws_per_query
+        else {},
     )
     for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
-        if isinstance(result, Sample) and part.own and result.n != draws.own[result.query.id]:
+        if (
+            isinstance(result, Sample)
+            and part.draws_per_query
+            and result.n != draws.draws_per_query[result.query.id]
+        ):
             raise ModelError(
                 f"the engine drew {result.n} outputs of query {result.query.id!r} where "
-                f"{draws.own[result.query.id]} were planned. It does not heed `Draws.own`."
+                f"{draws.draws_per_query[result.query.id]} were planned. It does not heed "
+                "`Draws.draws_per_query`."
             )
         yield result
 

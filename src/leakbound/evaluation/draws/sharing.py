@@ -9,13 +9,13 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats import Design
-from leakbound.store import Sharing
+from leakbound.store import QueryShares
 from leakbound.types import Query
 
 INPUTS = " inputs"  # ends the name of an arm that asks rewritings too
 
 
-def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> Sharing:
+def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
     """n outputs a question among its queries.
 
     `allocated`: the query of each output drawn uniformly, the question itself among them; keyed
@@ -36,7 +36,7 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> Sharin
             "no rewriting of any question was accepted, and design 'fresh' asks nothing else. See "
             "selection/inputs.json for the reasons; use another rewriter, or design 'allocated'."
         )
-    return Sharing(design, draws)
+    return QueryShares(design, draws)
 
 
 def _allocated(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
