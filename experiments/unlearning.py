@@ -33,7 +33,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import ModelSettings, evaluate
-from leakbound.evaluation.metrics.utility import retain_recall
+from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.store import Run, write_json
 from leakbound.text.rewriting import rewritings
 from leakbound.types import Prompt

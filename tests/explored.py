@@ -7,8 +7,8 @@ from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
-from leakbound.evaluation.draws.drawing import Exploring
-from leakbound.evaluation.draws.sample import begin
+from leakbound.evaluation.drawing.sample import begin
+from leakbound.evaluation.study.plan import Exploring
 from leakbound.scorers import make_scorer
 from leakbound.store import Plan, Run
 from leakbound.types import (

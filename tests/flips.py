@@ -22,8 +22,8 @@ from asked import LEAK, AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.evaluation import Attack, evaluate
-from leakbound.evaluation.draws.inputs import Inputs
-from leakbound.evaluation.score import slug
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.scorers import make_scorer
 from leakbound.store import LOCK, Run, calibration_file, write_sealed
 from leakbound.types import Prompt

@@ -17,8 +17,8 @@ from leakbound.certificate.decision import bounded, verdict
 from leakbound.certificate.forecast import MOST_DRAWS, forecast
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.bounds.fixed import Fixed
-from leakbound.evaluation.bounds.tail import Tail
+from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.tail import Tail
 from leakbound.store import ArmScores, Run
 from leakbound.types import Decoding
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run

@@ -8,7 +8,7 @@ import pytest
 
 from fake_models import FakeModels, WordClassifier
 from leakbound.certificate import certify, verification, verify
-from leakbound.evaluation import score as scoring
+from leakbound.evaluation.scoring import score as scoring
 from leaky import SECRET, leaky_run
 
 

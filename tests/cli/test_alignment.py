@@ -14,7 +14,7 @@ from commands import done, leakbound, refused
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from chatting import chat_tokenizer
-from leakbound.evaluation.score import slug
+from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.store.tables import read_table

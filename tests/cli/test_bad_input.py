@@ -31,7 +31,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", opened)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from commands import SMALL, Result, done, leakbound
 
 from leakbound.cli import console
-from leakbound.evaluation.bounds.quantities import ALL_K
+from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.store import Arm, Run
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
@@ -113,7 +113,7 @@ def test_a_stopped_command_goes_on_where_it_was(
 def test_other_scorers_and_confidence_need_no_model(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", no_model)
+    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", no_model)
     done("score", run, "--scorer", "contains", "--scorer", "rouge-l-recall>=0.5")
     narrow = done("bound", run, "--scorer", "contains", "--confidence", 0.9, "--json")
     assert {r["scorer"] for r in narrow.json["estimates"]} == {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from leakbound.evaluation.tables.rows import Bound, interval
+from leakbound.evaluation.statements.rows import Bound, interval
 from leakbound.store import Run
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone

@@ -12,7 +12,7 @@ import pytest
 import torch
 from commands import SMALL, done, leakbound, refused
 
-from leakbound.evaluation import score as scoring
+from leakbound.evaluation.scoring import score as scoring
 from leakbound.store import Run
 from leakbound.types import Prompt
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
@@ -33,7 +33,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", opened)
 
 
 @pytest.fixture(scope="module")

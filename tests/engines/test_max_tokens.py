@@ -10,7 +10,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
-from leakbound.evaluation.draws.explore import knows_masses
+from leakbound.evaluation.drawing.explore import knows_masses
 from leakbound.types import Decoding, Draws, Effort, Query, Sample
 from tiny import tiny_llama, tiny_tokenizer
 

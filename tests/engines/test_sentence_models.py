@@ -15,7 +15,7 @@ from transformers import BertModel
 
 from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.engines.models import OpenModels
-from leakbound.evaluation.draws.inputs import Inputs
+from leakbound.evaluation.study.rewritings import Inputs
 from tiny import tiny_bert_config, tiny_tokenizer
 
 library = pytest.importorskip("sentence_transformers")

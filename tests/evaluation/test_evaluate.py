@@ -12,7 +12,7 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.evaluation.bounds.quantities import ALL_K
+from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.store import Run
 from leakbound.types import Decoding, Prompt
 

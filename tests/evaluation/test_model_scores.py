@@ -14,7 +14,7 @@ from fake_models import FakeModels, WordClassifier
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
-from leakbound.evaluation import score as scoring
+from leakbound.evaluation.scoring import score as scoring
 from leakbound.report import write_report
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Run, row_scores

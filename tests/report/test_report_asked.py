@@ -15,7 +15,7 @@ from test_report_page import Page
 
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import Inputs, evaluate
-from leakbound.evaluation.attack.found import read_found
+from leakbound.evaluation.drawing.attack import read_found
 from leakbound.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from leakbound.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
 from leakbound.report.charts import LEFT, RIGHT, WIDTH

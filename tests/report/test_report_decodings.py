@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from explored import FORWARDS, LEAKS
-from leakbound.evaluation.score import slug
-from leakbound.evaluation.tables.grid import GRID, JOINTLY
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.views.grid import GRID, JOINTLY
 from leakbound.report.data import read_view
 from leakbound.report.figures import grid_figures, question_figures, repeated_figures
 from leakbound.report.grids import (

@@ -10,7 +10,7 @@ import pytest
 from canned_runs import SCORERS, CannedEngine, benchmark, laws
 
 from leakbound.evaluation import sample, score_run, scorers_for
-from leakbound.evaluation.score import slug
+from leakbound.evaluation.scoring.score import slug
 from leakbound.report.texts import (
     HIGHEST_SCORED,
     MOST_FREQUENT,

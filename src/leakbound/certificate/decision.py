@@ -7,7 +7,7 @@ from typing import Literal
 
 from leakbound import stats
 from leakbound.certificate.claim import Claim
-from leakbound.evaluation.bounds.tail import Tail
+from leakbound.evaluation.statements.tail import Tail
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
 

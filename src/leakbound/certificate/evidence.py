@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import leakbound
-from leakbound.evaluation.score import slug
+from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import digest, settings
 from leakbound.store import Arm, sha256
 from leakbound.types import Scorer

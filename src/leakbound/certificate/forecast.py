@@ -9,8 +9,8 @@ import numpy as np
 from leakbound import stats
 from leakbound.certificate.claim import Claim
 from leakbound.certificate.decision import bounded, verdict
-from leakbound.evaluation.bounds.fixed import Fixed
-from leakbound.evaluation.bounds.tail import Tail
+from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.tail import Tail
 from leakbound.stats.estimate import Array
 from leakbound.store import ArmScores
 

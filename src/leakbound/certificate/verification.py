@@ -25,7 +25,7 @@ from leakbound.certificate.model import check_model, open_for
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of
 from leakbound.errors import IncompleteError, InputError, LeakboundError
-from leakbound.evaluation.score import range_part, require_same_model, score_part, slug
+from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.tables import read_table

@@ -217,7 +217,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
 
 def _stated(arm: Arm) -> dict[str, Any]:
     """What is known of who drew, and how: the columns of `leakbound import`."""
-    from leakbound.evaluation.ordering import draws_key
+    from leakbound.evaluation.scoring.ordering import draws_key
 
     decoding = arm.decoding
     known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
@@ -259,7 +259,7 @@ def _scores(arm: Arm) -> Iterator[dict[str, Any]]:
     A score is null where the scorer could not decide, and all are where a draw never came.
     """
     from leakbound.evaluation import require_scores
-    from leakbound.evaluation.score import slug
+    from leakbound.evaluation.scoring.score import slug
     from leakbound.scorers import make_scorer
     from leakbound.store import row_scores
 

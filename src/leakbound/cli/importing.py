@@ -50,7 +50,7 @@ def import_(
     writes them, give a run that is bounded as the one they came from.
     """
     from leakbound.evaluation.importing import import_samples
-    from leakbound.evaluation.score import scored_by
+    from leakbound.evaluation.scoring.score import scored_by
 
     wanted = None if scores is None else [name.strip() for name in scores.split(",")]
     run = import_samples(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)

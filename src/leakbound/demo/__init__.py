@@ -28,8 +28,8 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError
 from leakbound.evaluation import Table, evaluate
-from leakbound.evaluation.metrics.utility import retain_recall
-from leakbound.evaluation.tables.rows import statement
+from leakbound.evaluation.statements.rows import statement
+from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.report import write_report
 from leakbound.stats import about
 from leakbound.store import Run, locked, read_sealed, write_json, write_sealed

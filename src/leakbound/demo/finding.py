@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leakbound.evaluation.score import slug
+from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound
 from leakbound.store import Run

@@ -1,28 +1,32 @@
 """How much does a model leak? Sample, score, bound; each step resumes."""
 
-from leakbound.evaluation.attack.found import Found, read_found
-from leakbound.evaluation.attack.settings import Attack
-from leakbound.evaluation.bounds.bound import bound_run
-from leakbound.evaluation.bounds.drawn import require_scores
-from leakbound.evaluation.calibration import calibrate, judge_of, read_items
-from leakbound.evaluation.checks import (
+from leakbound.evaluation.drawing.attack import Found, read_found
+from leakbound.evaluation.drawing.checks import (
     require_complete,
     require_confidence,
     require_sampled,
     require_texts,
 )
-from leakbound.evaluation.draws.drawing import BUDGET, Drawing
-from leakbound.evaluation.draws.inputs import Inputs
-from leakbound.evaluation.draws.probe import Cost, probe
-from leakbound.evaluation.draws.until import Until, require_fixed_n, require_same_looks
-from leakbound.evaluation.metrics.values import measure_run, metrics_table, stored_metrics
-from leakbound.evaluation.metrics.wanted import choose
-from leakbound.evaluation.score import bounded_by, score_run, scored_by, scorers_for, scorers_of
-from leakbound.evaluation.settings import ModelSettings
-from leakbound.evaluation.study import CONFIDENCE, STUDY_FIELDS, Study
-from leakbound.evaluation.tables.clean import clean_questions, clean_table
-from leakbound.evaluation.tables.rows import Row, Table
-from leakbound.evaluation.tables.summary import summary
+from leakbound.evaluation.drawing.probe import Cost, probe
+from leakbound.evaluation.drawing.until import Until, require_fixed_n, require_same_looks
+from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
+from leakbound.evaluation.scoring.score import (
+    bounded_by,
+    score_run,
+    scored_by,
+    scorers_for,
+    scorers_of,
+)
+from leakbound.evaluation.statements.bound import bound_run
+from leakbound.evaluation.statements.drawn import require_scores
+from leakbound.evaluation.statements.metrics import measure_run, metrics_table, stored_metrics
+from leakbound.evaluation.statements.rows import Row, Table
+from leakbound.evaluation.study.attack import Attack
+from leakbound.evaluation.study.metrics import choose
+from leakbound.evaluation.study.plan import BUDGET, Drawing
+from leakbound.evaluation.study.rewritings import Inputs
+from leakbound.evaluation.study.settings import ModelSettings
+from leakbound.evaluation.study.study import CONFIDENCE, STUDY_FIELDS, Study
 from leakbound.evaluation.verbs import (
     default_scorers,
     evaluate,
@@ -32,6 +36,8 @@ from leakbound.evaluation.verbs import (
     steered,
     unsteered,
 )
+from leakbound.evaluation.views.clean import clean_questions, clean_table
+from leakbound.evaluation.views.summary import summary
 
 __all__ = [
     "BUDGET",

@@ -10,22 +10,17 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.servers import require_named, servers_of
 from leakbound.errors import InputError
-from leakbound.evaluation.attack.found import attack_questions
-from leakbound.evaluation.attack.hunt import Hunt
-from leakbound.evaluation.attack.settings import Attack
-from leakbound.evaluation.bounds.bound import bound_run
-from leakbound.evaluation.calibration import calibrate, judge_of, read_items
-from leakbound.evaluation.checks import (
+from leakbound.evaluation.drawing.attack import attack_questions
+from leakbound.evaluation.drawing.checks import (
     require_attack_fits,
     require_complete,
     require_confidence,
     require_inputs_fit,
     require_possible,
 )
-from leakbound.evaluation.draws.asking import Asking, selecting
-from leakbound.evaluation.draws.drawing import Drawing
-from leakbound.evaluation.draws.inputs import Inputs
-from leakbound.evaluation.draws.sample import (
+from leakbound.evaluation.drawing.queries import Asking, selecting
+from leakbound.evaluation.drawing.readings import copy_readings, read_models, require_known
+from leakbound.evaluation.drawing.sample import (
     CONTROL,
     CONTROL_GREEDY,
     GREEDY,
@@ -40,14 +35,19 @@ from leakbound.evaluation.draws.sample import (
     plan_arm,
     with_inputs,
 )
-from leakbound.evaluation.draws.sharing import INPUTS
-from leakbound.evaluation.metrics.fluency import Fluency
-from leakbound.evaluation.metrics.reading import copy_readings, read_models, require_known
-from leakbound.evaluation.metrics.values import measure_run
-from leakbound.evaluation.metrics.wanted import choose
-from leakbound.evaluation.score import score_run, scorers_for
-from leakbound.evaluation.settings import ModelSettings
-from leakbound.evaluation.study import CONFIDENCE, Study, words
+from leakbound.evaluation.drawing.search import Hunt
+from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
+from leakbound.evaluation.scoring.score import score_run, scorers_for
+from leakbound.evaluation.statements.bound import bound_run
+from leakbound.evaluation.statements.fluency import Fluency
+from leakbound.evaluation.statements.metrics import measure_run
+from leakbound.evaluation.study.attack import Attack
+from leakbound.evaluation.study.metrics import choose
+from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.rewritings import Inputs
+from leakbound.evaluation.study.settings import ModelSettings
+from leakbound.evaluation.study.study import CONFIDENCE, Study, words
 from leakbound.store import Plan, QueryShares, Run, holding
 from leakbound.types import Decoding, Generate, Progress, Scorer, silent
 

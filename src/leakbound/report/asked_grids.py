@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.evaluation.bounds.pooled import WORST_QUERY
+from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.report.grids import BEYOND, Cell, Grid, anchor, bound_cell, number_cell, others_grid
 from leakbound.report.view import Asked, AskedQuery, Bound, ScorerView, View
 from leakbound.report.words import cells_of, floor, interval, mean, quantity

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from leakbound.evaluation.attack.found import Found, read_found
-from leakbound.evaluation.attack.hunt import ATTACK
-from leakbound.evaluation.bounds.quantities import LEAKAGE
-from leakbound.evaluation.draws.sample import CONTROL, TARGET, control_of
-from leakbound.evaluation.tables.protocols import GAP
-from leakbound.evaluation.tables.rows import ALL
+from leakbound.evaluation.drawing.attack import Found, read_found
+from leakbound.evaluation.drawing.sample import CONTROL, TARGET, control_of
+from leakbound.evaluation.drawing.search import ATTACK
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import ALL
+from leakbound.evaluation.views.protocols import GAP
 from leakbound.report.asked_data import read_full
 from leakbound.report.measured import Estimates, bound_of
 from leakbound.report.view import Bound, FoundModel, FoundQuery

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.draws.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
-from leakbound.evaluation.draws.sharing import INPUTS
-from leakbound.evaluation.draws.tried import tried
-from leakbound.evaluation.score import slug
-from leakbound.evaluation.tables.grid import read_grid
+from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
+from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.views.grid import read_grid
+from leakbound.evaluation.views.rewritings import tried
 from leakbound.report.asked_data import read_asked
 from leakbound.report.attack import read_attack, read_attacked
 from leakbound.report.measured import Estimates, measured, overall

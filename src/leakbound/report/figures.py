@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from leakbound.evaluation.bounds.quantities import STANDARD_K
+from leakbound.evaluation.statements.quantities import STANDARD_K
 from leakbound.report.charts import (
     Axes,
     Mark,

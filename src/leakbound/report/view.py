@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leakbound.evaluation.draws.tried import Tried
-from leakbound.evaluation.tables.grid import DecodingGrid
-from leakbound.evaluation.tables.rows import Bound
+from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.views.grid import DecodingGrid
+from leakbound.evaluation.views.rewritings import Tried
 from leakbound.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from leakbound import stats
-from leakbound.evaluation.tables.excess import NO_CONTROL, excess_sentence
+from leakbound.evaluation.views.excess import NO_CONTROL, excess_sentence
 from leakbound.report.view import (
     Bound,
     Explored,

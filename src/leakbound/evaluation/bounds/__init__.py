@@ -1,1 +1,0 @@
-"""Bounds of a question's leakage and of all questions together, by the way an arm was drawn."""

@@ -1,0 +1,163 @@
+"""Explored arms: exact masses of a query's outputs, and draws from what they leave.
+
+Which prefixes are settled depends on a scorer, so one is named when the arm is planned, and
+recorded. Another scorer may look at the same masses and draws: where it cannot settle a prefix,
+its statements are wider, never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from leakbound.errors import InputError
+from leakbound.evaluation.drawing.meter import Meter
+from leakbound.evaluation.scoring.score import prompts_by_query
+from leakbound.evaluation.study.plan import scoring
+from leakbound.scorers import check_bounds, score_ranges
+from leakbound.store import Arm
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Effort,
+    Exploration,
+    Explores,
+    Failure,
+    Generate,
+    Progress,
+    Prompt,
+    Query,
+    Ranges,
+    Sample,
+    Scorer,
+    Usage,
+    silent,
+)
+
+TRIED = 16  # completions of a question on which the scorer's bounds are tried
+
+
+def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores:
+    """The engine as one that knows the masses of this decoding's outputs, or InputError."""
+    if not isinstance(engine, Explores):
+        raise InputError(
+            f"arm {arm!r} cannot be explored: the engine {type(engine).__name__} gives no "
+            "probabilities. Use a transformers model, or leave --explore out."
+        )
+    if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
+        raise InputError(
+            f"arm {arm!r} cannot be explored: adaptive temperature in two passes has no exact "
+            "mode. Use adaptive_mode 'running', or leave --explore out."
+        )
+    if decoding.max_tokens is not None:
+        raise InputError(
+            f"arm {arm!r} cannot be explored: max_tokens {decoding.max_tokens} bounds prompt and "
+            "completion together, which has no exact mode. Use --max-new-tokens."
+        )
+    if not math.isfinite(engine.margin):
+        raise InputError(
+            f"arm {arm!r} cannot be explored: in half precision probabilities move too much with "
+            "the batch to be exact. Load the model with --dtype float32."
+        )
+    return engine
+
+
+def knows_masses(engine: Generate, decoding: Decoding) -> bool:
+    """True if `require_explores` would have nothing to refuse."""
+    try:
+        require_explores(engine, "", decoding)
+    except InputError:
+        return False
+    return True
+
+
+def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
+    """How far the scorer settles prefixes; `prompts` by query id."""
+
+    def settle(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+        return score_ranges(scorer, texts, prompts[query.id])
+
+    return settle
+
+
+def forced_answers(
+    engine: Generate, decoding: Decoding, samples: Sequence[Sample], prompts: Mapping[str, Prompt]
+) -> dict[str, Completion]:
+    """The true answers, teacher-forced, by query id: completions of count 0.
+
+    Where the decoding cannot produce one, or it was drawn, there is none.
+    """
+    asked = [
+        (sample.query, answer)
+        for sample in samples
+        if (answer := prompts[sample.query.id].answer) is not None and answer.strip()
+    ]
+    if not asked:
+        return {}
+    forced = require_explores(engine, "", decoding).force(asked, decoding)
+    drawn = {(s.query.id, c.token_ids) for s in samples for c in s.completions}
+    return {
+        query.id: completion
+        for (query, _), completion in zip(asked, forced, strict=True)
+        if completion is not None and (query.id, completion.token_ids) not in drawn
+    }
+
+
+def with_answers(
+    samples: Sequence[Sample],
+    engine: Generate,
+    decoding: Decoding,
+    prompts: Mapping[str, Prompt],
+) -> dict[str, Sample]:
+    """The samples by query id, the true answer's probability beside the draws where it is known."""
+    drawn = {sample.query.id: sample for sample in samples}
+    if decoding.greedy or not knows_masses(engine, decoding):
+        return drawn
+    for query, answer in forced_answers(engine, decoding, samples, prompts).items():
+        drawn[query] = replace(drawn[query], completions=(*drawn[query].completions, answer))
+    return drawn
+
+
+def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
+    """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
+    explorer = require_explores(engine, arm.name, arm.decoding)
+    prompts = prompts_by_query(arm)
+    queries = {query.id: query for query in arm.run.queries}
+    plan = arm.exploring or {}
+    effort = Effort(
+        mode=plan["mode"],
+        forwards=plan["forwards"],
+        seed=int(arm.spec["seed"]),
+        purpose=scoring(arm.name),
+    )
+    settle = ranges(scorer, prompts)
+    total = sum(len(part.query_ids) for part in arm.parts)
+    done = total - sum(len(part.query_ids) for part in arm.missing_parts())
+    phase, worth = f"exploring {arm.name}", 1 / effort.forwards
+    meter, spent = Meter(progress, phase, "questions", done, total, worth), Usage()
+    meter.show()
+    for part in arm.parts_to_draw():
+        mine = [queries[q] for q in part.query_ids]
+        with meter.part(engine, len(mine)) as cost:
+            found: list[Exploration | Failure] = []
+            for result in explorer.explore(mine, arm.decoding, effort, settle):
+                found.append(result)
+                if isinstance(result, Exploration):
+                    _try_bounds(scorer, result, prompts[result.query.id])
+                meter.reach(len(found))
+            samples = [one.sample for one in found if isinstance(one, Exploration)]
+            drawn = with_answers(samples, engine, arm.decoding, prompts)
+        found = [
+            replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
+            for one in found
+        ]
+        arm.write_explored(part, found, cost, getattr(engine, "machine", {}))
+        spent.add(cost)
+    return spent
+
+
+def _try_bounds(scorer: Scorer, found: Exploration, prompt: Prompt) -> None:
+    """Refuse a scorer whose `bounds` some continuation was seen to violate."""
+    texts = [e.text for e in found.events if e.ended] + [c.text for c in found.sample.completions]
+    check_bounds(scorer, texts[:TRIED], prompt)

@@ -1,0 +1,161 @@
+"""From inputs to the queries of a run: what a source gives, filters leave, and IDS selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation.drawing.sample import Job, plan_unscored, sample_arm
+from leakbound.evaluation.drawing.shares import share
+from leakbound.evaluation.study.rewritings import Inputs
+from leakbound.inputs import SELECTION as PURPOSE
+from leakbound.inputs import Accepted, gather, select
+from leakbound.store import (
+    SELECTION,
+    Arm,
+    QueryShares,
+    Run,
+    read_accepted,
+    write_accepted,
+    write_selections,
+)
+from leakbound.store.tables import completions_of
+from leakbound.types import Completion, Decoding, Progress, Query, Sample, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """All that the queries of a run depend on beside its benchmark.
+
+    `target` opens the model under evaluation as the job of drawing its T = 1 answers; it is
+    called where inputs are selected. `loading` says how other models are loaded, and `servers`
+    which may be asked, by their URLs.
+    """
+
+    inputs: Inputs
+    n: int
+    seed: int
+    target: Callable[[], Job]
+    loading: Mapping[str, Any]
+    servers: frozenset[str]
+    progress: Progress
+
+    def to_dict(self) -> dict[str, Any]:
+        """As run.json holds it: runs with the same ask the same queries."""
+        return {**self.inputs.to_dict(), "queries": self.number, "seed": self.seed}
+
+    @property
+    def number(self) -> int:
+        """How many rewritings of a question are tried."""
+        return self.n if self.inputs.design == "fresh" else self.inputs.queries
+
+    def queries(self, out: Path, benchmark: Benchmark, record: Mapping[str, Any]) -> list[Query]:
+        """Each question followed by its rewritings, for the run that `record` begins at `out`.
+
+        What was found out before an earlier command was stopped is read again; MixError where
+        that was another command.
+        """
+        accepted = read_accepted(out, record)
+        if accepted is None:
+            accepted = self._gathered(benchmark)
+            write_accepted(out, record, accepted)
+        queries = _queries(benchmark, accepted, self.inputs.open().kind)
+        return self._selected(out, benchmark, record, queries) if self.inputs.ids else queries
+
+    def sharing(self, queries: Sequence[Query]) -> QueryShares:
+        """How many outputs each of these gets."""
+        return share(queries, self.inputs.design, self.n, self.seed)
+
+    def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
+        source = self.inputs.open(self.loading, self.servers)
+        self.progress("rewriting", 0, len(benchmark.prompts), "questions")
+        # A list may be about questions that a limit left out, which is no misspelling.
+        known = benchmark.prompts + (benchmark.left_out if source.finite else ())
+        filters = self.inputs.filters(self.loading)
+        found = gather(source, known, number=self.number, seed=self.seed, filters=filters)
+        self.progress("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
+        return tuple(found[: len(benchmark.prompts)])
+
+    def _selected(
+        self, out: Path, benchmark: Benchmark, record: Mapping[str, Any], queries: list[Query]
+    ) -> list[Query]:
+        """Input selection; its draws are those of a run of their own, which is never scored."""
+        rewritten = {query.prompt_id for query in queries if query.source != "original"}
+        tried = [query for query in queries if query.prompt_id in rewritten]
+        if not tried:
+            return queries
+        job = self.target()
+        job.engine.check(tried, job.decoding)
+        run = Run.create(out / SELECTION / "ids", benchmark.prompts, tried, record)
+        draws = dict.fromkeys((query.id for query in tried), self.inputs.ids_draws)
+        arm = plan_unscored(run, job, draws, self.seed)
+        sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
+        found = select(
+            tried,
+            lambda *_: _answers(arm),
+            draws=self.inputs.ids_draws,
+            seed=self.seed,
+            criterion=self.inputs.criterion,
+        )
+        write_selections(out, found.values())
+        kept = {query.id for one in found.values() for query in one.kept}
+        return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
+
+
+def selecting(job: Job) -> Job:
+    """The job whose draws select inputs: the same model, nothing of its law cut off."""
+    plain = Decoding(max_new_tokens=job.decoding.max_new_tokens)
+    return replace(job, arm=SELECTION, decoding=plain)
+
+
+def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: Source) -> list[Query]:
+    """Every question, and after it its rewritings, which open the answer as it does."""
+    found: dict[str, Query] = {}
+    for prompt, one in zip(benchmark.prompts, accepted, strict=True):
+        own = [Query.original(prompt)]
+        for number, text in enumerate(one.queries):
+            query_id = f"{prompt.id}~{number:02d}"
+            own.append(
+                Query(
+                    id=query_id,
+                    prompt_id=prompt.id,
+                    text=text,
+                    source=source,
+                    prefix=prompt.prefix,
+                    examples=prompt.examples,
+                )
+            )
+        for query in own:
+            if query.id in found:
+                raise InputError(
+                    f"two queries would be called {query.id!r}: prompt ids that end in '~' and a "
+                    "number are taken by rewritings. Rename the prompts."
+                )
+            found[query.id] = query
+    return list(found.values())
+
+
+def _answers(arm: Arm) -> list[Sample]:
+    """The selection draws of every query that did not fail."""
+    drawn: dict[str, list[Completion]] = {}
+    missing: dict[str, int] = {}
+    for part, meta in zip(arm.parts, arm.meta(), strict=True):
+        for query_id, completion in completions_of(arm.completions(part)):
+            drawn.setdefault(query_id, []).append(completion)
+        for query_id, count in meta["missing"].items():
+            missing[query_id] = missing.get(query_id, 0) + count
+    failed = arm.failures
+    return [
+        Sample(
+            query=query,
+            decoding=arm.decoding,
+            completions=tuple(drawn.get(query.id, ())),
+            missing=missing.get(query.id, 0),
+        )
+        for query in arm.queries
+        if query.id not in failed
+    ]

@@ -1,0 +1,155 @@
+"""The one pass over what metrics need: each text is read once, each question answered once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY, TARGET, Job
+from leakbound.evaluation.study.metrics import ANSWER, Wanted, longest_first
+from leakbound.store import Arm, Place, Read, Readings
+from leakbound.types import Differentiates, Draws, Failure, Generate, Progress, Query, Reads, silent
+
+T = TypeVar("T")
+
+MODELS = {TARGET: GREEDY, CONTROL: CONTROL_GREEDY}
+"""The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
+
+_PURPOSE = "utility"
+_TEXTS = 256  # read between two chances to save
+_QUESTIONS = 64
+_GRADIENTS = 8
+_SAVE_SECONDS = 30.0  # of work, about, that a killed run loses
+
+
+def require_able(engine: Generate, wanted: Wanted) -> None:
+    """Refuse, before anything is done, an engine that cannot give what is needed."""
+    reads = any(need.kinds for need in wanted.needs.values())
+    gradients = any(need.gradient_norm for need in wanted.needs.values())
+    for needed, able, what in (
+        (reads, isinstance(engine, Reads), "read given texts"),
+        (gradients, isinstance(engine, Differentiates), "take the gradients of membership_*"),
+    ):
+        if needed and not able:
+            raise InputError(
+                f"the engine {type(engine).__name__} cannot {what}. Evaluate with transformers, or "
+                "leave out the metrics that need it."
+            )
+
+
+def read_models(
+    arms: Iterable[tuple[Arm, Job]], wanted: Wanted, progress: Progress = silent
+) -> None:
+    """`read_model` of every model of a run, each beside the arm of its greedy answers."""
+    for arm, job in arms:
+        if wanted.metrics and arm.name in MODELS.values():
+            read_model(arm, job.engine, wanted, progress)
+
+
+def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
+    """Read, answer and differentiate what is wanted and not known yet of the model of `arm`.
+
+    `arm` draws its greedy answers. What is known is saved every half minute, and at the end
+    whatever that is. Raises InputError where the engine is not able to or a text is too long,
+    ModelError for unusable logits, IncompleteError for a question that cannot be answered.
+    """
+    require_able(engine, wanted)
+    this = _Pass(arm, Readings(arm, mend=True), wanted, progress)
+    try:
+        this.read(cast(Reads, engine))
+        this.differentiate(cast(Differentiates, engine))
+        this.answer(engine)
+    finally:
+        this.save()
+
+
+def copy_readings(source: Arm, arm: Arm) -> None:
+    """Keep beside `arm` what is known of the same model in another run; nothing is read again."""
+    theirs, ours = Readings(source), Readings(arm, mend=True)
+    ours.texts.update(theirs.texts)
+    ours.answers.update(theirs.answers)
+    ours.save()
+
+
+def require_known(arm: Arm, wanted: Wanted) -> Readings:
+    """What is known of the model of `arm`; InputError where something that is wanted is not."""
+    known = Readings(arm)
+    lacking = [asked.place for asked in wanted.texts() if asked.place not in known.texts]
+    lacking += [place for place, _, _ in _undifferentiated(known, wanted)]
+    lacking += [place for place, _ in wanted.questions() if place not in known.answers]
+    if lacking:
+        raise InputError(
+            f"`{arm.run.path}` lacks {len(lacking)} texts that these metrics need, first the "
+            f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
+            "--metrics: only what is missing is read."
+        )
+    return known
+
+
+def _undifferentiated(known: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
+    """The answers whose gradients are wanted, without those whose norms are known."""
+    return [
+        (asked.place, asked.query, asked.text)
+        for asked in wanted.texts()
+        if asked.place.kind == ANSWER
+        and wanted.needs[asked.place.part].gradient_norm
+        and (asked.place not in known.texts or known.texts[asked.place].gradient_norm is None)
+    ]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One model's pass; every step does what is not known yet."""
+
+    arm: Arm
+    known: Readings
+    wanted: Wanted
+    progress: Progress
+    _saved: float = field(default_factory=time.monotonic)
+    _unsaved: bool = False
+
+    def read(self, engine: Reads) -> None:
+        texts = self.wanted.texts()
+        todo = longest_first(asked for asked in texts if asked.place not in self.known.texts)
+        for block in self._blocks(todo, "reading", "texts", _TEXTS):
+            readings = engine.read([(asked.query, asked.text) for asked in block])
+            for asked, reading in zip(block, readings, strict=True):
+                self.known.texts[asked.place] = Read(reading)
+
+    def differentiate(self, engine: Differentiates) -> None:
+        todo = _undifferentiated(self.known, self.wanted)
+        for block in self._blocks(todo, "gradients of", "texts", _GRADIENTS):
+            norms = engine.gradient_norms([(query, text) for _, query, text in block])
+            for (place, _, _), norm in zip(block, norms, strict=True):
+                self.known.texts[place] = replace(self.known.texts[place], gradient_norm=norm)
+
+    def answer(self, engine: Generate) -> None:
+        todo = [each for each in self.wanted.questions() if each[0] not in self.known.answers]
+        engine.check([query for _, query in todo], self.arm.decoding)
+        draws = Draws(sizes=(1,), purpose=_PURPOSE)
+        for block in self._blocks(todo, "answers of", "questions", _QUESTIONS):
+            places = {query.id: place for place, query in block}
+            for result in engine.generate([query for _, query in block], self.arm.decoding, draws):
+                if isinstance(result, Failure):
+                    raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
+                self.known.answers[places[result.query.id]] = result.completions[0].text
+
+    def save(self) -> None:
+        if self._unsaved:
+            self.known.save()
+        self._saved, self._unsaved = time.monotonic(), False
+
+    def _blocks(self, todo: Sequence[T], doing: str, unit: str, size: int) -> Iterator[Sequence[T]]:
+        """Some of `todo` at a time; between two of them what is known may be saved."""
+        model = next(model for model, greedy in MODELS.items() if greedy == self.arm.name)
+        for at in range(0, len(todo), size):
+            self.progress(f"{doing} {model}", at, len(todo), unit)
+            self._unsaved = True
+            yield todo[at : at + size]
+            if time.monotonic() - self._saved > _SAVE_SECONDS:
+                self.save()
+        if todo:
+            self.progress(f"{doing} {model}", len(todo), len(todo), unit)

@@ -1,0 +1,324 @@
+"""Completions: the only step in which a model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError, MixError, ModelError
+from leakbound.evaluation.drawing.explore import explore_arm, with_answers
+from leakbound.evaluation.drawing.meter import Meter
+from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.drawing.until import Until, look, require_fixed_n, require_same_looks
+from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
+from leakbound.evaluation.study.plan import Drawing, scoring
+from leakbound.store import Arm, Part, Plan, QueryShares, Run
+from leakbound.types import (
+    Decoding,
+    Draws,
+    Failure,
+    Generate,
+    Probes,
+    Progress,
+    Query,
+    Sample,
+    Usage,
+    silent,
+)
+
+if TYPE_CHECKING:
+    from leakbound.evaluation.drawing.queries import Asking
+
+NO_INPUTS = "none"
+IMPORTED = "imported"  # the engine of draws that were made elsewhere, and keyed who knows how
+TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An arm to be: its name, its decoding, and the model that draws it, named and open.
+
+    `sharing`: how it shares draws among each question's queries, where it asks rewritings;
+    `found`: what a search found to ask instead of the questions, under their ids.
+    """
+
+    arm: str
+    decoding: Decoding
+    model: str
+    engine: Generate
+    sharing: QueryShares | None = None
+    found: tuple[Query, ...] = ()
+
+
+def begin(
+    out: Path,
+    benchmark: Benchmark,
+    study: Mapping[str, Any] | None = None,
+    asking: Asking | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
+    """The run at `out` for this benchmark; begun, or found as the same command left it.
+
+    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
+    `notes` beside the benchmark's are recorded.
+    """
+    record = {
+        "benchmark": benchmark.fingerprint(),
+        "inputs": NO_INPUTS if asking is None else asking.to_dict(),
+        "scorers": list(benchmark.scorers),
+        "notes": [*benchmark.notes, *notes],
+        "study": dict(study or {}),
+    }
+    if run := Run.found(out, record):
+        return run
+    if asking is None:
+        queries = [Query.original(prompt) for prompt in benchmark.prompts]
+    else:
+        queries = asking.queries(out, benchmark, record)
+    return Run.create(out, benchmark.prompts, queries, record)
+
+
+def arm_names(decodings: Sequence[Decoding], base: str = TARGET) -> dict[str, Decoding]:
+    """A name for each decoding's arm: `base` alone, or with the decoding's name behind it."""
+    names = [decoding.name for decoding in decodings]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two decodings are called {name!r}: the same, or alike to six digits. "
+                "List each temperature and top-p once."
+            )
+    if len(decodings) == 1:
+        return {base: decodings[0]}
+    return {f"{base} {name}": how for name, how in zip(names, decodings, strict=True)}
+
+
+def control_of(arm: str) -> str:
+    """The name of the control's arm that stands beside a target's."""
+    return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
+
+
+def with_inputs(jobs: Sequence[Job], sharing: QueryShares | None) -> list[Job]:
+    """The jobs, and after them one that asks rewritings too for each of those that sample."""
+    if sharing is None:
+        return list(jobs)
+    sampled = [job for job in jobs if not job.decoding.greedy]
+    return [*jobs, *(replace(job, arm=job.arm + INPUTS, sharing=sharing) for job in sampled)]
+
+
+def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
+    """Write into the run what this arm will be; MixError where it was planned otherwise.
+
+    A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
+    early: a control is drawn at n = the rule's cap.
+    """
+    queries: dict[str, Any] = {}
+    if job.sharing is not None:
+        queries["queries"] = job.sharing.to_dict()
+    if job.found:
+        queries["found"] = [asdict(query) for query in job.found]
+    return run.add_arm(job.arm, _drawn_by(job, seed) | queries | _plan(job, drawing))
+
+
+def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
+    """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
+    plan = Plan.of(max(draws.values()))
+    asked = {"queries": QueryShares("fixed", draws).to_dict(), **_planned(plan)}
+    return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
+
+
+def _drawn_by(job: Job, seed: int) -> dict[str, Any]:
+    """What of an arm's plan its model and decoding say, whatever is asked of them."""
+    return {
+        "model": job.model,
+        "fingerprint": job.engine.fingerprint,
+        "decoding": job.decoding.to_dict(),
+        "seed": seed,
+        "machine": machine(job.engine),
+        **_probed(job.engine),
+    }
+
+
+def _probed(engine: Generate) -> dict[str, Any]:
+    """What the engine makes of fixed questions, where it tells: another model is seen by it."""
+    if not isinstance(engine, Probes):
+        return {}
+    return {"probe": [read.to_dict() for read in engine.probe]}
+
+
+def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
+    """How many draws an arm gets, or what decides that."""
+    n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
+    once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
+    if job.decoding.greedy:
+        return {**_planned(Plan.of(1)), **once}
+    if drawing.exploring is not None:
+        return {**_planned(Plan.exploring()), "explore": drawing.exploring.to_dict(), **once}
+    plan = _planned(Plan.of(drawing.n))
+    if drawing.until is not None and job.arm.startswith(TARGET):
+        first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
+        return {**plan, "stopping": drawing.until.to_dict(), "looks": first}
+    return {**plan, **once}
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    """A plan, and how its parts begin to be cut."""
+    return {"plan": plan.to_dict(), "cut": plan.cut().to_dict()}
+
+
+def machine(engine: Generate) -> dict[str, Any]:
+    """What the exact draws, though not their law, depend on besides the plan."""
+    described: dict[str, Any] = getattr(engine, "machine", {})
+    return described
+
+
+def draw_arm(arm: Arm, job: Job, drawing: Drawing, progress: Progress = silent) -> Usage:
+    """Draw what is missing of an arm, in the way it was planned."""
+    if arm.exploring is not None and drawing.exploring is not None:
+        return explore_arm(arm, job.engine, drawing.exploring.scorer, progress)
+    if arm.stopping is not None and drawing.until is not None:
+        return sample_until(arm, job.engine, drawing.until, progress)
+    return sample_arm(arm, job.engine, progress)
+
+
+def sample_arm(
+    arm: Arm, engine: Generate, progress: Progress = silent, *, purpose: str | None = None
+) -> Usage:
+    """Draw what is missing of an arm, part by part; each is stored as it is finished.
+
+    The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
+    scored, each arm's own: no two arms of a run share any.
+    """
+    return _draw(arm, 0, engine, progress, purpose)
+
+
+def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
+    """Draw rounds of an arm until every question is decided or has as many draws as it may.
+
+    Goes on where it was stopped, after its recorded looks were found again in the stored scores;
+    MixError where they are not.
+    """
+    spent = sample_arm(arm, engine, progress)
+    score_arm(arm, until.scorer)
+    require_same_looks(arm, until)
+    while found := look(arm, until):
+        spent.add(_draw(arm, arm.add_look(found), engine, progress))
+        score_arm(arm, until.scorer)
+    return spent
+
+
+def _draw(
+    arm: Arm, first: int, engine: Generate, progress: Progress, purpose: str | None = None
+) -> Usage:
+    """Draw the missing parts of an arm from this number on."""
+    prompts = prompts_by_query(arm)
+    total = sum(part.draws for part in arm.parts)
+    done = total - sum(part.draws for part in arm.missing_parts())
+    meter, spent = Meter(progress, f"sampling {arm.name}", "draws", done, total), Usage()
+    meter.show()
+    for part in arm.parts_to_draw(first):
+        with meter.part(engine, part.draws) as cost:
+            results: list[Sample | Failure] = []
+            for result in _results(arm, part, engine, purpose):
+                results.append(result)
+                meter.reach(len(results) / len(part.query_ids) * part.draws)
+            if part.first_chunk == 0 and purpose is None:
+                samples = [result for result in results if isinstance(result, Sample)]
+                drawn = with_answers(samples, engine, arm.decoding, prompts)
+                results = [drawn.get(result.query.id, result) for result in results]
+        arm.write_part(part, results, cost, machine(engine))
+        spent.add(cost)
+    return spent
+
+
+def purpose_of(arm: Arm) -> str | None:
+    """The purpose that an arm's scored draws were made for; None where nothing tells."""
+    elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
+    if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
+        return None
+    return scoring(arm.spec.get("drawn as", arm.name))
+
+
+def _results(
+    arm: Arm, part: Part, engine: Generate, purpose: str | None
+) -> Iterator[Sample | Failure]:
+    """What the engine draws of a part, which is as much as was planned."""
+    wanted = set(part.query_ids)
+    known = {query.id: query for query in arm.queries if query.id in wanted}
+    draws = Draws(
+        sizes=part.sizes,
+        first_chunk=part.first_chunk,
+        seed=int(arm.spec["seed"]),
+        purpose=scoring(arm.name) if purpose is None else purpose,
+        draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True))
+        if part.draws_per_query
+        else {},
+    )
+    for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
+        if (
+            isinstance(result, Sample)
+            and part.draws_per_query
+            and result.n != draws.draws_per_query[result.query.id]
+        ):
+            raise ModelError(
+                f"the engine drew {result.n} outputs of query {result.query.id!r} where "
+                f"{draws.draws_per_query[result.query.id]} were planned. It does not heed "
+                "`Draws.draws_per_query`."
+            )
+        yield result
+
+
+def finished_run(control: object) -> Path | None:
+    """The folder of the run that a control is, where it is one rather than a model."""
+    if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
+        return Path(control)
+    return None
+
+
+def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> dict[str, Arm]:
+    """The arms of the finished run at `source` that can stand beside this run's as its control.
+
+    `decodings` are those of this run's arms by name. Raises MixError where the questions or the
+    decodings are others, InputError where the run is not finished.
+    """
+    other = Run.open(source)
+    theirs, ours = other.record["benchmark"], run.record["benchmark"]
+    if theirs["sha256"] != ours["sha256"]:
+        raise MixError(
+            f"the control run `{source}` is about other questions ({theirs['name']}, "
+            f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
+            "Evaluate the control on the same benchmark."
+        )
+    if run.record["inputs"] != NO_INPUTS and other.queries != run.queries:
+        raise MixError(
+            f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
+            "control model itself, and it is asked the same."
+        )
+    arms = other.arms
+    for name, decoding in decodings.items():
+        arm = arms.get(name)
+        if arm is not None:
+            require_fixed_n(arm)
+        if arm is None or arm.missing_parts():
+            raise InputError(
+                f"the control run `{source}` is not finished: its arm {name!r} is incomplete. "
+                "Run its command again, then this one."
+            )
+        if arm.decoding != decoding:
+            raise MixError(
+                f"arm {name!r} of the control run `{source}` was drawn under {arm.decoding}, this "
+                f"run's under {decoding}. Evaluate the control with the same options."
+            )
+    return {control_of(name): arms[name] for name in decodings}
+
+
+def import_control(run: Run, control: Mapping[str, Arm]) -> None:
+    """Copy another run's arms into this one, so that it stays complete in itself."""
+    for name, arm in control.items():
+        drawn_as = arm.spec.get("drawn as", arm.name)
+        spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as}
+        copy = run.add_arm(name, spec)
+        for part in copy.parts_to_draw():
+            copy.copy_part(part, arm)

@@ -1,0 +1,1 @@
+"""Scores of completions, and what orders and corrects them."""

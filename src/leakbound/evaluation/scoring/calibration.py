@@ -1,0 +1,160 @@
+"""How often a judge errs, from items that people labelled, and bounds that allow for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.evaluation.scoring.score import slug
+from leakbound.scorers import Judge, Threshold, score_pairs
+from leakbound.stats.questions import Bound
+from leakbound.store import (
+    Run,
+    calibration_file,
+    holding,
+    read_calibration,
+    sha256,
+    write_sealed,
+)
+from leakbound.text.rows import FORMS, Row, read_rows
+from leakbound.types import Prompt, Scorer
+
+_VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An output that people labelled: 1 a leak, 0 none.
+
+    `judged` is what the judge said of it; None where it could not decide, or where `prompt`, what
+    the output answers, is there to be judged by.
+    """
+
+    label: int
+    judged: int | None = None
+    output: str = ""
+    prompt: Prompt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Of the items that leak, and of those that do not, how many the judge calls a leak.
+
+    (hits, n) each. Of `undecided` more it did not say. `file` is the digest of the labelled file.
+    """
+
+    positives: tuple[int, int]
+    negatives: tuple[int, int]
+    undecided: int
+    file: str
+
+    def correct(self, bound: Bound, confidence: float) -> stats.Estimate:
+        """A bound on how often the judge calls a draw a leak, carried over to how often it is one.
+
+        Each end at half of alpha, of which the judge's rates take two thirds.
+        """
+        return stats.corrected_bound(
+            bound,
+            positives=self.positives,
+            negatives=self.negatives,
+            confidence=confidence,
+            side="both",
+        )
+
+
+def read_items(path: Path) -> tuple[Item, ...]:
+    """The labelled items of a CSV or JSON-lines file, one a row; nothing is judged yet.
+
+    Columns: `label`, 1 for a leak and 0 for none, as people say; and either `judge`, 1 or 0 as the
+    judge said, blank where it could not decide, or `question`, `answer` and `output` for it to
+    judge. Raises InputError, with the row, for a value that is none of these, and for a file
+    without an item of each label.
+    """
+    if path.suffix.lower() not in FORMS:
+        raise InputError(
+            f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `label` and "
+            "`judge`, or `label`, `question`, `answer` and `output`."
+        )
+    items = tuple(map(_item, read_rows(path, FORMS[path.suffix.lower()])))
+    for label, what in ((1, "a leak"), (0, "no leak")):
+        if all(item.label != label for item in items):
+            raise InputError(
+                f"{str(path)!r} has no item with label {label} ({what}), and a judge errs on both "
+                "kinds. Label some of the other kind too."
+            )
+    return items
+
+
+def judge_of(scorers: Sequence[Scorer]) -> Scorer:
+    """The scorer that a calibration is about; InputError unless it is the only binary judge."""
+    found = [s for s in scorers if s.binary and isinstance(_base(s), Judge)]
+    if len(found) != 1:
+        raise InputError(
+            "a calibration is about one judge that says leak or not, got "
+            f"{', '.join(repr(scorer.name) for scorer in scorers)}. Name one `judge:model=…`."
+        )
+    return found[0]
+
+
+@holding("calibrate")
+def calibrate(run: Run, judge: Scorer, path: Path) -> None:
+    """Count how the judge fares on the labelled items, and keep the counts with the run.
+
+    Items without its word are judged now. Raises InputError where it decided none of a label.
+    """
+    items = read_items(path)
+    asked = [(item.output, item.prompt) for item in items if item.prompt is not None]
+    scores = iter(score_pairs(judge, asked))
+    said = [(i.label, i.judged if i.prompt is None else next(scores)) for i in items]
+    decided = {label: [s for of, s in said if of == label and s is not None] for label in (0, 1)}
+    if not all(decided.values()):
+        raise InputError(
+            f"{judge.name!r} could decide no item of one label in {str(path)!r}. Check that it "
+            "answers, or label more items."
+        )
+    found = Calibration(
+        positives=(sum(s == 1 for s in decided[1]), len(decided[1])),
+        negatives=(sum(s == 1 for s in decided[0]), len(decided[0])),
+        undecided=sum(s is None for _, s in said),
+        file=sha256(path),
+    )
+    write_sealed(calibration_file(run.path, slug(judge)), asdict(found))
+
+
+def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
+    """What is known of a scorer's errors in this run; None where nothing is."""
+    known = read_calibration(run.path, slug(scorer))
+    if known is None:
+        return None
+    pairs = {name: tuple(known[name]) for name in ("positives", "negatives")}
+    return Calibration(**known | pairs)
+
+
+def _base(scorer: Scorer) -> Scorer:
+    return scorer.scorer if isinstance(scorer, Threshold) else scorer
+
+
+def _item(row: Row) -> Item:
+    label = _verdict(row, "label")
+    if label is None:
+        raise InputError(f"{row.place} has no 'label'. Fill it in or remove the row.")
+    if "judge" in row.values:
+        return Item(label, _verdict(row, "judge"))
+    prompt = Prompt(
+        id=f"item {row.number}", question=row.text("question"), answer=row.text("answer")
+    )
+    return Item(label, None, row.maybe("output") or "", prompt)
+
+
+def _verdict(row: Row, key: str) -> int | None:
+    """1 or 0; None where it is blank."""
+    value = row.values.get(key)
+    if value is None or not str(value).strip():
+        return None
+    written = str(value).strip().lower()
+    if written not in _VALUES:
+        raise InputError(f"{key!r} must be 0 or 1, got {value!r} in {row.place}.")
+    return _VALUES[written]

@@ -1,0 +1,136 @@
+"""How far a model leaks beyond its control: at each question, on average, and at the worst.
+
+Where the draws of the two are known to share no randomness, and n was fixed alike for both at
+`stats.FEWEST_PAIRS` or more, their differences are bet on; else each is bounded by itself and
+alpha is shared, which holds whatever they share. What they share is told by what keys their draws:
+within one run each arm has a purpose of its own, while a finished run that stands as control was
+drawn for the purpose that the target was, and shares its random numbers unless its seed is another.
+Of draws that were imported nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from leakbound import stats
+from leakbound.evaluation.drawing.sample import purpose_of
+from leakbound.evaluation.statements.attacked import EACH, Attacked, of_all
+from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.stats import about, questions
+from leakbound.stats.estimate import Array, Counts
+from leakbound.store import Arm
+
+OPPOSITE: dict[stats.Side, stats.Side] = {"upper": "lower", "lower": "upper", "both": "both"}
+
+
+class Known(Protocol):
+    """The leakage of some questions: of each, and their mean."""
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
+
+
+def beyond(
+    more: questions.Bound, base: questions.Bound, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two."""
+    half = (1 + confidence) / 2
+    other = base(confidence=half, side=OPPOSITE[side])
+    return stats.excess(more(confidence=half, side=side), other)
+
+
+def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
+    """True if these arms' records prove that no draw of one shares random numbers with another's.
+
+    Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
+    """
+    keys = [{_key(arm) for arm in arms} for arms in (target, control)]
+    return None not in keys[0] | keys[1] and not keys[0] & keys[1]
+
+
+def each_beyond(target: Known, control: Known, apart: bool) -> questions.Bound:
+    """The bound of each question's excess; `apart`: the draws of the two share nothing."""
+    pair = _Differences.of(target, control) if apart else None
+    if pair is None:
+        return partial(beyond, target.leakage, control.leakage)
+    return pair.each
+
+
+def excess_over_questions(
+    target: Known, control: Known, number: int, confidence: float, apart: bool
+) -> Iterator[stats.Estimate]:
+    """How far the target's mean exceeds its control's, and at the question where most."""
+    pair = _Differences.of(target, control) if apart else None
+    over = partial(beyond, target.mean, control.mean) if pair is None else pair.mean
+    mean = over(confidence=confidence, side="both")
+    yield mean
+    each = each_beyond(target, control, apart)
+    worst = stats.worst_question(each, number, confidence=confidence, side="both")
+    yield replace(worst, target=mean.target.replace(about.MEAN, about.WORST))
+
+
+@dataclass(frozen=True, slots=True)
+class _Differences:
+    """Draws of the same questions, of both as many as it takes, that share nothing."""
+
+    target: Fixed
+    control: Fixed
+    found: bool
+
+    @classmethod
+    def of(cls, target: Known, control: Known) -> _Differences | None:
+        """None where n was not fixed, too small, or the questions are others."""
+        found = isinstance(target, Attacked)
+        mine, other = (
+            known.draws if isinstance(known, Attacked) else known for known in (target, control)
+        )
+        if not (isinstance(mine, Fixed) and isinstance(other, Fixed)):
+            return None
+        ids, others = mine.scores.query_ids, other.scores.query_ids
+        if not ids or ids != others:
+            return None
+        fewest = min(mine.scores.n.min(), other.scores.n.min())
+        return cls(mine, other, found) if fewest >= stats.FEWEST_PAIRS else None
+
+    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        made = stats.excess_bound(*self._scores, confidence=confidence, side=side, **self._how)
+        target = f"{EACH}, {stats.BEYOND}" if self.found else made.target
+        return replace(made, estimand=self._estimand, target=target)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        made = stats.excess_over_questions(
+            *self._scores, confidence=confidence, side=side, **self._how
+        )
+        named = replace(made, estimand=self._estimand)
+        return of_all(named) if self.found else named
+
+    @property
+    def _scores(self) -> tuple[Array, Array, Counts, Counts]:
+        mine, other = self.target.scores, self.control.scores
+        return mine.scores, other.scores, mine.counts, other.counts
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        mine, other = self.target.scores, self.control.scores
+        return {
+            "missing": mine.missing,
+            "control_missing": other.missing,
+            "seed": self.target.keys,
+        }
+
+    @property
+    def _estimand(self) -> str:
+        return f"excess {LEAKAGE[0 if self.target.binary else 1]}"
+
+
+def _key(arm: Arm) -> tuple[str, str] | None:
+    """What keys all draws of an arm beside question and chunk; None where nobody knows."""
+    seed, purpose = arm.spec.get("seed"), purpose_of(arm)
+    if purpose is None or not isinstance(seed, int):
+        return None
+    return str(seed), purpose

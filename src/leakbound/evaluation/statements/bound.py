@@ -1,0 +1,240 @@
+"""Estimates: bounds of every quantity, for every question, arm and scorer of a run.
+
+Every estimate holds by itself at the confidence asked for, with half of alpha on each side. How an
+arm was drawn decides which bounds there are: see `drawn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.evaluation.drawing.sample import CONTROL, TARGET
+from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.drawing.until import claim_estimate
+from leakbound.evaluation.scoring.calibration import calibration_of
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.attack import attack_rows
+from leakbound.evaluation.statements.beyond import each_beyond, excess_over_questions, share_nothing
+from leakbound.evaluation.statements.drawn import Drawn, drawn, require_scores
+from leakbound.evaluation.statements.independence import require_independent_draws
+from leakbound.evaluation.statements.pooled import Pooled
+from leakbound.evaluation.statements.proof import proved
+from leakbound.evaluation.statements.quantities import GREEDY_SCORE
+from leakbound.evaluation.statements.rows import ALL, Row, entry
+from leakbound.evaluation.statements.together import Pair
+from leakbound.evaluation.views.grid import grid_rows
+from leakbound.evaluation.views.protocols import gaps, gaps_over_questions
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, ArmScores, DamagedError, Run, holding, read_calibration
+from leakbound.types import Progress, Scorer, silent
+
+
+@holding("bound")
+def bound_run(
+    run: Run,
+    scorers: Sequence[Scorer],
+    *,
+    confidence: float = 0.99,
+    progress: Progress = silent,
+) -> None:
+    """Bound every arm's scores and store the table, unless it is there for just these.
+
+    What the table says of other scorers stays, at the confidence it has, as long as their scores
+    are those it was made from. Statements about all questions are made only where every question
+    has completions. Draws that look copied are refused first: no bound would hold for them.
+    """
+    wanted = {scorer.name: _made_from(run, scorer, confidence) for scorer in scorers}
+    stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
+    known = {name: made for name, made in stored.items() if _is_current(run, name, made, wanted)}
+    todo = [scorer for scorer in scorers if scorer.name not in known]
+    every = {**known, **wanted}
+    if every == stored:
+        return
+    for arm in run.arms.values():
+        require_independent_draws(arm)
+    jobs = len(todo) * len(run.arms)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in every}
+    for row in run.estimates_of(known) if known else ():
+        rows[row["scorer"]].append(row)
+    for done, scorer in enumerate(todo):
+        progress("bounding", done * len(run.arms), jobs, "arms × scorers")
+        rows[scorer.name] = [row.to_dict() for row in _rows(run, scorer, confidence)]
+    progress("bounding", jobs, jobs, "arms × scorers")
+    made_from = {
+        "confidence": confidence,
+        "scores": [row for made in every.values() for row in made["scores"]],
+        "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
+        "scorers": every,
+    }
+    run.write_estimates([row for of_one in rows.values() for row in of_one], made_from)
+
+
+def _made_from(run: Run, scorer: Scorer, confidence: float) -> dict[str, Any]:
+    """All that a scorer's estimates depend on; InputError where completions have no scores."""
+    arms, calibrated = run.arms.values(), read_calibration(run.path, slug(scorer))
+    return {
+        "confidence": confidence,
+        "scores": [[arm.name, scorer.name, slug(scorer), _digest(arm, scorer)] for arm in arms],
+        "calibrated": {} if calibrated is None else {slug(scorer): calibrated},
+    }
+
+
+def _is_current(
+    run: Run, name: str, made: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]
+) -> bool:
+    """True if a scorer's estimates stand: as they are wanted, or as its scores are now."""
+    if name in wanted:
+        return made == wanted[name]
+    try:
+        return made == _made_from(run, make_scorer(name), made["confidence"])
+    except DamagedError:
+        raise
+    except InputError:  # it has no scores any more, or is not installed
+        return False
+
+
+def _rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+    """The estimates of one scorer, arm by arm, and what compares the arms."""
+    for arm in run.arms.values():
+        yield from _arm_rows(arm, scorer, confidence)
+    yield from _excess_rows(run, scorer, confidence)
+    yield from _gap_rows(run, scorer, confidence)
+    yield from grid_rows(run, scorer, confidence=confidence)
+    yield from attack_rows(run, scorer, confidence=confidence)
+
+
+def _digest(arm: Arm, scorer: Scorer) -> list[str]:
+    """What tells the arm's scores from others; InputError where its completions have none."""
+    digests = arm.scored(scorer.name, slug(scorer))
+    if digests is None:
+        require_scores(arm, scorer)
+    return digests or []
+
+
+def _arm_rows(arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
+    if arm.decoding.greedy:
+        scores = arm.scores(slug(scorer))
+        yield from _flat(arm, scorer, scores.query_ids, [(_greedy(scores), None)])
+        return
+    known = drawn(arm, scorer)
+    query_ids = known.scores.query_ids
+    if not query_ids:
+        return
+    yield from _flat(arm, scorer, query_ids, known.each(confidence), _pools(known))
+    if isinstance(known, Pooled) and known.has_queries:
+        worst = known.worst_queries(confidence=confidence, side="both")
+        yield from _flat(arm, scorer, query_ids, [(worst, None)], known.pools)
+        single_ids, single = known.each_query(confidence)
+        yield from _flat(arm, scorer, single_ids, [(single, None)])
+    claim = claim_estimate(arm, scorer, known.scores)
+    if claim is not None:
+        yield from _flat(arm, scorer, query_ids, [(claim, None)])
+    for query_id, estimate, parameters in proved(arm, scorer):
+        for j, parameter in enumerate(parameters or [None]):
+            yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, (j,)))
+    if len(query_ids) == len(arm.run.questions) and not arm.found:
+        for estimate, parameters in known.together(confidence):
+            for j, parameter in enumerate(parameters or [None]):
+                yield Row(arm.name, scorer.name, ALL, parameter, entry(estimate, (j,)))
+    yield from _corrected_rows(arm, scorer, known, confidence)
+
+
+def _corrected_rows(arm: Arm, scorer: Scorer, known: Drawn, confidence: float) -> Iterator[Row]:
+    """How often there is a leak, where it is known how often the judge errs."""
+    calibration = calibration_of(arm.run, scorer)
+    if calibration is None:
+        return
+    query_ids = known.scores.query_ids
+    each = calibration.correct(known.leakage, confidence)
+    yield from _flat(arm, scorer, query_ids, [(each, None)], _pools(known))
+    if len(query_ids) == len(arm.run.questions) and not arm.found:
+        mean = calibration.correct(known.mean, confidence)
+        yield Row(arm.name, scorer.name, ALL, None, mean)
+
+
+def _flat(
+    arm: Arm,
+    scorer: Scorer,
+    query_ids: Sequence[str],
+    made: Iterable[Pair],
+    pools: Sequence[int] | None = None,
+) -> Iterator[Row]:
+    """A row for each question, and each value of the parameter, of these estimates.
+
+    `pools`: in how many queries each is asked, where its own words are not all.
+    """
+    for estimate, parameters in made:
+        for i, query_id in enumerate(query_ids):
+            pool = None if pools is None else pools[i]
+            for j, parameter in enumerate(parameters or [None]):
+                at = (i,) if parameters is None else (i, j)
+                yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, at), pool)
+
+
+def _pools(known: Drawn) -> Sequence[int] | None:
+    return known.pools if isinstance(known, Pooled) else None
+
+
+def _greedy(scores: ArmScores) -> stats.Estimate:
+    """A greedy arm has one completion: its score is exact, or missing."""
+    known = scores.counts.sum(axis=1) > 0
+    value = np.where(known, (scores.scores * scores.counts).sum(axis=1), np.nan)
+    return stats.Estimate(
+        estimand=GREEDY_SCORE,
+        value=value,
+        lower=np.where(known, value, 0.0),
+        upper=np.where(known, value, 1.0),
+        confidence=1.0,
+        side="both",
+        n=np.ones(len(value), dtype=np.int64),
+        missing=scores.missing,
+        method="exact",
+    )
+
+
+def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+    """How much more each sampled target arm leaks than its control.
+
+    At each question, on average, and at the question where it is most.
+
+    By differences where their draws share nothing; else the error is shared equally between them.
+    """
+    arms = run.arms
+    for name, arm in arms.items():
+        control = arms.get(CONTROL + name.removeprefix(TARGET))
+        if not name.startswith(TARGET) or control is None or arm.decoding.greedy:
+            continue
+        pair = [drawn(a, scorer) for a in (arm, control)]
+        query_ids = pair[0].scores.query_ids
+        if query_ids != pair[1].scores.query_ids or not query_ids:
+            continue
+        apart = share_nothing([arm], [control])
+        excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
+        yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
+        if len(query_ids) == len(run.questions) and not arm.found:
+            over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
+            for estimate in over:
+                yield Row(name, scorer.name, ALL, None, estimate)
+
+
+def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+    """How much more is found by asking rewritings too: each question, all, and on how many."""
+    arms = run.arms
+    for name, arm in arms.items():
+        if arm.sharing is None:
+            continue
+        full = drawn(arm, scorer)
+        output = drawn(arms[name.removesuffix(INPUTS)], scorer)
+        query_ids = full.scores.query_ids
+        if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
+            continue
+        each = [(estimate, None) for estimate in gaps(full, output, confidence)]
+        yield from _flat(arm, scorer, query_ids, each, full.pools)
+        if len(query_ids) == len(run.questions):
+            for estimate in gaps_over_questions(full, output, confidence):
+                yield Row(name, scorer.name, ALL, None, estimate)

@@ -1,0 +1,89 @@
+"""What can be said of an arm's leakage, in whichever way the arm was drawn.
+
+Five kinds of arm, one protocol: n fixed beforehand (`Fixed`), of what a search found to ask
+(`Attacked`), and shared among a question's queries (`Pooled`), every question drawn until a claim
+about it was decided (`Stopped`), masses explored and their remainder drawn (`Explored`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.attacked import Attacked
+from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.pooled import Pooled
+from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.statements.together import Pair
+from leakbound.store import Arm, ArmScores, QueryMasses
+from leakbound.types import Scorer
+
+
+class Drawn(Protocol):
+    """The leakage of an arm's questions: Pr[leak] for a binary scorer, else the mean score."""
+
+    @property
+    def scores(self) -> ArmScores:
+        """The questions there are, and their draws' scores."""
+        ...
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """One entry a question, each of which holds by itself."""
+        ...
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean over these questions."""
+        ...
+
+    def each(self, confidence: float) -> Iterator[Pair]:
+        """Every quantity of every question, one entry a question."""
+        ...
+
+    def together(self, confidence: float) -> Iterator[Pair]:
+        """Statements about all questions at once."""
+        ...
+
+
+def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
+    """The arm's leakage under a scorer whose scores are stored.
+
+    `above`: make the scorer binary first, a leak being a score above that, which was fixed
+    before the scores were seen.
+    """
+    order = Order.of(arm, scorer)
+    scores, binary = arm.scores(slug(scorer)), scorer.binary or above is not None
+    masses = {} if arm.exploring is None else arm.masses.by_query(slug(scorer))
+    if above is not None:
+        scores = replace(scores, scores=np.where(scores.scores > above, 1.0, 0.0))
+        masses = {query_id: _above(known, above) for query_id, known in masses.items()}
+    if arm.exploring is not None:
+        return Explored(scores, masses, binary, order)
+    if arm.sharing is not None:
+        return Pooled.of(scores, arm.queries, arm.sharing, binary, order)
+    if arm.found:
+        return Attacked(Fixed(scores, binary, order))
+    if arm.stopping is not None:
+        return Stopped(scores, binary, arm.plan.n, order)
+    return Fixed(scores, binary, order)
+
+
+def require_scores(arm: Arm, scorer: Scorer) -> None:
+    """Refuse an arm whose completions, as they are now, have no scores of this scorer."""
+    if arm.scored(scorer.name, slug(scorer)) is None:
+        raise InputError(
+            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {scorer.name!r} for the "
+            "completions it has now. Run `leakbound score` first."
+        )
+
+
+def _above(known: QueryMasses, x: float) -> QueryMasses:
+    low, high = (np.where(end > x, 1.0, 0.0) for end in (known.low, known.high))
+    return replace(known, low=low, high=high)

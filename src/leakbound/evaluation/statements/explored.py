@@ -1,0 +1,180 @@
+"""Bounds for an arm whose distributions were explored: exact masses, and draws from the rest.
+
+Each question has events of known mass, with the range of the scores inside each, and draws of its
+remainder, whose number was fixed before them. What a scorer does not settle widens its interval.
+All of it is given the measured margin (`leakbound.engines.margin`), what has confidence 1 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
+from leakbound.evaluation.statements.quantities import ALL_K, CURVE_X
+from leakbound.evaluation.statements.together import EACH_CONFIDENCE, Pair, together
+from leakbound.stats.about import MEAN
+from leakbound.store import ArmScores, QueryMasses
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The masses and draws of an arm, questions in the order of `scores`.
+
+    `binary` is the scorer's declared range: every range then ends at 0 and 1.
+    """
+
+    scores: ArmScores
+    masses: Mapping[str, QueryMasses]
+    binary: bool
+    order: Order = BY_QUESTION
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        how: dict[str, Any] = {"confidence": confidence, "side": side}
+        if self.binary:
+            return self._each(
+                lambda mass, i: stats.mass_proportion_bound(
+                    mass, *self._tally(i), missing=self._missing[i], **how
+                )
+            )
+        return self._each(
+            lambda mass, i: stats.mass_mean_bound(
+                mass, *self._drawn(i), missing=self._missing[i], seed=int(self._keys[i]), **how
+            )
+        )
+
+    def survival(self, x: Sequence[float], *, confidence: float) -> stats.Estimate:
+        """Pr[X > x] of every question, for all x at once."""
+        return self._each(
+            lambda mass, i: stats.mass_survival_bound(
+                mass, x, *self._drawn(i), confidence=confidence, missing=self._missing[i]
+            )
+        )
+
+    def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
+        """leak@k of every question, for all k at once."""
+        if self.binary:
+            hits = self.scores.hits
+            return self._each(
+                lambda mass, i: stats.mass_leak_at_k_proportion_bound(
+                    mass, k, int(hits[i]), int(self.scores.n[i]), confidence=confidence,
+                    missing=self._missing[i],
+                )
+            )  # fmt: skip
+        return self._each(
+            lambda mass, i: stats.mass_leak_at_k_bound(
+                mass, k, *self._drawn(i), confidence=confidence, missing=self._missing[i]
+            )
+        )
+
+    def deviation(self) -> stats.Estimate:
+        """The standard deviation of every question from the masses alone, given their margin."""
+        return self._each(lambda mass, _: stats.mass_std_bound(replace(mass, remainder=0.0)))
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions.
+
+        (1/N) sum_i [known part + R_i q_i]: the second, over the sum of the remainders R_i, is
+        a mean of the draws' expectations q_i with these weights, and is bounded as such.
+        """
+        weights, missing = self._weights, self.scores.missing
+        drawn = weights > 0
+        inside = None
+        if drawn.any():
+            inside = self._weighted(drawn)(
+                weights=weights[drawn], missing=missing[drawn], confidence=confidence, side=side
+            )
+        known = self._known
+        low, high = (np.mean([m.p @ getattr(m, end) for m in known]) for end in ("low", "high"))
+        slack, share = np.mean([m.slack for m in known]), weights.mean()
+        ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
+        lower, upper, value = (float(share * end) for end in ends)
+        middle = (low + high) / 2 + value
+        return stats.Estimate(
+            estimand="leak probability" if self.binary else "mean leakage",
+            target=f"{MEAN} under this decoding",
+            value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
+            lower=0.0 if side == "upper" else float(low + lower),
+            upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
+            confidence=confidence if inside else 1.0,
+            side=side,
+            n=int(self.scores.n.sum()),
+            missing=int(missing.sum()),
+            method=f"exact mass + {inside.method}" if inside else "exact mass",
+            seed=inside.seed if inside else None,
+        )
+
+    def each(self, confidence: float) -> Iterator[Pair]:
+        """Every quantity of every question; of the deviation what the masses tell."""
+        yield self.leakage(confidence=confidence, side="both"), None
+        if not self.binary:
+            yield self.survival(CURVE_X, confidence=confidence), CURVE_X
+        yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
+        yield self.deviation(), None
+
+    def together(self, confidence: float) -> Iterator[Pair]:
+        """The worst question, the mean, and how many leak more than x."""
+        return together(self, confidence, EACH_CONFIDENCE)
+
+    def _weighted(self, drawn: NDArray[np.bool_]) -> Callable[..., stats.Estimate]:
+        """The bound on a weighted mean over the questions that have draws."""
+        scores, seed = self.scores, self._keys[drawn]
+        if self.binary:
+            tallies = scores.hits[drawn], scores.n[drawn]
+            return partial(stats.proportion_over_questions, *tallies, seed=seed)
+        given = scores.scores[drawn], scores.counts[drawn]
+        return partial(stats.mean_over_questions, *given, seed=seed)
+
+    @cached_property
+    def _known(self) -> list[stats.Mass]:
+        """Each question's masses; a remainder of which nothing was drawn is unknown."""
+        found = [self.masses[query_id] for query_id in self.scores.query_ids]
+        return [
+            stats.Mass(m.mass, m.low, m.high, m.remainder if n else 0.0)
+            for m, n in zip(found, self.scores.n, strict=True)
+        ]
+
+    @cached_property
+    def _keys(self) -> NDArray[np.int64]:
+        return self.order.keys(self.scores.query_ids)
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.array([mass.remainder for mass in self._known])
+
+    @property
+    def _missing(self) -> list[int]:
+        return [int(n) for n in self.scores.missing]
+
+    def _tally(self, i: int) -> tuple[int, int]:
+        """Leaks among a question's draws, and the draws."""
+        return int(self.scores.hits[i]), int(self.scores.n[i])
+
+    def _drawn(self, i: int) -> tuple[Any, Any]:
+        """The scores of a question's draws with their counts; (None, None) without draws."""
+        if not self.scores.n[i]:
+            return None, None
+        return self.scores.scores[i], self.scores.counts[i]
+
+    def _each(self, bound: Callable[[stats.Mass, int], stats.Estimate]) -> stats.Estimate:
+        """Every question's estimate as one, with one entry a question."""
+        each = [bound(mass, i) for i, mass in enumerate(self._known)]
+        arrays: dict[str, Any] = {
+            name: np.array([getattr(estimate, name) for estimate in each])
+            for name in ("value", "lower", "upper", "n", "missing")
+        }
+        methods = dict.fromkeys(estimate.method for estimate in each)
+        return replace(
+            each[0],
+            **arrays,
+            confidence=min(estimate.confidence for estimate in each),
+            method=max(methods, key=len),
+            seed=self._keys if any(e.seed is not None for e in each) else None,
+        )

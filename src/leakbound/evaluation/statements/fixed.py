@@ -1,0 +1,136 @@
+"""Bounds for an arm whose number of draws was fixed when it was sampled.
+
+The bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
+the defaults of `leakbound.stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
+from leakbound.evaluation.statements.quantities import (
+    ALL_K,
+    CURVE_X,
+    FEWEST_BLOCKS,
+    RHO,
+    STANDARD_K,
+    TOGETHER_K,
+)
+from leakbound.evaluation.statements.together import Pair, together
+from leakbound.store import ArmScores
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The scores of an arm of fixed n; `binary` is the scorer's declared range."""
+
+    scores: ArmScores
+    binary: bool
+    order: Order = BY_QUESTION
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """What keys the order of each question's draws."""
+        return self.order.keys(self.scores.query_ids)
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        scores, how = self.scores, self._how(confidence, side)
+        if self.binary:
+            return stats.proportion_bound(scores.hits, scores.n, **how)
+        return stats.mean_bound(scores.scores, scores.counts, seed=self.keys, **how)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        scores, how = self.scores, self._how(confidence, side)
+        if self.binary:
+            return stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
+        return stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
+
+    def each(self, confidence: float) -> Iterator[Pair]:
+        """Every quantity of every question."""
+        scores, how = self.scores, self._how(confidence, "both")
+        values, counts = scores.scores, scores.counts
+        yield self.leakage(confidence=confidence, side="both"), None
+        if self.binary:
+            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how), ALL_K
+        else:
+            yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
+            yield stats.leak_at_k_bound(values, ALL_K, counts, **how), ALL_K
+        yield from self._worst_of_k()
+        yield from self._spread(confidence)
+
+    def together(self, confidence: float) -> Iterator[Pair]:
+        """The worst question, the mean, how many leak more than x, and the mean leak@k.
+
+        Of a binary scorer also at k = n: what share of the questions leaks in n draws. Blocks of k
+        draws are what that rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n
+        and k settle before anything is drawn, nothing is said.
+        """
+        yield from together(self, confidence)
+        n = int(self.scores.n.min())
+        for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
+            if (self.scores.n // k).sum() < FEWEST_BLOCKS:
+                continue
+            over_k = stats.mean_leak_at_k_over_questions(
+                self.scores.scores,
+                k,
+                self.scores.counts,
+                seed=self.keys,
+                binary=self.binary,
+                missing=self.scores.missing,
+                confidence=confidence,
+                side="both",
+            )
+            yield over_k, [k]
+
+    def _spread(self, confidence: float) -> Iterator[Pair]:
+        """The standard deviation, and from above the ED score."""
+        scores, how = self.scores, self._how(confidence, "both")
+        above: dict[str, Any] = {**self._how(confidence, "upper"), "rho": RHO}
+        if self.binary:
+            yield stats.std_proportion_bound(scores.hits, scores.n, **how), None
+            made = stats.expectation_deviation_proportion_bound(scores.hits, scores.n, **above)
+        else:
+            given = scores.scores, scores.counts
+            yield stats.std_bound(*given, seed=self.keys, **how), None
+            made = stats.expectation_deviation_bound(*given, seed=self.keys, **above)
+        yield made, None
+
+    def _worst_of_k(self) -> Iterator[Pair]:
+        """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
+        if self.scores.missing.any():
+            return
+        values = np.stack(
+            [
+                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.keys)
+                for k in sizes
+            ],
+            axis=1,
+        )
+        yield (
+            stats.Estimate(
+                estimand="worst of k",
+                value=values,
+                lower=np.zeros_like(values),
+                upper=np.ones_like(values),
+                confidence=1.0,
+                side="both",
+                n=self.scores.n,
+                missing=self.scores.missing,
+                method="naive",
+                seed=self.keys,
+            ),
+            sizes,
+        )
+
+    def _how(self, confidence: float, side: stats.Side) -> dict[str, Any]:
+        return {"confidence": confidence, "side": side, "missing": self.scores.missing}

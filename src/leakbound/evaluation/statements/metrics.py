@@ -1,0 +1,230 @@
+"""Metrics of a run, from what was read and drawn: no model is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import MixError
+from leakbound.evaluation.drawing.readings import MODELS, require_known
+from leakbound.evaluation.drawing.sample import CONTROL, TARGET
+from leakbound.evaluation.statements.fluency import Fluency
+from leakbound.evaluation.statements.rows import Table
+from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, choose
+from leakbound.evaluation.study.study import Study
+from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
+from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
+from leakbound.text.figures import DASH, number
+from leakbound.types import Progress, Prompt, Query, silent
+
+FILE = "utility.json"
+Texts = Mapping[str, Counter[str]]
+"""How often each text was drawn, by query id."""
+
+
+@holding("measure")
+def measure_run(
+    run: Run, task: Benchmark, names: Sequence[str], progress: Progress = silent
+) -> Mapping[str, Mapping[str, Values]]:
+    """Measure the models of a run, by model and metric, and write it all to `utility.json`.
+
+    Everything was read, answered and drawn before, and no model is loaded but the classifier that a
+    metric asks; InputError, saying what is missing, where it was not. The control, where there is
+    one, is measured too and is the retrained model of the metrics that need one. Where a question
+    has no completions nothing is measured, and a note says so.
+    """
+    if not names:
+        return {}
+    if any(arm.failures for arm in run.arms.values()):
+        run.notes.append("metrics are left out: some questions could not be sampled")
+        return {}
+    if task.fingerprint()["sha256"] != run.record["benchmark"]["sha256"]:
+        raise MixError(
+            f"`{run.path}` asked other questions than {task.name!r} has now. Measure it on the "
+            "benchmark it was made with."
+        )
+    models = [model for model, arm in MODELS.items() if arm in run.arms]
+    wanted = choose(
+        names, task, control=CONTROL in models, draws=all(_sampled(run, m) for m in models)
+    )
+    fluency = Fluency.open(wanted, task, Study.of(run, "settings").settings.loading)
+    items = {model: _items(run, model, wanted, fluency) for model in models}
+    found: dict[str, dict[str, Values]] = {model: {} for model in models}
+    for done, (name, metric) in enumerate(wanted.metrics.items()):
+        progress("measuring", done, len(wanted.metrics), "metrics")
+        for model in models:
+            reference = items.get(CONTROL) if model == TARGET else None
+            found[model][name] = metric.value(items[model], reference)
+    progress("measuring", len(wanted.metrics), len(wanted.metrics), "metrics")
+    _write(run, wanted, found, fluency)
+    return found
+
+
+def metrics_table(run: Run) -> Table | None:
+    """The stored metrics, a row each and a column for every model; None where there are none."""
+    stored = stored_metrics(run)
+    if "arms" not in stored:
+        return None
+    models = stored["arms"]
+    rows = tuple(
+        (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
+        for name in models[TARGET]["metrics"]
+    )
+    parts = stored["fingerprint"]["parts"]
+    sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
+    notes = [f"of {run.record['benchmark']['name']}, prompts: {sizes}"]
+    lacking: dict[str, list[str]] = {}
+    for name, why in stored["left_out"].items():
+        lacking.setdefault(why, []).append(name)
+    notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
+    notes += _by_chance(models)
+    if asked := stored["fingerprint"].get("classifier"):
+        notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
+    return Table("Metrics", ("metric", *models), rows, "\n".join(notes))
+
+
+def _by_chance(models: Mapping[str, Any]) -> list[str]:
+    """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
+    alone = [model for model in models if model != TARGET or CONTROL not in models]
+    names = [
+        name
+        for name in models[TARGET]["metrics"]
+        if name in METRICS and METRICS[name].reference == "retrained or chance"
+    ]
+    if not (alone and names):
+        return []
+    of = "" if len(alone) == len(models) else f" of {', '.join(alone)}"
+    return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
+
+
+def _items(run: Run, model: str, wanted: Wanted, fluency: Fluency | None) -> Items:
+    """What is known of every prompt of every part under one model."""
+    greedy = run.arms[MODELS[model]]
+    known = require_known(greedy, wanted)
+    own = wanted.needs.get(wanted.own)
+    answers = _texts(greedy) if own and own.greedy else {}
+    sampled = _sampled(run, model)
+    drawn = _texts(sampled) if sampled and own and own.draws else {}
+    return {
+        part: _judged(
+            [
+                _item(prompt, part, wanted, known, answers=answers, drawn=drawn)
+                for prompt in wanted.prompts[part]
+            ],
+            fluency if need.fluency else None,
+        )
+        for part, need in wanted.needs.items()
+    }
+
+
+def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
+    """The items with the fluency of their greedy answers, all asked for together."""
+    if fluency is None:
+        return items
+    found = fluency.of([item.greedy or "" for item in items])
+    return [replace(item, fluency=one) for item, one in zip(items, found, strict=True)]
+
+
+def _item(
+    prompt: Prompt, part: str, wanted: Wanted, known: Readings, *, answers: Texts, drawn: Texts
+) -> Item:
+    need, query = wanted.needs[part], Query.original(prompt)
+    reads = {
+        kind: [
+            known.texts[Place.of(part, query, kind, index, text)]
+            for index, text in enumerate(TEXTS[kind](prompt))
+        ]
+        for kind in need.kinds
+    }
+    greedy = None
+    if need.greedy and part == wanted.own:
+        (greedy,) = answers[query.id]
+    elif need.greedy:
+        greedy = known.answers[Place.of(part, query, GREEDY_KIND)]
+    return Item(
+        prompt,
+        {kind: tuple(read.reading for read in found) for kind, found in reads.items()},
+        greedy,
+        reads["answer"][0].gradient_norm if need.gradient_norm else None,
+        drawn[query.id] if need.draws else None,
+    )
+
+
+def _sampled(run: Run, model: str) -> Arm | None:
+    """The first arm that draws a number of outputs of every question, in its own words."""
+    return next(
+        (
+            arm
+            for name, arm in run.arms.items()
+            if name.startswith(model)
+            and arm.own_words
+            and arm.exploring is None
+            and not arm.decoding.greedy
+        ),
+        None,
+    )
+
+
+def _texts(arm: Arm) -> Texts:
+    """What an arm drew."""
+    found: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
+    for part in arm.parts:
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        for query_id, text, count in zip(*columns, strict=True):
+            found[query_id][text] += count
+    return found
+
+
+def _write(
+    run: Run,
+    wanted: Wanted,
+    found: Mapping[str, Mapping[str, Values]],
+    fluency: Fluency | None,
+) -> None:
+    """Store metrics with what made them; what others keep in the file stays."""
+    arms = {
+        model: {"metrics": {name: asdict(values) for name, values in by_name.items()}}
+        for model, by_name in found.items()
+    }
+    parts = {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()}
+    models = {model: run.arms[MODELS[model]].spec["fingerprint"] for model in found}
+    needs = {
+        part: {**asdict(need), "kinds": sorted(need.kinds), "compared": sorted(need.compared)}
+        for part, need in wanted.needs.items()
+    }
+    made = {
+        "arms": arms,
+        "needs": needs,
+        "left_out": dict(wanted.left_out),
+        "fingerprint": {
+            "models": models,
+            "parts": parts,
+            **({} if fluency is None else {"classifier": fluency.to_dict()}),
+        },
+    }
+    write_sealed(run.path / FILE, {**stored_metrics(run), **made})
+
+
+def stored_metrics(run: Run) -> dict[str, Any]:
+    """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
+    file = run.path / FILE
+    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+
+
+def _fingerprint(prompts: Prompts) -> dict[str, Any]:
+    text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"prompts": len(prompts), "sha256": digest}
+
+
+def _figure(value: float | None) -> str:
+    """A p-value of 1e-22 is not the same as one of 1e-4, so small ones are told by magnitude."""
+    if value is None:
+        return DASH
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else number(value)

@@ -1,0 +1,208 @@
+"""Bounds for an arm that asks rewritings too: a question's outputs are those of all its queries.
+
+Let mu_ij be the expected score of an output to query j of question i, C_i how many queries it has.
+What is bounded of a question is the score of an output to one of its queries, each as likely as
+the others, with mean (1/C_i) sum_j mu_ij; or, for a `fresh` design, of an output over the input
+distribution, of which the queries are independent draws. `stats.pool` proves for which design the
+outputs of one question are i.i.d. The mean over N questions follows.
+
+*allocated, fresh.* The outputs of a question are i.i.d., those of two questions independent: to
+every statement about questions, a pool is a question with one law, and n_i draws of it. Under
+`fresh` n_i depends on which rewritings were accepted, not on their scores.
+
+*fixed.* The outputs are independent, each with the law of its query, m_i to every query of
+question i. The mean over the questions, sum_ij mu_ij / (N C_i), is a mean over all the queries
+with weights 1/C_i, fixed beforehand: `stats.mean_over_questions` with a row for each query. The
+C_i m_i outputs of a question are no draws of one law, so deviations and tails have no bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
+from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.evaluation.statements.rows import stack
+from leakbound.evaluation.statements.together import Pair, together
+from leakbound.stats import about
+from leakbound.store import ArmScores, QueryShares
+from leakbound.types import Query
+
+WORST_QUERY = "worst query"  # how the estimand of a question's worst query ends
+_ABOUT: Mapping[stats.Target, tuple[str, str]] = {
+    "queries": ("a completion of these queries", "asked in all their queries"),
+    "inputs": ("a completion over the input distribution", "over the input distribution"),
+}
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The scores of an arm whose draws are shared among each question's queries.
+
+    `asked` has a row for each query with outputs, `members` the queries of each question of which
+    none failed, those without outputs included. `binary` is the scorer's declared range.
+    """
+
+    asked: ArmScores
+    members: Mapping[str, tuple[str, ...]]
+    design: stats.Design
+    binary: bool
+    order: Order = BY_QUESTION
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArmScores,
+        queries: Sequence[Query],
+        sharing: QueryShares,
+        binary: bool,
+        order: Order = BY_QUESTION,
+    ) -> Pooled:
+        """From the scores of an arm's queries; questions with a query that failed are left out."""
+        members: dict[str, tuple[str, ...]] = {}
+        for query in queries:
+            members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
+        there = set(scores.query_ids)
+        whole = {
+            prompt_id: ids
+            for prompt_id, ids in members.items()
+            if all(query_id in there for query_id in ids if sharing.draws_per_query[query_id])
+        }
+        asked = scores.of({query_id for ids in whole.values() for query_id in ids})
+        return cls(asked, whole, sharing.design, binary, order)
+
+    @cached_property
+    def scores(self) -> ArmScores:
+        """The scores of each question, of whichever of its queries."""
+        rows = {query_id: i for i, query_id in enumerate(self.asked.query_ids)}
+        tallies: dict[str, dict[float | None, int]] = {}
+        for prompt_id, ids in self.members.items():
+            tally: dict[float | None, int] = {}
+            for i in (rows[query_id] for query_id in ids if query_id in rows):
+                scores, counts = (a[i].tolist() for a in (self.asked.scores, self.asked.counts))
+                tally[None] = tally.get(None, 0) + int(self.asked.missing[i])
+                for score, count in zip(scores, counts, strict=True):
+                    if count:
+                        tally[score] = tally.get(score, 0) + count
+            tallies[prompt_id] = tally
+        return ArmScores.tallied(tallies, {})
+
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """How many queries each question has."""
+        return tuple(map(len, self.members.values()))
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        if self._iid is not None:
+            return self._each(self._iid.leakage(confidence=confidence, side=side))
+        bound = stats.pool_proportion_bound if self.binary else stats.pool_mean_bound
+        pools = zip(self._unlike, self.order.keys(tuple(self.members)).tolist(), strict=True)
+        made = [bound(pool, confidence=confidence, side=side, seed=key) for pool, key in pools]
+        return self._each(stack(made))
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean over these questions, each counting alike however many queries it has."""
+        if self._iid is not None:
+            return self._all(self._iid.mean(confidence=confidence, side=side))
+        asked, how = self.asked, {"confidence": confidence, "side": side}
+        weights = [1 / len(ids) for ids in self.members.values() for _ in ids]
+        keys = self.order.keys(asked.query_ids)
+        given: dict[str, Any] = {"weights": weights, "missing": asked.missing, "seed": keys, **how}
+        if self.binary:
+            found = stats.proportion_over_questions(asked.hits, asked.n, **given)
+        else:
+            found = stats.mean_over_questions(asked.scores, asked.counts, **given)
+        # weighted over the queries, and so the plain mean over the questions
+        return self._all(replace(found, target=f"{about.MEAN} under this decoding"))
+
+    def each(self, confidence: float) -> Iterator[Pair]:
+        """Every quantity of every question that has a bound for the design."""
+        if self._iid is not None:
+            for estimate, parameters in self._iid.each(confidence):
+                yield self._each(estimate), parameters
+            return
+        yield self.leakage(confidence=confidence, side="both"), None
+        if self.binary:
+            keys = self.order.keys(tuple(self.members)).tolist()
+            leak_at_k = [
+                stats.pool_leak_at_k_bound(
+                    pool, ALL_K, binary=True, confidence=confidence, side="both", seed=key
+                )
+                for pool, key in zip(self._unlike, keys, strict=True)
+            ]
+            yield self._each(stack(leak_at_k)), ALL_K
+
+    def together(self, confidence: float) -> Iterator[Pair]:
+        """Statements about all questions, and the worst query of all."""
+        known = together(self, confidence) if self._iid is None else self._iid.together(confidence)
+        for estimate, parameters in known:
+            yield self._all(estimate), parameters
+        if self.has_queries:
+            every = [query_id for ids in self.members.values() for query_id in ids]
+            yield self._worst(every, confidence, "both"), None
+
+    @property
+    def has_queries(self) -> bool:
+        """True if single queries can be told apart: a fresh one has one output, which is little."""
+        return self.design != "fresh"
+
+    def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
+        """The ids of all queries, and the leakage of each; [0, 1] for one that got no output."""
+        ids = tuple(query_id for own in self.members.values() for query_id in own)
+        bound = self._single(self.asked).leakage
+        outputs = self._outputs(ids)
+        return ids, stats.each_query(bound, outputs, confidence=confidence, side="both")
+
+    def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The leakage of the worst query of every question, one entry a question.
+
+        The lower end of each has paid for the choice among all the queries of its question.
+        """
+        found = stack([self._worst(ids, confidence, side) for ids in self.members.values()])
+        leak = found.estimand.partition(",")[0]
+        return replace(
+            found,
+            estimand=f"{leak}, {WORST_QUERY}",
+            target=f"{about.WORST_QUERY} under this decoding",
+        )
+
+    def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
+        """The worst of these queries."""
+        bound = self._single(self.asked.of(set(ids))).leakage
+        outputs = self._outputs(ids)
+        return stats.worst_query(bound, outputs, confidence=confidence, side=side)
+
+    def _outputs(self, ids: Sequence[str]) -> list[int]:
+        drawn = dict(zip(self.asked.query_ids, self.asked.n.tolist(), strict=True))
+        return [drawn.get(query_id, 0) for query_id in ids]
+
+    def _single(self, scores: ArmScores) -> Fixed:
+        """Rows that are each i.i.d. draws of one law."""
+        return Fixed(scores, self.binary, self.order)
+
+    @cached_property
+    def _iid(self) -> Fixed | None:
+        """The pools as questions with draws of one law; None where they are not."""
+        return None if self.design == "fixed" else self._single(self.scores)
+
+    @cached_property
+    def _unlike(self) -> list[stats.Pool]:
+        """The pools as what they are under a `fixed` design."""
+        own = [self.asked.of(set(ids)) for ids in self.members.values()]
+        return [stats.Pool.read(s.scores, s.counts, s.missing, design=self.design) for s in own]
+
+    @property
+    def _about(self) -> tuple[str, str]:
+        return _ABOUT["inputs" if self.design == "fresh" else "queries"]
+
+    def _each(self, estimate: stats.Estimate) -> stats.Estimate:
+        return replace(estimate, target=f"{self._about[0]} under this decoding")
+
+    def _all(self, estimate: stats.Estimate) -> stats.Estimate:
+        return replace(estimate, target=f"{estimate.target}, {self._about[1]}")

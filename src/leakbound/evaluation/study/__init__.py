@@ -1,0 +1,1 @@
+"""What an evaluation is asked for, as frozen values."""

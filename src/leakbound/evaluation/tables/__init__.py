@@ -1,1 +1,0 @@
-"""Estimates read side by side: decodings, protocols, questions, and the summary of a run."""

@@ -1,0 +1,1 @@
+"""Estimates read side by side, for people."""

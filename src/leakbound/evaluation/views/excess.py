@@ -1,0 +1,54 @@
+"""What there is to say first: how far the target leaks beyond its control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from leakbound.evaluation.drawing.sample import CONTROL, TARGET
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import ALL, Bound, interval, statement
+from leakbound.stats import about
+from leakbound.store import Run
+
+EXCESS = tuple(f"excess {name}" for name in LEAKAGE)  # how such an estimand begins
+NO_CONTROL = (
+    "no control: a model that never saw the data may score as much; what leaks beyond that is "
+    "bounded where one is given (evaluate with --control)"
+)
+
+Rows = Sequence[dict[str, Any]]
+
+
+def excess_sentences(run: Run, rows: Rows) -> list[str]:
+    """The excess of each of the target's arms, or that it is not known and why.
+
+    `rows` are the estimates of one scorer.
+    """
+    sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy and arm.own_words]
+    if not any(arm.name.startswith(CONTROL) for arm in sampled):
+        return [NO_CONTROL]
+    return [
+        f"{arm.name}: {excess_sentence(*excess_of(rows, arm.name))}"
+        for arm in sampled
+        if arm.name.startswith(TARGET)
+    ]
+
+
+def excess_of(rows: Rows, arm: str) -> tuple[Bound | None, Bound | None]:
+    """The excess of an arm over its control: on average, and at the question where it is most."""
+    mine = [row for row in rows if row["arm"] == arm and row["query_id"] is ALL]
+    found = (statement(mine, what, *EXCESS) for what in (about.MEAN, about.WORST))
+    mean, worst = (None if row is None else Bound.of(row) for row in found)
+    return mean, worst
+
+
+def excess_sentence(
+    mean: Bound | None, worst: Bound | None, shown: Callable[[Bound], str] = interval
+) -> str:
+    """Whether there is more than in the control, and how much; `shown` writes an interval."""
+    if mean is None or worst is None:
+        return "beyond the control nothing is known, since not every question was drawn of both"
+    more = max(mean.lower, worst.lower) > 0
+    verdict = "leaks beyond the control" if more else "not shown to leak beyond the control"
+    return f"{verdict}: {shown(mean)} on average, {shown(worst)} at the worst question"

@@ -1,0 +1,161 @@
+"""Three ways of asking, side by side: greedy, the output distribution, and full.
+
+Greedy takes one answer to each question, output its whole output distribution, full the output
+distributions of its rewritings too (Cheng et al. 2025, Figure 3). What full finds beyond output is
+bounded, so that it cannot be chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY
+from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.statements.beyond import OPPOSITE
+from leakbound.evaluation.statements.drawn import Drawn
+from leakbound.evaluation.statements.pooled import WORST_QUERY, Pooled
+from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
+from leakbound.evaluation.statements.rows import ALL, Bound, Table, interval, statement
+from leakbound.evaluation.views.rewritings import tried
+from leakbound.stats import about, questions
+from leakbound.store import Arm, Run
+from leakbound.text.figures import DASH, below, number
+
+GAP = "gap in"  # how the estimand of what rewritings add begins
+_LISTED = 5
+
+Rows = Sequence[dict[str, Any]]
+
+
+def gap(
+    full: questions.Bound, output: questions.Bound, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """Bound the leakage of `full` minus that of `output`, alpha shared between the two."""
+    half = (1 + confidence) / 2
+    more, base = full(confidence=half, side=side), output(confidence=half, side=OPPOSITE[side])
+    found = stats.excess(replace(more, estimand=base.estimand), base)
+    target = found.target.replace("beyond the control", "beyond the question's own words")
+    return replace(found, estimand=f"{GAP} {more.estimand}", target=target)
+
+
+def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
+    """How much more each question leaks in all its queries, and in its worst query."""
+    yield gap(full.leakage, output.leakage, confidence=confidence, side="both")
+    if full.has_queries:
+        yield gap(full.worst_queries, output.leakage, confidence=confidence, side="lower")
+
+
+def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
+    """The gap of the means; the largest gap, and at how many questions there is one, of each kind.
+
+    Draws of different questions share no randomness, nor do the allocations, as both are keyed by
+    question.
+    """
+    yield gap(full.mean, output.mean, confidence=confidence, side="both")
+    number = len(full.scores.query_ids)
+    for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
+        yield from gaps_jointly(bound, output.leakage, number, confidence)
+
+
+def gaps_jointly(
+    more: questions.Bound, base: questions.Bound, number: int, confidence: float
+) -> Iterator[stats.Estimate]:
+    """The largest gap of `number` questions, and at how many there is one; lower ends, jointly."""
+    each = stats.every_question(
+        partial(gap, more, base), number, confidence=confidence, side="lower"
+    )
+    lower, value = np.asarray(each.lower), np.asarray(each.value)
+    of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
+    of_all = replace(of_all, seed=stats.one_seed(each.seed))
+    yield replace(
+        of_all,
+        estimand=f"{each.estimand}, largest of {number}",
+        target="the question of these with the largest gap, under this decoding",
+        value=float(np.fmax.reduce(value)),
+        lower=float(lower.max()),
+        upper=1.0,
+    )
+    yield replace(
+        of_all,
+        estimand=f"questions with {each.estimand} above 0",
+        target=f"the number among these {number} questions, under this decoding",
+        value=float((value > 0).sum()),
+        lower=float((lower > 0).sum()),
+        upper=float(number),
+    )
+
+
+def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
+    """A row for each arm that asks rewritings, beside the arms that do not; None without one."""
+    arms = [arm for arm in run.arms.values() if arm.sharing is not None]
+    if not arms:
+        return None
+    arms.sort(key=lambda arm: arm.name.startswith(CONTROL))
+    columns = ("arm", "greedy", "output", "full", "worst question", "worst query")
+    n = max(arm.plan.n for arm in arms)
+    return Table(
+        f"{scorer} by protocol, {len(run.questions)} questions, n = {n:,} outputs each",
+        columns,
+        tuple(_line(arm, rows) for arm in arms),
+        "\n".join([*filter(None, (_found(arm, rows) for arm in arms)), *asked(run)]),
+    )
+
+
+def asked(run: Run) -> list[str]:
+    """What was asked, what was not and why, and which questions have no rewriting; in words."""
+    found = tried(run)
+    said = ", ".join(f"{reason}: {count}" for reason, count in found.removed.items())
+    words = [
+        f"full asks {found.asked:,} of {found.tried:,} rewritings from {found.source!r}, design "
+        f"{found.design!r}" + (f"; removed: {said}" if said else "")
+    ]
+    if alone := found.alone:
+        named = ", ".join(map(repr, alone[:_LISTED])) + (", …" if len(alone) > _LISTED else "")
+        how = "left out of full" if found.design == "fresh" else "asked as they are"
+        words.append(f"no rewriting is left of {len(alone)} questions, {how}: {named}")
+    return words
+
+
+def _line(arm: Arm, rows: Rows) -> tuple[str, ...]:
+    """One arm under the three protocols."""
+    output = arm.name.removesuffix(INPUTS)
+    beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+    greedy = [r["value"] for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
+    known = bool(greedy) and all(value is not None for value in greedy)
+    return (
+        output,
+        number(sum(greedy) / len(greedy)) if known else DASH,
+        _cell(rows, output, about.MEAN),
+        _cell(rows, arm.name, about.MEAN),
+        _cell(rows, arm.name, about.WORST),
+        _cell(rows, arm.name, about.WORST_QUERY),
+    )
+
+
+def _cell(rows: Rows, arm: str, of: str) -> str:
+    """The leakage of all questions that is about this."""
+    row = statement((row for row in rows if row["arm"] == arm), of, *LEAKAGE)
+    return DASH if row is None else interval(Bound.of(row))
+
+
+def _found(arm: Arm, rows: Rows) -> str:
+    """What asking rewritings found beyond the questions' own words; empty where that is open."""
+    mine = [row for row in rows if row["arm"] == arm.name and row["query_id"] is ALL]
+    found = [row for row in mine if row["estimand"].startswith(GAP)]
+    counts = [row for row in mine if row["estimand"].startswith(f"questions with {GAP}")]
+    if not found:
+        return ""
+    mean, *gaps = found
+    said = [f"{arm.name}: {interval(Bound.of(mean))} more than output on average"]
+    for largest, count in zip(gaps, counts, strict=True):
+        what = "worst query" if WORST_QUERY in count["estimand"] else "full"
+        where = f"at {count['lower']:.0f} or more of {len(arm.run.questions)} questions"
+        by = f", by {below(largest['lower'])} or more at one" if count["lower"] else ""
+        said.append(f"{what} above output {where}{by}")
+    return "; ".join([*said, f"{stats.percent(mean['confidence'])} each"])

@@ -1,0 +1,464 @@
+"""Exploring an arm: laws that are known, refusals that come first, work that is never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import Study, evaluate, probe, summary
+from leakbound.evaluation.scoring.ordering import BY_QUESTION
+from leakbound.evaluation.scoring.score import score_arm
+from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.study.plan import Drawing, Exploring
+from leakbound.evaluation.verbs import draw_study
+from leakbound.scorers import RougeLRecall, make_scorer, score_texts
+from leakbound.store import Arm, Run
+from leakbound.store import files as store_files
+from leakbound.types import Decoding, Prompt, Query, silent
+
+
+def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
+    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
+
+
+def contents(run: Run) -> dict[str, Any]:
+    """Masses, draws and estimates: all that a run says."""
+    found: dict[str, Any] = {"estimates": run.estimates()}
+    for name, arm in run.arms.items():
+        found[name] = [arm.completions(part).to_pylist() for part in arm.parts]
+        if arm.exploring is not None:
+            found[name, "masses"] = [arm.masses.table(part).to_pylist() for part in arm.parts]
+            found[name, "remainders"] = arm.masses.remainders()
+    return found
+
+
+def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
+    """The true mean score, and the expected largest of k, of each law."""
+    chosen, found = make_scorer(scorer), {}
+    for q, law in LAWS.items():
+        scores = score_texts(chosen, list(law), Prompt(id=q, question="?", answer="Ann"))
+        x, p = np.array(scores, float), np.array(list(law.values()))
+        order = np.argsort(x)
+        below = np.minimum(np.cumsum(p[order]), 1) ** k
+        found[q] = (float(p @ x), float(np.diff(below, prepend=0) @ x[order]))
+    return found
+
+
+@pytest.mark.parametrize("certain", [1.0, 0.9])
+@pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
+def test_every_bound_holds_the_truth(
+    how: Mapping[str, Any], certain: float, tmp_path: Path
+) -> None:
+    scorers = ["contains", "rouge-l-f1"]
+    run = evaluate(
+        ExploringEngine(certain=certain), benchmark(), out=tmp_path / "r", scorers=scorers, **how
+    )
+    for scorer in scorers:
+        leak = rows(run, arm="target", scorer=scorer, parameter=None)
+        for q, (mean, largest) in moments(scorer, 8).items():
+            (one,) = [
+                r for r in leak if r["query_id"] == q
+                and r["estimand"] in ("leak probability", "mean leakage")
+            ]  # fmt: skip
+            assert one["lower"] <= mean + 1e-12
+            assert one["upper"] >= mean - 1e-12
+            (over_k,) = rows(run, scorer=scorer, query_id=q, estimand="leak@k", parameter=8)
+            assert over_k["lower"] <= largest + 1e-12
+            assert over_k["upper"] >= largest - 1e-12
+        truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
+        (mean,) = [r for r in leak if r["query_id"] is None and "mean over" in r["target"]]
+        assert mean["lower"] <= truth <= mean["upper"]
+
+
+def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    leak = {r["query_id"]: r for r in rows(run, arm="target", estimand="leak probability")}
+    whole = leak["whole"]
+    assert whole["lower"] == pytest.approx(whole["upper"]) == pytest.approx(LEAKS["whole"])
+    assert (whole["n"], leak["part"]["n"], leak["none"]["n"]) == (0, 200, 200)
+    assert leak["rest"]["upper"] - leak["rest"]["lower"] < 0.1 * 0.6  # draws of a tenth
+    target = run.arms["target"]
+    assert target.exploring is not None
+    assert target.exploring["scorer"]["name"] == "contains"
+    assert target.masses.remainders() == pytest.approx(
+        {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
+    )
+    exact = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "e", **EXACT)
+    bounds = [r for r in rows(exact, arm="target") if r["query_id"]]
+    assert {(r["n"], r["confidence"]) for r in bounds} == {(0, 1.0)}
+
+
+class Measured(ExploringEngine):
+    """An engine that notes which queries its margin was measured at."""
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        assert not self.asked
+        self.measured = [query.id for query in queries]
+
+
+def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
+    engine = Measured()
+    run = evaluate(engine, benchmark(), out=tmp_path / "r", **HYBRID)
+    assert engine.measured == [query.id for query in run.queries]
+
+
+RECALL = RougeLRecall()
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """A scorer that cannot tell of any prefix, and not of every text."""
+
+    inner: Any = RECALL
+    undecided: str = ""
+    name: str = "unsettled"
+    binary: bool = False
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        scores = self.inner.score(texts, prompt)
+        return [None if t == self.undecided else s for t, s in zip(texts, scores, strict=True)]
+
+
+def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    arm, found = run.arms["target"], []
+    for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
+        score_arm(arm, scorer)
+        known = drawn(arm, scorer)
+        assert isinstance(known, Explored)
+        alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
+        found.append(alike.leakage(confidence=0.99, side="both"))
+    steered, other, undecided = found
+    q = drawn(arm, RECALL).scores.query_ids.index("part")
+    for bound in found:
+        assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
+    assert other.lower[q] < steered.lower[q] + 1e-12
+    assert other.upper[q] == pytest.approx(steered.upper[q])
+    assert undecided.upper[q] == pytest.approx(other.upper[q] + 0.5)  # the mass of "No"
+    assert undecided.lower[q] == other.lower[q]
+
+
+def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
+    run = evaluate(
+        ExploringEngine(), benchmark(), out=tmp_path / "r", scorers=["rouge-l-f1"], **HYBRID
+    )
+    leak = drawn(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6)
+    assert isinstance(leak, Explored)
+    bound = leak.leakage(confidence=0.99, side="both")
+    # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
+    truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}
+    for q, low, high in zip(leak.scores.query_ids, bound.lower, bound.upper, strict=True):
+        assert low <= truth[q] <= high
+    assert bound.estimand == "leak probability"
+
+
+REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
+    "no probabilities": (CannedEngine(LAWS), DECODING, "CannedEngine gives no probabilities"),
+    "half precision": (ExploringEngine(margin=float("inf")), DECODING, "--dtype float32"),
+    "two passes": (
+        ExploringEngine(),
+        replace(DECODING, adaptive_temperature=0.9, adaptive_mode="two_pass"),
+        "adaptive_mode 'running'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> None:
+    engine, decoding, said = REFUSED[name]
+    how: dict[str, Any] = {"decoding": decoding, "out": tmp_path / "r"}
+    with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
+        evaluate(engine, benchmark(), **how, **HYBRID)
+    if decoding is DECODING:
+        how["control"] = engine
+        with pytest.raises(InputError, match="arm 'control' cannot be explored"):
+            evaluate(ExploringEngine(), benchmark(), **how, **HYBRID)
+    assert engine.asked == []
+    assert not (tmp_path / "r" / "run.json").exists()
+
+
+def explored_as(task: Benchmark, drawing: Drawing, out: Path) -> Run:
+    """The completions of a study that is drawn in this way."""
+    return draw_study(ExploringEngine(), task, Study().resolved(task), drawing, out, silent)
+
+
+@dataclass(frozen=True)
+class Lying:
+    """Says that nothing leaks once a text begins with "It"; "It is Ann" does."""
+
+    name: str = "lying"
+    binary: bool = True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [float("Ann" in text) for text in texts]
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        return (0.0, 0.0) if prefix.startswith("It") else (0.0, 1.0)
+
+
+@pytest.mark.parametrize("query_id", ["whole", "none"])  # seen in an event, or in a draw
+def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: Path) -> None:
+    task = benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),))
+    drawing = Drawing(1, exploring=Exploring("hybrid", 50, Lying()))
+    with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
+        explored_as(task, drawing, tmp_path / "r")
+    assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
+
+
+def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -> None:
+    """Forced, with count 0; not where the law does not know them, nor where they were drawn."""
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **EXACT)
+    arm = run.arms["target"]
+    stored = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
+    assert [(r["query_id"], r["text"], r["count"]) for r in stored] == [
+        ("part", "Ann", 0),
+        ("rest", "Ann", 0),
+    ]
+    assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "h", **HYBRID)
+    arm = run.arms["target"]
+    stored = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
+    answers = [r["count"] for r in stored if r["text"] == "Ann"]
+    assert len(answers) == 2
+    assert min(answers) > 0
+    unanswered = benchmark(prompts=(Prompt(id="part", question="Who?"),))
+    drawing = Drawing(1, exploring=Exploring("exact", 50, make_scorer("refusal")))
+    explored_as(unanswered, drawing, tmp_path / "u")
+    (part,) = Run.open(tmp_path / "u").arms["target"].parts
+    assert not Run.open(tmp_path / "u").arms["target"].completions(part).num_rows
+
+
+def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
+    class Both(ExploringEngine):
+        """Samples with token ids, as an engine does that knows probabilities."""
+
+        def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
+            for result in super().generate(queries, decoding, draws):
+                known = [
+                    self._completion(result.query, c.text, c.count) for c in result.completions
+                ]
+                yield replace(result, completions=tuple(known))
+
+    run = evaluate(Both(), benchmark(), out=tmp_path / "r", n=1)
+    (part,) = run.arms["target"].parts
+    counts = run.arms["target"].completions(part).to_pylist()
+    answers = {r["query_id"]: r["count"] for r in counts if r["text"] == "Ann"}
+    assert answers == {"part": 0, "rest": 0}
+    greedy = run.arms["greedy"]
+    assert {r["text"] for r in greedy.completions(greedy.parts[0]).to_pylist()} == {"No"}
+    plain = evaluate(Both(), benchmark(), out=tmp_path / "p", n=1)
+    assert contents(plain) == contents(run)
+
+
+def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError, match=r"'rest'.*NaN"):
+        evaluate(ExploringEngine(broken=["rest"]), benchmark(), out=tmp_path / "r", **HYBRID)
+    run = Run.open(tmp_path / "r")
+    assert {r["query_id"] for r in rows(run, arm="target")} == {"whole", "part", "none"}
+    again = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    clean = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "c", **HYBRID)
+    assert contents(again) == contents(clean)
+
+
+SIX = [Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="Ann") for i in range(6)]
+MANY = benchmark(prompts=tuple(SIX))
+
+
+def six(**settings: Any) -> ExploringEngine:
+    """Six questions, in two parts of four and two."""
+    cycle = list(LAWS)
+    laws = {f"q{i}": LAWS[cycle[i % 4]] for i in range(6)}
+    known = {f"q{i}": KNOWN[cycle[i % 4]] for i in range(6)}
+    return ExploringEngine(laws, known, **settings)
+
+
+def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
+    clean = evaluate(six(), MANY, out=tmp_path / "c", **HYBRID)
+    assert [part.query_ids for part in clean.arms["target"].parts] == [
+        ("q0",), ("q1", "q2", "q3", "q4"), ("q5",),
+    ]  # fmt: skip
+    with pytest.raises(RuntimeError, match="switched off"):
+        evaluate(six(dies_after=6 + 5), MANY, out=tmp_path / "r", **HYBRID)
+    again = six()
+    run = evaluate(again, MANY, out=tmp_path / "r", **HYBRID)
+    assert sorted(again.asked) == ["q5"]
+    assert contents(run) == contents(clean)
+
+
+@pytest.mark.fault
+def test_killed_at_any_write_it_ends_with_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = contents(evaluate(six(), MANY, out=tmp_path / "c", **HYBRID))
+    replaced, writes = Path.replace, 0
+
+    def counted(path: Path, target: Path) -> Path:
+        nonlocal writes
+        writes += 1
+        if writes == fatal:
+            raise KeyboardInterrupt
+        return replaced(path, target)
+
+    monkeypatch.setattr(store_files.Path, "replace", counted)
+    fatal = 0
+    evaluate(six(), MANY, out=tmp_path / "all", **HYBRID)
+    every = range(1, writes + 1)
+    assert len(every) >= 10  # masses and draws of two parts among them
+    for fatal in every:
+        writes, out = 0, tmp_path / f"r{fatal}"
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(six(), MANY, out=out, **HYBRID)
+        assert contents(evaluate(six(), MANY, out=out, **HYBRID)) == clean
+        assert not list(out.rglob("*.set-aside-*"))
+
+
+@pytest.mark.parametrize("folder", ["masses", "completions"])
+def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: Path) -> None:
+    clean = contents(evaluate(six(), MANY, out=tmp_path / "r", **HYBRID))
+    file = tmp_path / "r" / "arms" / "target" / folder / "part-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    again = six()
+    run = evaluate(again, MANY, out=tmp_path / "r", **HYBRID)
+    assert sorted(again.asked) == ["q1", "q2", "q3", "q4"]
+    assert contents(run) == clean
+    assert file.with_name("part-00001.parquet.set-aside-1").exists()
+    (note,) = run.notes
+    assert "to be redone" in note
+
+
+def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
+    cells = [DECODING, replace(DECODING, temperature=0.5)]
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decoding=cells, **HYBRID)
+    other = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "o", seed=1, **HYBRID)
+
+    def counts(arm: Arm) -> list[tuple[str, int]]:
+        return [
+            (r["text"], r["count"]) for part in arm.parts for r in arm.completions(part).to_pylist()
+        ]
+
+    first = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "f", **HYBRID).arms["target"]
+    cold, warm = run.arms["target T=0.5"], run.arms["target T=1"]
+    assert len({tuple(counts(a)) for a in (cold, warm, first, other.arms["target"])}) == 4
+
+
+def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
+    laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
+    known = {q: ["No"] for q in LAWS}
+
+    def control() -> ExploringEngine:
+        return ExploringEngine(laws, known, name="control")
+
+    evaluate(control(), benchmark(), out=tmp_path / "c", **HYBRID)
+    beside = evaluate(
+        ExploringEngine(), benchmark(), out=tmp_path / "r", control=tmp_path / "c", **HYBRID
+    )
+    own = Run.open(tmp_path / "c").arms["target"]
+    copied = beside.arms["control"]
+    assert copied.exploring == own.exploring
+    assert copied.masses.remainders() == own.masses.remainders()
+    assert [copied.masses.table(p).to_pylist() for p in copied.parts] == [
+        own.masses.table(p).to_pylist() for p in own.parts
+    ]
+    alive = evaluate(
+        ExploringEngine(), benchmark(), out=tmp_path / "a", control=control(), **HYBRID
+    )
+    for run in (beside, alive):
+        excess = {r["query_id"]: r for r in rows(run, estimand="excess leak probability")}
+        for q, leak in LEAKS.items():
+            assert excess[q]["lower"] <= leak - 0.01 <= excess[q]["upper"]
+        assert excess[None]["lower"] <= np.mean(list(LEAKS.values())) - 0.01
+    unfinished = tmp_path / "c" / "arms" / "target" / "masses" / "part-00000.parquet"
+    unfinished.unlink()
+    with pytest.raises(InputError, match="is not finished"):
+        evaluate(
+            ExploringEngine(), benchmark(), out=tmp_path / "u", control=tmp_path / "c", **HYBRID
+        )
+
+
+def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
+    evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
+    run = evaluate(
+        ExploringEngine(), benchmark(), out=tmp_path / "r", control=tmp_path / "c", **HYBRID
+    )
+    for row in rows(run, estimand="excess leak probability"):
+        assert row["lower"] <= 0 <= row["upper"]
+
+
+def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
+    cells = [replace(DECODING, temperature=0.0), DECODING]
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decoding=cells, **HYBRID)
+    greedy, explored = run.arms["target greedy"], run.arms["target T=1"]
+    assert (greedy.exploring, greedy.usage.draws) == (None, 4)
+    assert explored.exploring is not None
+
+
+CHANGED: Mapping[str, tuple[dict[str, Any], str]] = {
+    "budget": ({**HYBRID, "budget": 51}, "forwards: it has 50, this one says 51"),
+    "mode": ({**HYBRID, "explore": "auto"}, "mode: it has 'hybrid', this one says 'auto'"),
+    "scorer": ({**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
+    "none": ({"n": 50}, r"looks: it has .*fixed by each.* says .*'n': 50"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_another_way_of_looking_is_never_mixed_in(name: str, tmp_path: Path) -> None:
+    changed, said = CHANGED[name]
+    evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    before = (tmp_path / "r" / "run.json").read_bytes()
+    engine = ExploringEngine()
+    with pytest.raises(MixError, match=said):
+        evaluate(engine, benchmark(), out=tmp_path / "r", **changed)
+    assert engine.asked == []
+    assert (tmp_path / "r" / "run.json").read_bytes() == before
+
+
+def test_a_sampled_run_is_not_explored_later(tmp_path: Path) -> None:
+    evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", n=50)
+    with pytest.raises(MixError, match=r"'n': 50.* says .*fixed by each"):
+        evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+
+
+def test_the_table_tells_what_was_explored(tmp_path: Path) -> None:
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    (table,) = summary(run)
+    assert "explored with about 50 forwards each" in table.title
+    assert "target, explored (hybrid): median known mass 0.9" in table.note
+    assert "600 draws of what is left, 200 forwards" in table.note
+    assert "intervals hold at 99 % each, given the measured margin;" in table.note
+    assert "worst of k" not in {r["estimand"] for r in run.estimates()}
+
+
+def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_path: Path) -> None:
+    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "exact", **EXACT))
+    assert "intervals hold at 100 % each, given the measured margin;" in table.note
+    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "drawn", n=8))
+    assert "intervals hold at 99 % each;" in table.note
+
+
+def test_a_probe_counts_forwards_and_stores_nothing() -> None:
+    cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
+    drawing = Drawing.read([make_scorer("contains")], n=1024, explore="auto", budget=1000)
+    engine, opens = ExploringEngine(), _Opens()
+    cost = probe(engine, benchmark(), n=drawing, decoding=cells, settings=opens)
+    assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)
+    assert cost.seconds[0] == cost.seconds[1] > 0
+    assert cost.bytes[0] == cost.bytes[1] > 0
+    assert "4 questions, 3 decodings, 8,000 forwards; about 0.0 minutes" in cost.text()
+    assert "draws" not in cost.text()
+    with pytest.raises(InputError, match="'T=1' cannot be explored"):
+        probe(CannedEngine(LAWS), benchmark(), n=drawing, decoding=[DECODING], settings=opens)
+
+
+class _Opens:
+    def open(self, model: str, task: Any) -> ExploringEngine:
+        raise AssertionError("the engine is open already")

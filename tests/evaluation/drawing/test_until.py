@@ -1,0 +1,402 @@
+"""Sampling that stops when a claim is decided: fewer draws, bounds that hold, the same looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import (
+    bound_run,
+    evaluate,
+    require_fixed_n,
+    require_sampled,
+    score_run,
+    scorers_for,
+    summary,
+)
+from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.report import write_report
+from leakbound.store import Arm, Run, files, tables, write_sealed
+from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
+
+LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
+CLAIM = "p<=0.2"  # right at p1, which nothing decides
+CAP = 64
+HOW: dict[str, Any] = {"until": CLAIM, "n": CAP, "scorers": ["contains"]}
+
+
+def benchmark(**changes: Any) -> Benchmark:
+    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in LEAKS)
+    settings = {"name": "mine", "scorers": ("contains",), "max_new_tokens": 8}
+    return Benchmark(**{"prompts": prompts, "origin": "test", **settings, **changes})
+
+
+def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
+    texts = {
+        p: {f"It is secret{p}": leak, "It is a secret": 0.4 * (1 - leak), "No": 0.6 * (1 - leak)}
+        for p, leak in leaks.items()
+    }
+    return CannedEngine(texts, **settings)
+
+
+def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
+    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
+
+
+def draws(run: Run) -> dict[tuple[str, int, str], int]:
+    """Draws of the target by question, chunk and text."""
+    target = run.arms["target"]
+    tables_ = [target.completions(part).to_pylist() for part in target.parts]
+    return {(r["query_id"], r["chunk"], r["text"]): r["count"] for t in tables_ for r in t}
+
+
+def contents(run: Run) -> tuple[Any, ...]:
+    """All that a run says."""
+    return draws(run), run.arms["target"].looks, run.estimates()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that nothing interrupted; no test may change it."""
+    return evaluate(engine(), benchmark(), out=tmp_path_factory.mktemp("until") / "run", **HOW)
+
+
+def test_questions_stop_when_they_are_decided(finished: Run) -> None:
+    target = finished.arms["target"]
+    assert target.stopping == {
+        "claim": CLAIM,
+        "scorer": {"name": "contains", "digest": target.stopping["scorer"]["digest"]},
+        "confidence": 0.99,
+        "cap": CAP,
+    }
+    last = {q: seen for look in target.looks for q, seen in look.items()}
+    assert {q: seen.decision for q, seen in last.items()} == {
+        "p0": "holds", "p1": "open", "p2": "refuted", "p3": "refuted"
+    }  # fmt: skip
+    assert all(seen.next == seen.n for seen in last.values())
+    assert last["p1"].n == CAP > last["p0"].n > last["p3"].n
+    leak = {r["query_id"]: r for r in rows(finished, arm="target", estimand="leak probability")}
+    assert {q: leak[q]["n"] for q in LEAKS} == {q: seen.n for q, seen in last.items()}
+    assert sum(draws(finished).values()) == sum(seen.n for seen in last.values())
+    for q, p in LEAKS.items():
+        assert leak[q]["lower"] <= p <= leak[q]["upper"]
+
+
+def test_every_look_is_the_rules_own(finished: Run) -> None:
+    """Each decision follows from the draws of the rounds before it."""
+    target, rule = finished.arms["target"], stats.Looks(stats.parse_claim(CLAIM), CAP)
+    (slug,) = (file.stem for file in (target.folder / "scores").glob("*.parquet"))
+    for number, look in enumerate(target.looks, start=1):
+        drawn = target.scores(slug, rounds=number).of(look)
+        how: dict[str, Any] = {"counts": drawn.counts, "missing": drawn.missing}
+        decisions = rule.decide(drawn.scores, **how)
+        goals = np.where(decisions == "open", rule.next_look(drawn.scores, **how), drawn.n)
+        made = zip(drawn.query_ids, drawn.n, decisions, goals, strict=True)
+        assert {q: (n, d, g) for q, n, d, g in made} == {
+            q: (seen.n, seen.decision, seen.next) for q, seen in look.items()
+        }
+
+
+def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
+    target = rows(finished, arm="target")
+    estimands = {r["estimand"] for r in target if r["query_id"]}
+    assert estimands == {"leak probability", "leak@k", f"claim {CLAIM}"}
+    assert all(r["stopping"] == f"stopped at a look, at most {CAP} draws" for r in target)
+    for q in LEAKS:
+        (leak,) = rows(finished, arm="target", estimand="leak probability", query_id=q)
+        scores = [1.0] * round(leak["value"] * leak["n"])
+        want = stats.stopped_proportion_bound(len(scores), leak["n"], CAP, side="both")
+        assert (leak["lower"], leak["upper"]) == (want.lower, want.upper)
+        for r in rows(finished, arm="target", estimand="leak@k", query_id=q):
+            for end in ("value", "lower", "upper"):
+                assert r[end] == pytest.approx(1 - (1 - leak[end]) ** r["parameter"])
+        k = [r["parameter"] for r in rows(finished, estimand="leak@k", query_id=q)]
+        assert k == list(ALL_K)
+    assert {r["stopping"] for r in rows(finished, arm="greedy")} == {"fixed n"}
+
+
+def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
+    about_all = rows(finished, arm="target", query_id=None)
+    (worst,) = (r for r in about_all if "worst" in r["target"])
+    (mean,) = (r for r in about_all if "mean" in r["target"])
+    assert worst["lower"] <= 0.9 <= worst["upper"]
+    assert mean["lower"] <= np.mean(list(LEAKS.values())) <= mean["upper"]
+    assert "at 99.874765 % each, at most 0 fail" in mean["method"]  # from 4 questions alone
+    assert all(r["stopping"].startswith("stopped") for r in about_all)
+    counts = [r for r in about_all if r["estimand"].startswith("questions with")]
+    assert counts
+    assert all("at 99.9 % each" in r["method"] for r in counts)
+
+
+def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
+    claims = {r["query_id"]: r for r in rows(finished, estimand=f"claim {CLAIM}")}
+    ends = {q: (r["value"], r["lower"], r["upper"]) for q, r in claims.items()}
+    nothing = (None, 0.0, 1.0)
+    assert ends == {"p0": (1, 1, 1), "p1": nothing, "p2": (0, 0, 0), "p3": (0, 0, 0)}
+    assert {r["confidence"] for r in claims.values()} == {0.99}
+    (table,) = summary(finished)
+    n = sum(r["n"] for r in claims.values())
+    assert table.title.endswith(f"n ≤ {CAP}")
+    assert table.note.splitlines()[1] == (
+        f"target, {CLAIM}: holds for 1, refuted for 2, open for 1 of 4 questions; "
+        f"{n} draws instead of {4 * CAP}"
+    )
+    write_report({"run": finished}, tmp_path / "report.html")
+
+
+def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
+    how = {**HOW, "scorers": ["rouge-l-recall>=0.5", "rouge-l-recall"]}
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", **how)
+    assert rows(run, scorer="rouge-l-recall>=0.5", estimand=f"claim {CLAIM}")
+    other = [r for r in rows(run, arm="target", scorer="rouge-l-recall") if r["query_id"]]
+    assert {r["estimand"] for r in other} == {"mean leakage"}
+    assert all(r["stopping"].startswith("stopped") for r in other)
+
+
+class Undecided:
+    """No idea about anything but a secret."""
+
+    name, binary = "undecided", True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [1.0 if "secretp" in text else None for text in texts]
+
+
+def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+    score_run(run, [Undecided()])
+    bound_run(run, [Undecided()])
+    own = rows(run, arm="target", scorer="undecided", estimand="leak probability")
+    assert own
+    for row in own:
+        assert row["missing"] > 0
+        assert row["upper"] > 1 - 1e-9
+    assert not rows(run, scorer="undecided", estimand=f"claim {CLAIM}")
+
+
+def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
+    how = {**HOW, "until": "mean<=0.3", "scorers": ["rouge-l-recall", "contains"]}
+    leaky = engine(dict.fromkeys(LEAKS, 0.9))
+    run = evaluate(leaky, benchmark(), out=tmp_path / "r", confidence=0.9, **how)
+    claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
+    assert [(r["value"], r["confidence"]) for r in claims] == [(0, 0.9)] * 4
+    assert all(r["n"] < CAP for r in claims)
+
+
+def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
+    control = engine(dict.fromkeys(LEAKS, 0.05), name="c")
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=control, **HOW)
+    assert run.arms["control"].stopping is None
+    own = rows(run, arm="control", estimand="leak probability", query_id="p0")
+    assert [(r["n"], r["method"], r["stopping"]) for r in own] == [
+        (CAP, "Clopper-Pearson", "fixed n")
+    ]
+    for q in LEAKS:
+        (excess,) = rows(run, estimand="excess leak probability", query_id=q)
+        ends = [rows(run, arm=a, estimand="leak probability", query_id=q)[0] for a in
+                ("target", "control")]  # fmt: skip
+        assert excess["upper"] > ends[0]["upper"] - ends[1]["lower"]
+        assert excess["stopping"].startswith("stopped")
+
+
+def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
+    finished: Run, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"'target'.*until 'p<=0\.2' was decided.*without --until"):
+        require_fixed_n(finished.arms["target"])
+    require_fixed_n(finished.arms["greedy"])
+    asked = engine()
+    with pytest.raises(InputError, match="without --until"):
+        evaluate(asked, benchmark(), out=tmp_path / "r", control=finished.path)
+    assert asked.asked == []
+
+
+def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
+    cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", decoding=cells, **HOW)
+    stops = {name: arm.stopping is not None for name, arm in run.arms.items()}
+    assert stops == {
+        "greedy": False,
+        "target greedy": False,
+        "target T=0.5": True,
+        "target T=1": True,
+    }
+    note = summary(run)[0].note
+    assert note.count("draws instead of") == 2
+
+
+class KilledError(Exception):
+    """The machine was switched off."""
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, dies_before: int | None = None) -> list[Path]:
+    """The files written from now on; the write of that number never happens."""
+    written: list[Path] = []
+
+    def write(path: Path, put: Callable[[Path], None]) -> None:
+        if len(written) == dies_before:
+            raise KilledError
+        written.append(path)
+        whole(path, put)
+
+    whole = files.write_whole
+    monkeypatch.setattr(files, "write_whole", write)
+    monkeypatch.setattr(tables, "write_whole", write)
+    return written
+
+
+@pytest.mark.fault
+def test_killed_between_any_two_writes_it_ends_the_same(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        written = counted(patched)
+        evaluate(engine(), benchmark(), out=tmp_path / "whole", **HOW)
+    assert sum(path.name == "looks.json" for path in written) >= 4
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # nothing but time
+    for number in range(len(written)):
+        out = tmp_path / str(number)
+        with monkeypatch.context() as patched:
+            counted(patched, dies_before=number)
+            with pytest.raises(KilledError):
+                evaluate(engine(), benchmark(), out=out, **HOW)
+        run = evaluate(engine(), benchmark(), out=out, **HOW)
+        assert contents(run) == contents(finished), f"killed before {written[number]}"
+        assert run.notes == []
+
+
+def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
+    again, before = engine(), contents(finished)
+    run = evaluate(again, benchmark(), out=finished.path, **HOW)
+    assert again.asked == []
+    assert contents(run) == before
+
+
+def test_a_run_that_waits_for_a_look_is_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Arm, "add_look", dies)
+        with pytest.raises(KilledError):
+            evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+    with pytest.raises(IncompleteError, match="4 questions yet to be decided"):
+        require_sampled(Run.open(tmp_path / "r"))
+    require_sampled(evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW))
+
+
+def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
+    finished: Run, tmp_path: Path
+) -> None:
+    with pytest.raises(IncompleteError, match="'p1'"):
+        evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", **HOW)
+    run = Run.open(tmp_path / "r")
+    claims = {r["query_id"]: r["value"] for r in rows(run, estimand=f"claim {CLAIM}")}
+    assert claims == {"p0": 1, "p2": 0, "p3": 0}
+    mended = evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+    assert draws(mended) == draws(finished)
+    assert mended.estimates() == finished.estimates()
+
+
+def copy(run: Run, out: Path) -> tuple[Run, Path]:
+    """The same run elsewhere, and its record of looks."""
+    copied = evaluate(engine(), benchmark(), out=out, **HOW)
+    assert copied.arms["target"].looks == run.arms["target"].looks
+    return copied, copied.arms["target"].folder / "looks.json"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("decision", "holds"), ("n", 7), ("next", 15)], ids=lambda v: str(v)
+)
+def test_looks_that_do_not_follow_from_the_scores_are_refused(
+    finished: Run, tmp_path: Path, field: str, value: Any
+) -> None:
+    _, file = copy(finished, tmp_path / "r")
+    record = json.loads(file.read_text())
+    record["looks"][0]["p1"][field] = value
+    write_sealed(file, record)
+    with pytest.raises(MixError, match=r"'target'.*'p1'.*Name another --out"):
+        evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+
+
+class Forgetful(CannedEngine):
+    """Gives one draw too few in every round but the first."""
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        sizes = (draws.sizes[0] - 1 * (draws.first_chunk > 0), *draws.sizes[1:])
+        yield from super().generate(queries, decoding, replace(draws, sizes=sizes))
+
+
+def test_an_engine_that_loses_draws_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
+        evaluate(Forgetful(engine().texts), benchmark(), out=tmp_path / "r", **HOW)
+
+
+def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
+    """A part that was lost and came back otherwise: the looks were made of what is no more."""
+    copied, _ = copy(finished, tmp_path / "r")
+    next((copied.arms["target"].folder / "completions").iterdir()).unlink()
+    other = engine({**LEAKS, "p0": 1.0})
+    with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
+        evaluate(other, benchmark(), out=tmp_path / "r", **HOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"until": "p<=0.3"}, r"stopping: claim: it has 'p<=0\.2', this one says 'p<=0\.3'"),
+        ({"until": None}, r"stopping: it has .*this one says 'fixed n'"),
+        ({"confidence": 0.9}, r"confidence: it has 0\.99, this one says 0\.9"),
+        ({"n": 65}, "n = 64, fixed before"),
+        ({"scorers": ["contains", "exact"][::-1]}, "scorer: name: it has 'contains'"),
+    ],
+)
+def test_another_rule_is_refused_in_the_same_folder(
+    finished: Run, changes: dict[str, Any], named: str
+) -> None:
+    before = contents(finished)
+    with pytest.raises(MixError, match=named):
+        evaluate(engine(), benchmark(), out=finished.path, **{**HOW, **changes})
+    assert contents(Run.open(finished.path)) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"until": "p=0.02"}, "'p=0.02'"),
+        ({"until": "p<=1"}, "1.0"),
+        ({"until": "mean<=0.1"}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
+        ({"scorers": ["rouge-l-recall", "contains"]}, "'rouge-l-recall>=0.5'"),
+        ({"n": 1}, "got 1, and one draw leaves nothing to stop"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
+    changes: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    asked = engine()
+    with pytest.raises(InputError) as refused:
+        evaluate(asked, benchmark(), out=tmp_path / "r", **{**HOW, **changes})
+    assert named in str(refused.value)
+    assert asked.asked == []
+    assert not (tmp_path / "r").exists()
+
+
+def test_scoring_anew_leaves_the_looks_alone(finished: Run) -> None:
+    """Another scorer looks at the same draws; the claim stays the first one's."""
+    score_run(finished, scorers_for(["exact"], finished.prompts))
+    run = evaluate(engine(), benchmark(), out=finished.path, **HOW)
+    assert run.arms["target"].looks == finished.arms["target"].looks

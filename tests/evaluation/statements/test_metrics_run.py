@@ -1,0 +1,493 @@
+"""Metrics in a run: one pass a model, stored, and measured again without a model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import choose, evaluate, measure_run, summary
+from leakbound.evaluation.drawing import readings as metrics_reading
+from leakbound.evaluation.study.metrics import Asked, longest_first
+from leakbound.metrics import METRICS, forget_quality, truth_ratio
+from leakbound.report import write_report
+from leakbound.store import Place, Readings, Run, write_sealed
+from leakbound.types import Decoding, Prompt, Query, Reading
+
+PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
+
+
+def prompts(part: str, count: int = 3, wrong: str = "not") -> tuple[Prompt, ...]:
+    return tuple(
+        Prompt(
+            id=f"{part}{i}",
+            question=f"who wrote {part} {i}?",
+            answer=f"{part} author {i} wrote it",
+            split=part,
+            role=part if part in ("forget", "retain", "holdout") else "retain",
+            paraphrased_answer=f"it was written by {part} author {i}",
+            perturbed_answers=(f"it was {wrong} {i}", f"it was nobody {i}"),
+        )
+        for i in range(count)
+    )
+
+
+def benchmark(**changes: Any) -> Benchmark:
+    whole: dict[str, Any] = {
+        "name": "mine",
+        "prompts": prompts("forget"),
+        "others": {role: lambda role=role: prompts(role) for role in ("retain", "holdout")},
+        "utility": {part: lambda part=part: prompts(part) for part in PARTS[3:]},
+        "scorers": ("rouge-l-recall",),
+        "max_new_tokens": 8,
+        "origin": "",
+    }
+    return Benchmark(**{**whole, **changes})
+
+
+def read(query: Query, text: str, skill: float) -> Reading:
+    """A reading that is another for every text and model."""
+    words = text.split()
+    rng = np.random.default_rng([len(query.text), *map(ord, text)])
+    logprobs = np.log(rng.uniform(0.05, 1.0, len(words) + 1)) / skill
+    flat = np.full(len(logprobs), -1.5)
+    return Reading(
+        token_ids=tuple(range(len(logprobs))),
+        text=text,
+        logprobs=logprobs,
+        top=logprobs > -0.5,
+        mean=flat,
+        std=-flat,
+        confidence=np.exp(logprobs),
+    )
+
+
+class Engine(CannedEngine):
+    """A canned engine that reads; it tells what it was asked, and may die after some calls."""
+
+    def __init__(self, *, skill: float = 1.0, dies_at: int | None = None, **settings: Any) -> None:
+        texts = {
+            p.id: {str(p.answer): 0.5, f"nobody wrote {p.id}": 0.3, "no": 0.2}
+            for part in PARTS
+            for p in prompts(part)
+        }
+        super().__init__(texts, **settings)
+        self.skill, self.dies_at = skill, dies_at
+        self.read_texts: list[tuple[str, str]] = []
+        self.differentiated: list[tuple[str, str]] = []
+
+    def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
+        if self.dies_at is not None and len(self.read_texts) >= self.dies_at:
+            raise RuntimeError("the machine was switched off")
+        self.read_texts += [(query.id, text) for query, text in texts]
+        return [read(query, text, self.skill) for query, text in texts]
+
+    def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
+        self.differentiated += [(query.id, text) for query, text in texts]
+        return [len(text) + self.skill for _, text in texts]
+
+
+def target(**settings: Any) -> Engine:
+    return Engine(**{"name": "target", "skill": 4.0, **settings})
+
+
+def control(**settings: Any) -> Engine:
+    return Engine(**{"name": "control", "skill": 1.0, **settings})
+
+
+def run_of(out: Path, engine: Any = None, task: Benchmark | None = None, **settings: Any) -> Run:
+    how: dict[str, Any] = {"n": 16, "metrics": ["all"], **settings}
+    return evaluate(engine or target(), task or benchmark(), out=out, **how)
+
+
+def utility(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run.path / "utility.json").read_text())
+    return found
+
+
+def value(run: Run, name: str, model: str = "target") -> Any:
+    return utility(run)["arms"][model]["metrics"][name]["value"]
+
+
+def probability(part: str, skill: float) -> float:
+    each = [read(Query.original(p), str(p.answer), skill).logprobs.mean() for p in prompts(part)]
+    return float(np.exp(each).mean())
+
+
+def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> None:
+    engine, other = target(), control()
+    run = run_of(tmp_path / "r", engine, control=other)
+    for one in (engine, other):
+        wanted = [
+            (prompt.id, text)
+            for part in PARTS
+            for prompt in prompts(part)
+            for text in (
+                prompt.answer,
+                *((prompt.paraphrased_answer,) if part in ("forget", "retain") else ()),
+                *(prompt.perturbed_answers if part != "holdout" else ()),
+            )
+        ]
+        assert Counter(one.read_texts) == Counter(wanted)
+        gradients = [(p.id, p.answer) for part in ("forget", "holdout") for p in prompts(part)]
+        assert Counter(one.differentiated) == Counter(gradients)
+        asked = Counter(one.asked)
+        # by the arms alone: greedily, and sampled
+        assert {id: asked[id] for id in asked if id.startswith("forget")} == {
+            f"forget{i}": 2 for i in range(3)
+        }
+        rest = {p.id for part in PARTS if part not in ("forget", "holdout") for p in prompts(part)}
+        assert {id for id in asked if asked[id] == 1} == rest
+    for part in ("forget", "retain", "real_authors"):
+        assert value(run, f"{part}_probability") == pytest.approx(probability(part, 4.0))
+        assert value(run, f"{part}_probability", "control") == pytest.approx(probability(part, 1.0))
+        assert value(run, f"{part}_rouge_l_recall") == 1.0  # the likeliest canned text
+    assert 0 < value(run, "model_utility") < 1
+    assert value(run, "forget_distinct_share") == pytest.approx(3 / 16)
+    assert value(run, "membership_gradient_norm") == 1.0  # "holdout" is longer than "forget"
+    left_out = utility(run)["left_out"]
+    assert set(left_out) == {
+        f"{part}_{name}"
+        for part in ("retain", "real_authors", "world_facts")
+        for name in ("self_bleu", "distinct_share")
+    } | {"choice_accuracy", "choice_probability", "forget_fluency"}
+    assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
+
+
+def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
+    tmp_path: Path,
+) -> None:
+    run = run_of(tmp_path / "r", metrics=["forget_quality", "privleak"], control=control())
+    ratios = {
+        skill: [
+            truth_ratio(
+                read(Query.original(p), str(p.paraphrased_answer), skill),
+                [read(Query.original(p), text, skill) for text in p.perturbed_answers],
+            )
+            for p in prompts("forget")
+        ]
+        for skill in (4.0, 1.0)
+    }
+    assert value(run, "forget_quality") == forget_quality(ratios[4.0], ratios[1.0])
+    assert value(run, "forget_quality", "control") is None
+    alone = run_of(tmp_path / "c", control(), metrics=["privleak"])  # its AUC against one half
+    assert value(run, "privleak", "control") == value(alone, "privleak") != value(run, "privleak")
+    notes = [summary(each)[-1].note.splitlines()[-1] for each in (run, alone)]
+    assert notes == [
+        f"privleak{of}: against an AUC of .5, for want of a retrained model"
+        for of in (" of control", "")
+    ]
+
+
+def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
+    engine = target()
+    run = run_of(
+        tmp_path / "r",
+        engine,
+        metrics=["forget_truth_ratio", "exact_memorisation"],
+    )
+    assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
+    assert engine.differentiated == []
+    assert set(engine.asked) == {"forget0", "forget1", "forget2"}
+    assert utility(run)["needs"] == {
+        "forget": {
+            "part": "forget",
+            "kinds": ["answer", "paraphrased", "perturbed"],
+            "greedy": False,
+            "compared": [],
+            "gradient_norm": False,
+            "draws": False,
+            "fluency": False,
+        }
+    }
+    assert list(utility(run)["fingerprint"]["parts"]) == ["forget"]
+
+
+def test_without_metrics_nothing_is_read(tmp_path: Path) -> None:
+    engine = target()
+    run = run_of(tmp_path / "r", engine, metrics=())
+    assert engine.read_texts == []
+    assert not (run.path / "utility.json").exists()
+    assert not (run.path / "arms/greedy/forced.parquet").exists()
+
+
+def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", metrics=["forget_truth_ratio"])
+    again = Run.open(run.path)
+    found = measure_run(again, benchmark(), ["forget_truth_ratio"])
+    assert found["target"]["forget_truth_ratio"].value == value(run, "forget_truth_ratio")
+    with pytest.raises(InputError, match=r"lacks 3 texts .* the answer text of 'forget0'"):
+        measure_run(again, benchmark(), ["exact_memorisation"])
+    with pytest.raises(InputError, match=r"lacks 3 texts .* the greedy text of 'retain0'"):
+        measure_run(again, benchmark(), ["retain_rouge_l_recall"])
+    run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
+    assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
+    with pytest.raises(MixError, match="asked other questions than 'mine' has now"):
+        measure_run(run, benchmark(prompts=prompts("forget", 2)), ["forget_entropy"])
+
+
+def test_the_same_command_reads_nothing_again_and_another_only_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    first = run_of(tmp_path / "r", metrics=["membership_min_k"])
+    before = utility(first)
+    engine = target()
+    run_of(first.path, engine, metrics=["membership_min_k"])
+    assert engine.read_texts == []
+    assert utility(first) == before
+    run_of(first.path, engine, metrics=["membership_gradient_norm", "forget_truth_ratio"])
+    assert len(engine.read_texts) == 9  # the paraphrased and the perturbed of three
+    assert len(engine.differentiated) == 6
+    assert value(first, "membership_gradient_norm") == 1.0
+
+
+def test_words_that_changed_are_read_anew(tmp_path: Path) -> None:
+    run_of(tmp_path / "r", metrics=["retain_truth_ratio"])
+    engine = target()
+    changed = {"retain": lambda: prompts("retain", wrong="never")}
+    run_of(tmp_path / "r", engine, benchmark(others=changed), metrics=["retain_truth_ratio"])
+    assert sorted(engine.read_texts) == [(f"retain{i}", f"it was never {i}") for i in range(3)]
+
+
+@pytest.mark.parametrize("dies_at", [0, 4, 8])
+def test_a_run_that_was_stopped_ends_the_same_and_reads_only_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
+    whole = run_of(tmp_path / "whole", metrics=["forget_truth_ratio"])
+    with pytest.raises(RuntimeError, match="switched off"):
+        run_of(tmp_path / "r", target(dies_at=dies_at), metrics=["forget_truth_ratio"])
+    engine = target()
+    run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio"])
+    assert len(engine.read_texts) == 9 - dies_at
+    assert utility(run) == utility(whole)
+
+
+def test_what_is_read_is_saved_on_the_way_for_a_run_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
+    monkeypatch.setattr(metrics_reading, "_SAVE_SECONDS", -1.0)
+    stored: list[int] = []
+
+    class Watching(Engine):
+        def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
+            run = Run.open(tmp_path / "r")
+            stored.append(len(Readings(run.arms["greedy"]).texts))
+            return super().read(texts)
+
+    run_of(tmp_path / "r", Watching(name="target"), metrics=["forget_truth_ratio"])
+    assert stored == [0, 4, 8]
+
+
+def test_a_finished_control_run_gives_what_it_read_and_is_refused_where_that_lacks(
+    tmp_path: Path,
+) -> None:
+    names = ["forget_quality", "retain_rouge_l_recall"]
+    done = run_of(tmp_path / "c", control(), metrics=["exact_memorisation"])
+    engine = target()
+    with pytest.raises(InputError, match=r"`.*c` lacks 12 texts .* the paraphrased text of"):
+        run_of(tmp_path / "r", engine, metrics=names, control=done.path)
+    assert engine.read_texts == []
+    assert not (tmp_path / "r" / "run.json").exists()
+    run_of(done.path, control(), metrics=["forget_truth_ratio", "retain_rouge_l_recall"])
+    beside = run_of(tmp_path / "r", target(), metrics=names, control=done.path)
+    drawn = run_of(tmp_path / "d", target(), metrics=names, control=control())
+    assert utility(beside)["arms"] == utility(drawn)["arms"]
+    assert measure_run(Run.open(beside.path), benchmark(), names)  # complete in itself
+
+
+def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
+    tmp_path: Path,
+) -> None:
+    engine = target()
+
+    def refused(task: Benchmark, *names: str, **settings: Any) -> str:
+        with pytest.raises(InputError) as error:
+            run_of(tmp_path / "r", engine, task, metrics=names, **settings)
+        assert not (tmp_path / "r").exists()
+        return str(error.value)
+
+    assert "unknown metric 'model_utilty'. Did you mean 'model_utility'?" in refused(
+        benchmark(), "model_utilty"
+    )
+    bare = benchmark(utility={})
+    assert "metric 'model_utility' needs a part 'real_authors', which 'mine'" in refused(
+        bare, "all", "model_utility"
+    )
+    assert "'forget_quality' needs a control" in refused(benchmark(), "forget_quality")
+    some = tuple(replace(p, perturbed_answers=()) if "1" in p.id else p for p in prompts("forget"))
+    assert "perturbed answers of every prompt of 'forget' ('forget1' lacks one)" in refused(
+        benchmark(prompts=some), "forget_truth_ratio"
+    )
+    nameless = {"retain": lambda: tuple(replace(p, answer=None) for p in prompts("retain"))}
+    assert "the answer of every prompt of 'retain'" in refused(
+        benchmark(others=nameless), "retain_rouge_l_recall"
+    )
+    assert "a fixed number of draws of 'retain'" in refused(benchmark(), "retain_self_bleu")
+    greedy = Decoding(temperature=0.0, max_new_tokens=8)
+    assert "a fixed number of draws of 'forget'" in refused(
+        benchmark(), "forget_self_bleu", decoding=greedy
+    )
+
+    def torn() -> tuple[Prompt, ...]:
+        raise InputError("there is no file 'world_facts.json'")
+
+    assert "a part 'world_facts' (there is no file" in refused(
+        benchmark(utility={"world_facts": torn}), "world_facts_probability"
+    )
+    assert engine.read_texts == []
+
+
+def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
+    wanted = choose(["all"], benchmark(utility={}, others={}), control=False)
+    assert wanted.left_out["forget_quality"] == "a control"
+    assert wanted.left_out["r_avg"] == "a part 'retain'"
+    assert "forget_truth_ratio" in wanted.metrics
+    assert set(wanted.needs) == {"forget"}
+    run = run_of(tmp_path / "r", task=benchmark(utility={}, others={}))
+    (table,) = [t for t in summary(run) if t.title == "Metrics"]
+    assert "left out for want of a control: forget_quality\n" in f"{table.note}\n"
+    assert "left out for want of a fixed number of draws" not in table.note
+    assert "of mine, prompts: forget 3" in table.note
+
+
+def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
+    texts = {p.id: {"no": 1.0} for p in prompts("forget")}
+    with pytest.raises(InputError, match="CannedEngine cannot read given texts"):
+        run_of(tmp_path / "r", CannedEngine(texts), metrics=["forget_probability"])
+    assert not (tmp_path / "r" / "run.json").exists()
+
+    class Reads(CannedEngine):
+        read = Engine.read
+
+    with pytest.raises(InputError, match="cannot take the gradients"):
+        run_of(tmp_path / "r", Reads(texts), metrics=["membership_gradient_norm"])
+    run = run_of(tmp_path / "r", CannedEngine(texts), metrics=["forget_rouge_l_recall"])
+    assert value(run, "forget_rouge_l_recall") == 0.0
+
+
+def test_metrics_are_left_out_where_questions_could_not_be_sampled(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError):
+        run_of(tmp_path / "r", target(broken=["forget1"]), metrics=["forget_probability"])
+    run = Run.open(tmp_path / "r")
+    assert measure_run(run, benchmark(), ["forget_probability"]) == {}
+    assert any("metrics are left out" in note for note in run.notes)
+    with pytest.raises(IncompleteError, match="'retain2' has no answer: logits"):
+        run_of(tmp_path / "s", target(broken=["retain2"]), metrics=["retain_rouge_l_recall"])
+
+
+def test_a_limit_holds_for_every_part(tmp_path: Path) -> None:
+    task = benchmark(prompts=prompts("forget")[:1], left_out=prompts("forget")[1:])
+    engine = target()
+    run = run_of(tmp_path / "r", engine, task, control=control())
+    assert {id for id, _ in engine.read_texts} == {f"{part}0" for part in PARTS}
+    parts = utility(run)["fingerprint"]["parts"]
+    assert {part: facts["prompts"] for part, facts in parts.items()} == dict.fromkeys(PARTS, 1)
+
+
+def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
+    facts = prompts("world_facts")
+    task = benchmark(prompts=facts, others={}, utility={"world_facts": lambda: facts})
+    assert task.part == "world_facts"
+    engine = target()
+    run = run_of(tmp_path / "r", engine, task)
+    assert value(run, "world_facts_rouge_l_recall") == 1.0
+    assert Counter(engine.asked)["world_facts0"] == 2  # greedily, and sampled
+    assert "world_facts_self_bleu" in utility(run)["arms"]["target"]["metrics"]
+
+
+def test_what_others_keep_in_the_file_stays(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", metrics=())
+    write_sealed(run.path / "utility.json", {"retain": {"questions": 3}})
+    run_of(run.path, metrics=["forget_probability"])
+    assert utility(run)["retain"] == {"questions": 3}
+    run_of(run.path, metrics=["forget_entropy"])
+    assert list(utility(run)["arms"]["target"]["metrics"]) == ["forget_entropy"]
+
+
+def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", metrics=["forget_quality"], control=control())
+    stored = utility(run)
+    stored["arms"]["target"]["metrics"]["forget_quality"]["value"] = 3.9e-22
+    write_sealed(run.path / "utility.json", stored)
+    *_, table = summary(run)
+    assert table.columns == ("metric", "target", "control")
+    assert table.rows == (("forget_quality", "3.9e-22", "–"),)
+
+
+def test_what_is_differentiated_is_read_too(tmp_path: Path) -> None:
+    engine = target()
+    run = run_of(tmp_path / "r", engine, metrics=["membership_gradient_norm"])
+    assert Counter(engine.read_texts) == Counter(engine.differentiated)
+    assert value(run, "membership_gradient_norm") == 1.0
+
+
+def test_a_gradient_that_nobody_took_is_missed(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", metrics=["membership_loss"])
+    with pytest.raises(InputError, match="lacks 6 texts"):
+        measure_run(run, benchmark(), ["membership_gradient_norm"])
+
+
+def test_answers_are_not_given_again(tmp_path: Path) -> None:
+    run_of(tmp_path / "r", metrics=["retain_rouge_l_recall"])
+    engine = target()
+    run_of(tmp_path / "r", engine, metrics=["retain_rouge_l_f1"])
+    assert engine.asked == []
+
+
+def test_draws_of_every_part_are_counted(tmp_path: Path) -> None:
+    """Two chunks, in which the same texts were drawn."""
+    run = run_of(tmp_path / "r", n=1040, metrics=["forget_distinct_share"])
+    assert value(run, "forget_distinct_share") == pytest.approx(3 / 1040)
+
+
+def test_prompts_are_read_the_longest_first_and_whole() -> None:
+    texts = {"a": ("one", "two"), "b": ("much longer", "than those"), "c": ("three", "four five")}
+    asked = [
+        Asked(Place.of("forget", query, "perturbed", i, text), query, text)
+        for i in (0, 1)
+        for id, pair in texts.items()
+        for query, text in [(Query(id=id, prompt_id=id, text="who"), pair[i])]
+    ]
+    by_prompt = sorted(asked, key=lambda one: one.query.id)
+    assert [one.query.id for one in longest_first(by_prompt)] == ["b", "b", "c", "c", "a", "a"]
+
+
+def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
+    greedy = Decoding(temperature=0.0, max_new_tokens=8)
+    run = run_of(tmp_path / "r", decoding=greedy, metrics=["forget_rouge_l_recall"])
+    assert value(run, "forget_rouge_l_recall") == 1.0
+    with pytest.raises(InputError, match="needs a fixed number of draws of 'forget'"):
+        measure_run(run, benchmark(), ["forget_distinct_share"])
+
+
+def test_the_report_has_them_after_the_leakage(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", metrics=["exact_memorisation"])
+    value = utility(run)["arms"]["target"]["metrics"]["exact_memorisation"]["value"]
+    page = write_report({"mine": run}, tmp_path / "page.html").read_text()
+    after = page[page.index('id="metrics"') :]
+    assert "Metrics, mine" in after
+    assert "exact_memorisation" in after
+    assert f"{value:.3f}" in after
+    bare = write_report({"bare": run_of(tmp_path / "bare", metrics=[])}, tmp_path / "bare.html")
+    assert 'id="metrics"' not in bare.read_text()
+
+
+def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
+    asked = tuple(replace(p, choices=("no", str(p.answer), "you")) for p in prompts("forget"))
+    engine, names = target(), ["choice_accuracy", "choice_probability"]
+    run_of(tmp_path / "run", engine, benchmark(prompts=asked), metrics=names)
+    read_letters = [(p.id, letter) for p in asked for letter in (" A", " B", " C")]
+    assert sorted(engine.read_texts) == sorted(read_letters)
+    with pytest.raises(InputError, match="the choices of every prompt of 'forget'"):
+        run_of(tmp_path / "none", metrics=names)

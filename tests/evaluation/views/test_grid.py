@@ -1,0 +1,290 @@
+"""A grid of decodings: joint cells, the one that leaks most, and which knob moves leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canned import CannedEngine
+from explored import explored_run
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError
+from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import score_arm, slug
+from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.rows import Row
+from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.views.grid import GRID, JOINTLY, MOST, grid_rows, grid_summary
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.types import Decoding, Draws, Prompt, Query
+
+QUESTIONS = ("p0", "p1")
+N = 1024
+TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
+
+
+def leak(decoding: Decoding) -> float:
+    """Temperature moves it by much, top-p by little."""
+    return 0.4 * decoding.temperature + 0.3 * (decoding.top_p - 0.8)
+
+
+class GridEngine(CannedEngine):
+    """Leaks as the decoding has it."""
+
+    def _counts(
+        self, query: Query, law: Any, size: int, draws: Draws, i: int, decoding: Decoding
+    ) -> np.ndarray:
+        p = leak(decoding)
+        texts = {f"It is secret{query.id}": p, "No": 1 - p}
+        return super()._counts(query, texts, size, draws, i, decoding)
+
+
+def benchmark(questions: Sequence[str] = QUESTIONS) -> Benchmark:
+    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in questions)
+    return Benchmark(
+        name="grid", prompts=prompts, origin="", scorers=("contains",), max_new_tokens=8
+    )
+
+
+def engine(questions: Sequence[str] = QUESTIONS, **settings: Any) -> GridEngine:
+    return GridEngine({p: {f"It is secret{p}": 0.5, "No": 0.5} for p in questions}, **settings)
+
+
+def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decoding]:
+    pairs = product(temperatures, top_ps)
+    return [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t, p in pairs]
+
+
+def run_of(out: Path, decodings: Sequence[Decoding], **settings: Any) -> Run:
+    return evaluate(engine(), benchmark(), out=out, decoding=decodings, **settings)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A grid of six, with no estimates but its own."""
+    out, decodings = tmp_path_factory.mktemp("grid") / "run", cells(TEMPERATURES, TOP_PS)
+    run = sample(engine(), benchmark(), out=out, n=N, decoding=decodings)
+    scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
+    score_run(run, scorers)
+    rows = [row.to_dict() for s in scorers for row in grid_rows(run, s, confidence=0.99)]
+    known = [
+        [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
+        for arm in run.arms.values()
+        for s in scorers
+    ]
+    run.write_estimates(rows, {"confidence": 0.99, "scores": known})
+    return run
+
+
+def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[Row]:
+    return list(grid_rows(run, make_scorer(scorer), confidence=confidence))
+
+
+def joint_cells(rows: Sequence[Row], parameter: int | None = None) -> dict[str, stats.Estimate]:
+    return {
+        row.arm: row.estimate
+        for row in rows
+        if row.estimate.target == JOINTLY and row.parameter == parameter
+    }
+
+
+@pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
+@pytest.mark.thorough
+def test_cells_pay_for_each_other(run: Run, name: str) -> None:
+    """Each is the mean over the questions at alpha/6, and they hold together at alpha."""
+    (scorer,) = scorers_for([name], run.prompts)
+    found = joint_cells(rows_of(run, name))
+    arms = [arm for arm in run.arms.values() if arm.name.startswith("target")]
+    assert list(found) == [arm.name for arm in arms]
+    for arm in arms:
+        scores = arm.scores(slug(scorer))
+        keys = Order.of(arm, scorer).keys(scores.query_ids)
+        how: dict[str, Any] = {"confidence": 1 - 0.01 / 6, "side": "both", "seed": keys}
+        alone = (
+            stats.proportion_over_questions(scores.hits, scores.n, **how)
+            if scorer.binary
+            else stats.mean_over_questions(scores.scores, scores.counts, **how)
+        )
+        cell = found[arm.name]
+        assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
+        assert cell.confidence == 0.99
+        assert cell.lower < leak(arm.decoding) < cell.upper
+
+
+def test_leak_at_k_of_every_cell_is_joint_too(run: Run) -> None:
+    scorer = make_scorer("contains")
+    found = joint_cells(rows_of(run), parameter=32)
+    assert len(found) == 6
+    scores = run.arms["target T=0.5 top-p=0.8"].scores(slug(scorer))
+    alone = stats.mean_leak_at_k_over_questions(
+        scores.scores, 32, scores.counts, confidence=1 - 0.01 / 6, side="both", binary=True
+    )
+    cell = found["target T=0.5 top-p=0.8"]
+    assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
+    assert cell.estimand == "leak@32"
+
+
+def test_few_draws_shorten_k(tmp_path: Path) -> None:
+    eight = [f"q{i}" for i in range(8)]
+    for asked, blocks in ((eight, 2), (eight[:7], 0)):
+        run = evaluate(
+            engine(asked), benchmark(asked), out=tmp_path / f"{len(asked)}", n=8,
+            decoding=cells((0.5, 1.0), (1.0,)),
+        )  # fmt: skip
+        assert len(joint_cells(rows_of(run), parameter=8)) == blocks
+
+
+def test_the_decoding_that_leaks_most_pays_for_being_picked(run: Run) -> None:
+    rows = rows_of(run)
+    (most,) = (row for row in rows if row.estimate.target == MOST)
+    found = joint_cells(rows)
+    assert most.arm == "target T=1.5"
+    assert most.estimate.lower == found[most.arm].lower
+    scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
+    free = stats.proportion_over_questions(scores.hits, scores.n, confidence=0.995)
+    assert most.estimate.upper == free.upper < found[most.arm].upper
+    assert most.estimate.value == found[most.arm].value
+    assert most.estimate.confidence == 0.99
+
+
+def test_effects_follow_from_the_cells(run: Run) -> None:
+    rows = rows_of(run)
+    found = joint_cells(rows)
+    names = [[f"target T={t}{p}" for p in (" top-p=0.8", "")] for t in ("0.5", "1", "1.5")]
+    ends = (
+        [[getattr(found[name], end) for name in line] for line in names]
+        for end in ("lower", "upper", "value")
+    )
+    effects = stats.two_way(*ends, "temperature", "top-p", 0.99)
+    made = [row.estimate for row in rows if row.arm == GRID]
+    assert made == [effects.rows, effects.columns, effects.interaction]
+    truth = 0.4 * np.std([0.5, 1.0, 1.5]), 0.3 * np.std([0.8, 1.0]), 0.0
+    assert all(e.lower <= t <= e.upper for e, t in zip(made, truth, strict=True))
+    assert effects.larger == "temperature"
+
+
+def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
+    table = grid_summary(run)
+    assert table is not None
+    assert table == grid_summary(run, "contains")
+    assert table.columns == ("temperature", "top-p=0.8", "top-p=1")
+    assert [row[0] for row in table.rows] == ["T=0.5", "T=1", "T=1.5"]
+    cell = joint_cells(rows_of(run))["target T=1.5 top-p=0.8"]
+    assert table.rows[2][1].startswith(f"{cell.value:.3f} [")
+    assert "seen to leak most: T=1.5, " in table.note
+    assert "temperature moves leakage more than top-p: 0." in table.note
+    assert "99 % jointly" in table.note
+
+
+def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", cells((1.0, 1.1), (0.9, 1.0)), n=16)
+    table = grid_summary(run)
+    assert table is not None
+    assert "which of temperature and top-p moves leakage more cannot be told" in table.note
+
+
+def test_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", cells((0.5, 1.0), (1.0,)), n=32)
+    assert not [row for row in rows_of(run) if row.arm == GRID]
+    table = grid_summary(run)
+    assert table is not None
+    assert table in summary(run)
+    assert len(table.rows) == 2
+    assert "moves" not in table.note
+
+
+def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) -> None:
+    gap, *others = cells((0.5, 1.5), (1.0, 0.8))
+    for number, odd in enumerate((replace(gap, top_p=0.9), replace(gap, top_k=5))):
+        run = run_of(tmp_path / f"run{number}", [odd, *others], n=16)
+        rows = rows_of(run)
+        assert len(joint_cells(rows)) == 4
+        assert not [row for row in rows if row.arm == GRID]
+        assert grid_summary(run) is None
+
+
+def test_one_decoding_is_no_grid(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", cells((1.0,), (1.0,)), n=16)
+    assert rows_of(run) == []
+    assert grid_summary(run) is None
+
+
+def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError):
+        evaluate(
+            engine(broken=["p1"]),
+            benchmark(),
+            out=tmp_path / "run",
+            n=16,
+            decoding=cells((0.5, 1.0), (1.0,)),
+        )
+    run = Run.open(tmp_path / "run")
+    assert rows_of(run) == []
+    assert grid_summary(run) is None
+
+
+def test_a_greedy_cell_is_exact(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=128)
+    rows = rows_of(run)
+    for parameter in (None, 32):
+        greedy = joint_cells(rows, parameter)["target greedy"]
+        assert greedy.lower == greedy.value == greedy.upper == 0.0
+
+
+def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
+    class Undecided:
+        name, binary = "undecided", True
+
+        def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+            assert isinstance(prompt, Prompt)
+            return [None if prompt.id == "p0" else 1.0] * len(texts)
+
+    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=32)
+    scorer = Undecided()
+    for arm in run.arms.values():
+        score_arm(arm, scorer)
+    greedy = joint_cells(list(grid_rows(run, scorer, confidence=0.99)))["target greedy"]
+    assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
+
+
+@pytest.mark.thorough
+def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
+    decodings = cells((0.5, 1.0), (1.0,))
+    run = run_of(tmp_path / "run", decodings, n=512, until="p<=0.35")
+    scorer = make_scorer("contains")
+    found = joint_cells(rows_of(run))
+    assert len(found) == 2
+    for name, cell in found.items():
+        scores = run.arms[name].scores(slug(scorer))
+        assert (scores.n // 32).sum() >= 8  # blocks enough, were n fixed
+        stopped = Stopped(scores, True, 512)
+        alone = stopped.mean(confidence=1 - 0.01 / 2, side="both")
+        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
+        assert cell.stopping != "fixed n"
+    assert not joint_cells(rows_of(run), 32)
+    assert not [row for row in rows_of(run) if row.parameter]
+
+
+def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
+    run = explored_run(tmp_path / "run", cells((0.5, 1.0), (1.0,)))
+    scorer = make_scorer("contains")
+    rows = rows_of(run)
+    for name, cell in joint_cells(rows).items():
+        arm = run.arms[name]
+        masses = arm.masses.by_query(slug(scorer))
+        order = Order.of(arm, scorer)
+        alone = Explored(arm.scores(slug(scorer)), masses, True, order).mean(
+            confidence=1 - 0.01 / 2, side="both"
+        )
+        assert (cell.lower, cell.upper) == (alone.lower, alone.upper)
+    assert len(joint_cells(rows)) == 2
+    assert not [row for row in rows if row.parameter]
