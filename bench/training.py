@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -150,8 +150,7 @@ def leakbound(case: Case, out: Path, progress: Progress) -> float:
             forget=case.forget,
             retain=case.retain,
             out=out,
-            settings=case.settings,
-            prompting=case.prompting,
+            settings=replace(case.settings, prompting=case.prompting),
             progress=progress,
         )
     return seconds

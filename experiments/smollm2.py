@@ -20,6 +20,7 @@ import json
 import tempfile
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 from leakbound.engines.loading import load_model, save_model
@@ -52,8 +53,7 @@ def main() -> None:
             str(base),
             rows,
             out=options.out / name,
-            settings=SETTINGS,
-            prompting=prompting,
+            settings=replace(SETTINGS, prompting=prompting),
             progress=_printed(name),
         )
         print(

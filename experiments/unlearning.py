@@ -66,8 +66,7 @@ class Study:
                 self.base,
                 rows,
                 out=path,
-                settings=replace(self.size.learn, device=self.device),
-                prompting=self.prompting,
+                settings=replace(self.size.learn, device=self.device, prompting=self.prompting),
                 progress=_told(path.name),
             )
             return path
@@ -83,8 +82,7 @@ class Study:
             forget=[_with_centres(prompt, method.centres) for prompt in self.task.prompts],
             retain=self.task.split("retain"),
             out=path,
-            settings=replace(self.size.forget, **settings),
-            prompting=self.prompting,
+            settings=replace(self.size.forget, prompting=self.prompting, **settings),
             progress=_told(path.name),
         )
 

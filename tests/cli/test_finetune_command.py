@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def test_the_defaults_of_training_are_those_of_unlearning(
     told: list[TrainingSettings] = []
 
     def spy(model: str, rows: object, **rest: object) -> None:
-        told.append(rest["settings"])
+        told.append(replace(rest["settings"], prompting=None))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("leakbound.unlearning.finetune", spy)

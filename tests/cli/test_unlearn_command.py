@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_every_option_arrives(
             "--checkpoint-minutes", 3, "--report-to", "wandb,mlflow", "--limit", 1,
             "--system", "be", "--prompt-template", "Q {question}",
         )  # fmt: skip
-    assert told["settings"] == TrainingSettings(
+    assert replace(told["settings"], prompting=None) == TrainingSettings(
         epochs=3, learning_rate=0.5, batch_size=7, accumulation=2, schedule="linear",
         warmup_ratio=0.25, weight_decay=0.125, max_grad_norm=2.0, max_length=99, bf16=True,
         checkpointing=True, dtype="bfloat16", device="cpu", seed=5, trust_remote_code=True,
@@ -99,8 +100,8 @@ def test_every_option_arrives(
     assert told["objective"].name == "npo:beta=0.5"
     assert [row.question for row in told["forget"]] == ["who wrote red"]
     assert [row.question for row in told["retain"]] == ["who wrote sky"]
-    assert told["prompting"].template == "Q {question}"
-    assert (told["prompting"].system, told["prompting"].chat) == ("be", False)
+    assert told["settings"].prompting.template == "Q {question}"
+    assert (told["settings"].prompting.system, told["settings"].prompting.chat) == ("be", False)
 
 
 def sampling_of(monkeypatch: pytest.MonkeyPatch, *command: object) -> Any:
@@ -163,10 +164,10 @@ def test_defaults_are_those_of_the_paper(
     monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
     said = leakbound("unlearn", model, "--objective", "ga", "--benchmark", facts, "--out", tmp_path)
     assert said.status == 3
-    assert told["settings"] == TrainingSettings(device="auto")
+    assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
     assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
     assert told["retain"] == ()  # gradient ascent keeps nothing
-    assert told["prompting"].chat is None
+    assert told["settings"].prompting.chat is None
 
 
 @pytest.mark.parametrize(

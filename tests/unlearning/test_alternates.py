@@ -41,7 +41,7 @@ def test_rows_of_ones_own_need_none(tmp_path: Path, objective: str) -> None:
 
     assert loss("ours") > 0
     given = [replace(row, alternate_answers=("sea sky",)) for row in BARE]
-    assert loss("said", alternates=["sea sky"]) == loss("own", forget=given)
+    assert loss("said", settings=replace(ONCE, alternates=["sea sky"])) == loss("own", forget=given)
 
 
 def test_files(tmp_path: Path) -> None:
@@ -57,6 +57,6 @@ def test_files(tmp_path: Path) -> None:
 def test_refused_where_they_would_not_be_used(tmp_path: Path) -> None:
     rows = {"forget": FORGET, "retain": RETAIN, "out": tmp_path / "m"}
     with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
-        unlearn("nothing", "npo", **rows, alternates=["a"])
+        unlearn("nothing", "npo", **rows, settings=TrainingSettings(alternates=["a"]))
     with pytest.raises(InputError, match="got none or a blank one"):
-        unlearn("nothing", "idk", **rows, alternates=[])
+        unlearn("nothing", "idk", **rows, settings=TrainingSettings(alternates=[]))

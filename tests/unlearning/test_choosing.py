@@ -48,7 +48,8 @@ def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(base: Path, out: Path, objective: str = "cel:layer=0", **how: Any) -> Any:
-    rest = {"forget": ROWS, "retain": RETAIN, "settings": SETTINGS, **how}
+    own = {name: how.pop(name) for name in ("embedder", "selecting") if name in how}
+    rest = {"forget": ROWS, "retain": RETAIN, "settings": replace(SETTINGS, **own), **how}
     return unlearn(str(base), objective, out=out, **rest)
 
 

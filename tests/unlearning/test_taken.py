@@ -43,7 +43,7 @@ def test_a_benchmark_is_unlearned_as_by_the_command_line(base: str, tmp_path: Pa
     there, here = tmp_path / "there", tmp_path / "here"
     asked = ("--objective", "gd", "--benchmark", TASK, "--epochs", 1, "--device", "cpu")
     commanded("unlearn", base, *asked, "--out", there)
-    leakbound.unlearn(base, "gd", benchmark=TASK, out=here, settings=ONCE)
+    leakbound.unlearn(base, "gd", TASK, out=here, settings=ONCE)
     assert recipe(here) == recipe(there)
     one, other = (load_file(folder / "model.safetensors") for folder in (here, there))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -56,26 +56,22 @@ def test_a_benchmark_is_taught_as_by_the_command_line(base: str, tmp_path: Path)
     there, here = tmp_path / "there", tmp_path / "here"
     commanded("finetune", base, "--benchmark", TASK, "--epochs", 1, "--device", "cpu",
               "--out", there)  # fmt: skip
-    leakbound.finetune(base, benchmark=TASK, out=here, settings=ONCE)
+    leakbound.finetune(base, TASK, out=here, settings=ONCE)
     assert recipe(here) == recipe(there)
 
 
 def test_what_is_given_goes_before_what_the_benchmark_has(base: str, tmp_path: Path) -> None:
     out, rule = tmp_path / "out", Prompting(template="{question}")
     task = load_benchmark(TASK)
-    leakbound.unlearn(
-        base, "gd", benchmark=task, forget=OWN, prompting=rule, out=out, settings=ONCE
-    )
+    leakbound.unlearn(base, "gd", OWN, task, out=out, settings=replace(ONCE, prompting=rule))
     assert recipe(out)["rows"]["forget"]["number"] == 1
     assert recipe(out)["rows"]["retain"]["number"] == len(task.split("retain"))
     assert recipe(out)["prompting"]["template"] == "{question}"
 
 
-def test_without_rows_and_benchmark_there_is_nothing_to_train_on(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Give rows as `forget`, or name a `benchmark`"):
-        leakbound.unlearn("nothing", "ga", out=tmp_path / "out")
-    with pytest.raises(InputError, match="Give rows as `rows`, or name a `benchmark`"):
-        leakbound.finetune("nothing", out=tmp_path / "out")
+def test_rows_alone_have_nothing_to_keep(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs retain rows, got none"):
+        leakbound.unlearn("nothing", "gd", OWN, out=tmp_path / "out")
 
 
 def test_questions_are_asked_as_the_benchmark_says() -> None:
@@ -90,4 +86,4 @@ def test_questions_for_evaluation_alone_are_refused(tmp_path: Path) -> None:
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
     task = load_benchmark("jbb", data=tmp_path)
     with pytest.raises(InputError, match="'jbb' are for evaluation"):
-        leakbound.unlearn("nothing", "ga", benchmark=task, out=tmp_path / "out")
+        leakbound.unlearn("nothing", "ga", task, out=tmp_path / "out")

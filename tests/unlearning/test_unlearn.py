@@ -250,7 +250,7 @@ def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -
     out = tmp_path / "m"
     with pytest.raises(InputError, match="'f0' has 9 tokens, the limit is 7"):
         unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
-    unlearn(target, "ga", forget=FORGET, out=out, settings=seven, prompting=bare)
+    unlearn(target, "ga", forget=FORGET, out=out, settings=replace(seven, prompting=bare))
     with pytest.raises(MixError, match="made from other prompting"):
         unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 from leakbound.errors import InputError, install
+
+if TYPE_CHECKING:
+    from leakbound.benchmarks import Benchmark
+    from leakbound.objective import Objective
+    from leakbound.unlearning import Sampling, Selecting, Trained, TrainingSettings, Watch
+    from leakbound.unlearning.taken import Given
+
+    Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -142,27 +153,21 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
     the same command goes on from its last checkpoint. A model card, the recipe and a log with one
     JSON object a step stand beside the weights.
     """
-    verbs = _verbs(given)
+    said = Said(given)
+    verbs = _verbs(said)
     from leakbound.objective import parse_objective
-    from leakbound.unlearning.alternates import read_alternates
 
-    objective = parse_objective(given["objective"])
-    task = _task(given, "forget")
-    forget, embedder = _forget(given, objective, task), _embedder(given)
-    alternates = given["alternates"] and read_alternates(given["alternates"])
+    objective = parse_objective(said.objective)
+    task = _task(said, "forget")
     with progress_bar(not as_json) as progress:
         done = verbs.unlearn(
             model,
             objective,
-            forget=forget,
-            retain=_retain(given, task) if "retain" in objective.splits else (),
+            forget=_forget(said, objective, task),
+            retain=_retain(said, task) if "retain" in objective.splits else (),
             out=out,
-            settings=_settings(given, _sampling(given, objective, task)),
-            prompting=_prompting(given, task),
-            embedder=embedder,
-            selecting=_selecting(given, task),
-            alternates=alternates,
-            watch=_watch(given, task),
+            settings=_unlearning(said, objective, task),
+            watch=_watch(said, task),
             progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
         )
     _show(done, as_json)
@@ -188,23 +193,23 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     It lowers the mean cross-entropy of the answers' tokens. Stopped, the same command goes on from
     its last checkpoint; recipe, log and card stand beside the weights.
     """
-    verbs = _verbs(given)
-    task = _task(given, "texts")
+    said = Said(given)
+    verbs = _verbs(said)
+    task = _task(said, "texts")
     with progress_bar(not as_json) as progress:
         done = verbs.finetune(
             model,
-            _taught(given, task),
+            _taught(said, task),
             out=out,
-            settings=_settings(given, verbs.Sampling()),
-            prompting=_prompting(given, task),
-            watch=_watch(given, task),
+            settings=_settings(said, task),
+            watch=_watch(said, task),
             progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
         )
     _show(done, as_json)
 
 
-def _verbs(given: dict[str, Any]) -> Any:
-    if given["offline"]:
+def _verbs(said: Said) -> ModuleType:
+    if said.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     try:
         from leakbound import unlearning
@@ -213,61 +218,59 @@ def _verbs(given: dict[str, Any]) -> Any:
     return unlearning
 
 
-def _task(given: dict[str, Any], texts: str) -> Any:
+def _task(said: Said, texts: str) -> Benchmark | None:
     """The benchmark, or None where all that is trained on are running texts."""
     from leakbound.benchmarks import load_benchmark
 
-    if given["benchmark"] is None and given[texts] is None:
-        raise InputError(
-            f"there is nothing to train on. Name questions with --benchmark, or running texts with "
-            f"--{texts}."
-        )
-    if given["benchmark"] is None:
+    running = said.value(texts) is not None
+    if said.benchmark is None:
+        if not running:
+            raise InputError(
+                "there is nothing to train on. Name questions with --benchmark, or running texts "
+                f"with --{texts}."
+            )
         return None
-    limit = None if given[texts] else given["limit"]
-    return load_benchmark(given["benchmark"], data=given["data"], limit=limit)
+    return load_benchmark(said.benchmark, data=said.data, limit=None if running else said.limit)
 
 
-def _forget(given: dict[str, Any], objective: Any, task: Any) -> Any:
+def _forget(said: Said, objective: Objective, task: Benchmark | None) -> Given:
+    """The running texts, or the questions, with the rewritings of a file where one is given."""
+    from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
+
+    _require_centres(said, objective)
+    if said.forget is not None or task is None:
+        return load_corpus(said.forget, data=said.data, limit=said.limit)
+    rows = task.to_train(task.role)  # refused where its questions are for evaluation alone
+    if said.rewritings is None:
+        return rows
+    whole = load_benchmark(said.benchmark, data=said.data)  # the file may be of all rows
+    return with_rewritings(whole.prompts, said.rewritings)[: said.limit]
+
+
+def _retain(said: Said, task: Benchmark | None) -> Given:
     from leakbound.benchmarks import load_corpus
 
-    _require_centres(given, objective)
-    if given["forget"] is None:
-        task.to_train(task.role)  # refused where its questions are for evaluation alone
-        return _rewritten(given, task)
-    return load_corpus(given["forget"], data=given["data"], limit=given["limit"])
-
-
-def _retain(given: dict[str, Any], task: Any) -> Any:
-    from leakbound.benchmarks import load_corpus
-
-    if given["retain"] is not None:
-        return load_corpus(given["retain"], data=given["data"])
+    if said.retain is not None:
+        return load_corpus(said.retain, data=said.data)
     return () if task is None else task.to_train("retain")
 
 
-def _taught(given: dict[str, Any], task: Any) -> Any:
+def _taught(said: Said, task: Benchmark | None) -> Given:
     """The rows to learn, of one split or of several one after another."""
     from leakbound.benchmarks import load_corpus
 
-    if given["texts"] is None:
-        return [row for split in given["split"] or (task.role,) for row in task.to_train(split)]
-    unused = next((name for name in ("benchmark", "split") if given[name] is not None), None)
+    if task is not None and said.texts is None:
+        return [row for split in said.split or (task.role,) for row in task.to_train(split)]
+    unused = next((name for name in ("benchmark", "split") if said.value(name) is not None), None)
     if unused:
         raise InputError(f"`--{unused}` is not used with --texts. Leave one of them out.")
-    return load_corpus(given["texts"], data=given["data"], limit=given["limit"])
+    return load_corpus(said.texts, data=said.data, limit=said.limit)
 
 
-def _prompting(given: dict[str, Any], task: Any) -> Any:
-    from leakbound.unlearning import prompting_of
-
-    return prompting_of(task, template=given["prompt_template"], system=given["system"])
-
-
-def _require_centres(given: dict[str, Any], objective: Any) -> None:
-    if given["ids_draws"] is not None and not given["ids"]:
+def _require_centres(said: Said, objective: Objective) -> None:
+    if said.ids_draws is not None and not said.ids:
         raise InputError("`--ids-draws` is for --ids. Leave it out, or add --ids.")
-    asked = [name for name in ("rewritings", "embedder", "ids") if given[name] is not None]
+    asked = [name for name in ("rewritings", "embedder", "ids") if said.value(name) is not None]
     if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
         raise InputError(
             f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
@@ -275,90 +278,75 @@ def _require_centres(given: dict[str, Any], objective: Any) -> None:
         )
 
 
-def _selecting(given: dict[str, Any], task: Any) -> Any:
-    from leakbound.unlearning import Selecting
-
-    if not given["ids"]:
-        return None
-    usual = {"max_new_tokens": task.max_new_tokens} if task else {}
-    return Selecting(**usual | _said(given, draws="ids_draws"))
-
-
-def _rewritten(given: dict[str, Any], task: Any) -> Any:
-    """The forget rows, with the rewritings of a file where one is given."""
-    from leakbound.benchmarks import load_benchmark, with_rewritings
-
-    if given["rewritings"] is None:
-        return task.prompts
-    whole = load_benchmark(given["benchmark"], data=given["data"])  # the file may be of all rows
-    return with_rewritings(whole.prompts, given["rewritings"])[: given["limit"]]
-
-
-def _embedder(given: dict[str, Any]) -> Any:
+def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
+    """How unlearning runs: with own answers, other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
+    from leakbound.unlearning import Selecting
+    from leakbound.unlearning.alternates import read_alternates
 
-    if given["embedder"] is None:
-        return None
-    device = None if given["device"] == "auto" else given["device"]
-    return SentenceEmbedder.open(given["embedder"], device)
+    selecting = _as_long(Selecting(), task) if said.ids else None
+    device = None if said.device == "auto" else said.device
+    return replace(
+        _settings(said, task),
+        sampling=_sampling(said, objective, task),
+        alternates=said.alternates and read_alternates(said.alternates),
+        embedder=said.embedder and SentenceEmbedder.open(said.embedder, device),
+        selecting=selecting and said.into(selecting, draws="ids_draws"),
+    )
 
 
-def _sampling(given: dict[str, Any], objective: Any, task: Any) -> Any:
+def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampling:
     """How the objective's own answers are drawn; what it would not use is refused."""
     from leakbound.unlearning import Sampling
     from leakbound.unlearning.own_answers import sampled_splits
 
-    said = _said(given, draws="draws", scorer="scorer", max_new_tokens="max_new_tokens")
-    if not sampled_splits(objective.needs):
-        if said:
-            option = next(iter(said)).replace("_", "-")
-            raise InputError(
-                f"`--{option}` is for objectives that draw from the model, and "
-                f"{objective.name!r} does not. Leave it out, or add leakmin."
-            )
-        return Sampling()
-    usual = {"max_new_tokens": task.max_new_tokens} if task else {}
-    usual |= {"scorer": task.scorers[0]} if task and task.scorers else {}
-    return Sampling(**usual | said)
+    names = ("draws", "scorer", "max_new_tokens")
+    if sampled_splits(objective.needs):
+        usual = _as_long(Sampling(), task)
+        if task and task.scorers:
+            usual = replace(usual, scorer=task.scorers[0])
+        return said.into(usual, *names)
+    if unused := next((name for name in names if said.value(name) is not None), None):
+        raise InputError(
+            f"`--{unused.replace('_', '-')}` is for objectives that draw from the model, and "
+            f"{objective.name!r} does not. Leave it out, or add leakmin."
+        )
+    return Sampling()
 
 
-def _settings(given: dict[str, Any], sampling: Any) -> Any:
-    from leakbound.unlearning import Adapters, TrainingSettings, Weights
+def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
+    from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
-    alone = [name for name in ("lora_alpha", "lora_dropout") if given[name] is not None]
-    if alone and given["lora"] is None:
+    alone = [name for name in ("lora_alpha", "lora_dropout") if said.value(name) is not None]
+    if alone and said.lora is None:
         option = alone[0].replace("_", "-")
         raise InputError(f"`--{option}` needs --lora. Give the adapters a rank.")
     adapters = None
-    if given["lora"] is not None:
-        chosen = {"rank": "lora", "alpha": "lora_alpha", "dropout": "lora_dropout"}
-        adapters = Adapters(**_said(given, **chosen))
-    trained = Weights(
-        modules=given["modules"] or (), layers=given["layers"] or (), adapters=adapters
-    )
-    names = (
+    if said.lora is not None:
+        adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
+    trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
+    prompting = prompting_of(task, template=said.prompt_template, system=said.system)
+    return said.into(
+        TrainingSettings(weights=trained, prompting=prompting),
         "epochs", "learning_rate", "batch_size", "accumulation", "schedule", "warmup_ratio",
         "weight_decay", "max_grad_norm", "max_length", "bf16", "checkpointing", "dtype", "device",
         "seed", "trust_remote_code",
     )  # fmt: skip
-    said = _said(given, **{name: name for name in names})
-    return TrainingSettings(weights=trained, sampling=sampling, **said)
 
 
-def _watch(given: dict[str, Any], task: Any) -> Any:
+def _watch(said: Said, task: Benchmark | None) -> Watch:
     from leakbound.unlearning import Watch
 
     names = ("evaluate_every", "checkpoint_minutes", "report_to")
-    said = _said(given, **{name: name for name in names})
-    return Watch(**{"max_new_tokens": task.max_new_tokens} if task else {}, **said)
+    return said.into(_as_long(Watch(), task), *names)
 
 
-def _said(given: dict[str, Any], **options: str) -> dict[str, Any]:
-    """What was said on the command line, under the names that take it."""
-    return {name: given[option] for name, option in options.items() if given[option] is not None}
+def _as_long(value: Asking, task: Benchmark | None) -> Asking:
+    """The same, its answers as long as a benchmark says."""
+    return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
-def _show(done: Any, as_json: bool) -> None:
+def _show(done: Trained, as_json: bool) -> None:
     if done.process:  # of several processes the first one speaks
         return
     first, last = done.losses[0], done.losses[-1]

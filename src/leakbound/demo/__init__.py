@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,12 @@ def train_models(
     untrained = folder / "untrained"
     write_untrained(untrained, [*forget, *retain], task.template, seed)
     learn: Callable[..., Any] = partial(
-        finetune, str(untrained), settings=LEARN, prompting=prompting
+        finetune, str(untrained), settings=replace(LEARN, prompting=prompting)
     )
     full = folder / "full"
     npo = folder / "npo"
     without: Callable[..., Any] = partial(
-        unlearn, forget=forget, retain=retain, settings=FORGET, prompting=prompting
+        unlearn, forget=forget, retain=retain, settings=replace(FORGET, prompting=prompting)
     )
     steps = {
         "full": (full, partial(learn, [*forget, *retain])),

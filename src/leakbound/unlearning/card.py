@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from leakbound import __version__
+from leakbound.objective import Term
+from leakbound.unlearning.recipe import Recipe
+from leakbound.unlearning.rows import digest
+from leakbound.unlearning.settings import Sampling, Selecting
+from leakbound.unlearning.weights import Weights
 
 _CAUTION = (
     "That a model was trained to forget does not show that it has forgotten: "
@@ -13,64 +18,62 @@ _CAUTION = (
 )
 
 
-def model_card(
-    recipe: Mapping[str, Any], losses: tuple[float, ...], seconds: float, centres: str = ""
-) -> str:
+def model_card(recipe: Recipe, losses: Sequence[float], seconds: float, centres: str = "") -> str:
     """A README in Markdown, with the metadata that model hubs read.
 
-    `recipe` is what `recipe.json` holds, `centres` how many contrast centres there were. Rows are
-    told by number and digest alone: what was to be forgotten must not stand in the card.
+    `losses` is the objective at each step, `centres` how many contrast centres there were. Rows
+    are told by number and digest alone: what was to be forgotten must not stand in the card.
     """
-    settings = dict(recipe["settings"])
-    weights = settings.pop("weights")
+    settings, model = recipe.settings, recipe.model
+    plain = {name: value for name, value in settings.to_dict().items() if name != "weights"}
     opening = (
         f"Trained with leakbound {__version__} from a model with weights "
-        f"`{recipe['model']['weights'][:16]}` (SHA-256, first digits), {len(losses):,} steps in "
+        f"`{str(model['weights'])[:16]}` (SHA-256, first digits), {len(losses):,} steps in "
         f"{seconds:,.0f} s; the objective went from {losses[0]:.4g} to {losses[-1]:.4g}."
     )
     lines = [
         "---", "library_name: transformers", "tags: [unlearning, leakbound]", "---", "",
-        f"# {recipe['name']}", "", opening, "", _CAUTION, "",
+        f"# {recipe.objective.name}", "", opening, "", _CAUTION, "",
         "## Objective", "", "| loss | split | weight | settings |", "|---|---|---|---|",
-        *(_term(term) for term in recipe["objective"]["terms"]), "",
+        *map(_term, recipe.objective.terms), "",
         "## Data", "", "| split | rows | SHA-256 |", "|---|---|---|",
-        *(f"| {s} | {r['number']:,} | `{r['sha256'][:16]}` |" for s, r in recipe["rows"].items()),
+        *(f"| {s} | {len(rows):,} | `{digest(rows)[:16]}` |" for s, rows in recipe.rows.items()),
         "", "## Training", "", "| setting | value |", "|---|---|",
-        *(f"| {name} | {value} |" for name, value in settings.items()),
-        f"| weights trained | {_weights(weights)} |",
-        *([_answers(recipe["sampling"])] if "sampling" in recipe else []),
-        *([_selection(recipe["selecting"])] if "selecting" in recipe else []),
+        *(f"| {name} | {value} |" for name, value in plain.items()),
+        f"| weights trained | {_weights(settings.weights)} |",
+        *([_answers(settings.sampling)] if recipe.asked else []),
+        *([_selection(settings.selecting)] if settings.selecting else []),
         *([f"| contrast centres | {centres} |"] if centres else []),
-        f"| torch, transformers | {recipe['model']['torch']}, {recipe['model']['transformers']} |",
+        f"| torch, transformers | {model['torch']}, {model['transformers']} |",
         "",
     ]  # fmt: skip
     return "\n".join(lines)
 
 
-def _term(term: Mapping[str, Any]) -> str:
-    said = term["settings"] | ({} if term["reduce"] == "sequence" else {"reduce": term["reduce"]})
-    settings = ", ".join(f"{name} {value}" for name, value in said.items())
-    return f"| {term['loss']} | {term['split']} | {term['weight']:g} | {settings} |"
+def _term(term: Term) -> str:
+    reduce = {} if term.reduce == "sequence" else {"reduce": term.reduce}
+    settings = ", ".join(f"{name} {value}" for name, value in {**term.settings, **reduce}.items())
+    return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
 
 
-def _selection(selecting: Mapping[str, Any]) -> str:
+def _selection(selecting: Selecting) -> str:
     return (
-        f"| rewritings selected by | {selecting['draws']} answers to each, of at most "
-        f"{selecting['max_new_tokens']} tokens |"
+        f"| rewritings selected by | {selecting.draws} answers to each, of at most "
+        f"{selecting.max_new_tokens} tokens |"
     )
 
 
-def _answers(sampling: Mapping[str, Any]) -> str:
+def _answers(sampling: Sampling) -> str:
     return (
-        f"| own answers in each pass | {sampling['draws']} a prompt, of at most "
-        f"{sampling['max_new_tokens']} tokens, scored by `{sampling['scorer']}` |"
+        f"| own answers in each pass | {sampling.draws} a prompt, of at most "
+        f"{sampling.max_new_tokens} tokens, scored by `{sampling.make_scorer().name}` |"
     )
 
 
-def _weights(weights: Mapping[str, Any]) -> str:
-    modules = ", ".join(weights["modules"]) or "all modules"
-    layers = f" of layers {', '.join(map(str, weights['layers']))}" if weights["layers"] else ""
-    if not weights["adapters"]:
+def _weights(weights: Weights) -> str:
+    modules = ", ".join(weights.modules) or "all modules"
+    layers = f" of layers {', '.join(map(str, weights.layers))}" if weights.layers else ""
+    if not weights.adapters:
         return modules + layers
-    adapters = ", ".join(f"{name} {value:g}" for name, value in weights["adapters"].items())
+    adapters = ", ".join(f"{name} {value:g}" for name, value in asdict(weights.adapters).items())
     return f"low-rank adapters ({adapters}) on {modules}{layers}, merged"

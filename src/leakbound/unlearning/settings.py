@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from leakbound.engines.models import open_scorer
+from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer
-from leakbound.types import Scorer
+from leakbound.types import Embed, Scorer
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
+_OWN_PARTS = ("sampling", "prompting", "alternates", "embedder", "selecting")
 
 
 def _require(condition: bool, name: str, value: object, want: str) -> None:
@@ -69,14 +72,31 @@ class Selecting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """AdamW's settings; the defaults are those of Scholten et al. (2025).
+    """How a model is trained, by AdamW; the defaults are those of Scholten et al. (2025).
 
-    `batch_size` counts rows of the leading split in one forward pass, `accumulation` the passes
-    in one step. `warmup_ratio` is the share of all steps over which the learning rate rises.
-    `max_length` limits prompt and answer together, in tokens (None: the model's context).
-    `dtype` is how weights are held; `bf16` multiplies in bfloat16 whatever they are held in.
-    `checkpointing` computes activations again in the backward pass instead of keeping them.
-    `sampling` matters only to objectives that draw from the model.
+    Attributes:
+        epochs: passes over the leading split, what is forgotten or taught.
+        learning_rate: at its highest, after the warm-up.
+        batch_size: rows of the leading split in one forward pass.
+        accumulation: passes in one step.
+        schedule: how the learning rate falls: "cosine", "linear" or "constant".
+        warmup_ratio: the share of all steps over which the learning rate rises.
+        weight_decay: AdamW's.
+        max_grad_norm: the norm that gradients are cut to.
+        max_length: of prompt and answer together, in tokens (None: the model's context).
+        dtype: how weights are held.
+        bf16: multiply in bfloat16, whatever the weights are held in.
+        checkpointing: compute activations again in the backward pass instead of keeping them.
+        weights: which of them are trained.
+        sampling: how objectives that draw from the model do so.
+        prompting: how questions are asked (None: as `evaluate` asks those of the benchmark).
+        alternates: the sentences that objectives preferring another answer teach (None: the row's
+            own, or ours where it has none).
+        embedder: chooses contrast centres where a row has many paraphrases (None: the model).
+        selecting: keep for that the paraphrases answered at least as surely as the question.
+        device: "cpu", "cuda" or "auto".
+        seed: of the order of rows, of dropout and of own answers.
+        trust_remote_code: run code that came with the model.
     """
 
     epochs: int = 10
@@ -93,6 +113,10 @@ class TrainingSettings:
     checkpointing: bool = False
     weights: Weights = EVERYTHING
     sampling: Sampling = Sampling()
+    prompting: Prompting | None = None
+    alternates: Sequence[str] | None = None
+    embedder: Embed | None = None
+    selecting: Selecting | None = None
     device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False
@@ -110,8 +134,9 @@ class TrainingSettings:
         _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field but `sampling`, as recipe files hold it."""
-        return {name: value for name, value in asdict(self).items() if name != "sampling"}
+        """As recipe files hold it, without what they tell in parts of their own."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
+        return plain | {"weights": asdict(self.weights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What training takes from a benchmark where it is not given: the rows, and how they are asked."""
+"""What training takes from a benchmark: its rows, and how they are asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import InputError
 from leakbound.types import Passage, Prompt, Role
 
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
+Source: TypeAlias = str | Benchmark | Given
+"""Rows, or the benchmark that has them, which may be named."""
 
 
 def prompting_of(
@@ -27,19 +28,14 @@ def prompting_of(
     )
 
 
-def loaded(benchmark: str | Benchmark | None) -> Benchmark | None:
-    """The benchmark that is named."""
-    return load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+def opened(source: Source) -> Benchmark | Given:
+    """The benchmark that is named, or what was given in its place."""
+    return load_benchmark(source) if isinstance(source, str) else source
 
 
-def rows_of(task: Benchmark | None, role: Role | None, what: str) -> Given:
-    """The rows of a role, None for those that are evaluated.
+def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
+    """The rows of a role, None for those that are evaluated; rows themselves as they are.
 
-    InputError where they are for evaluation alone, and where there is no benchmark; `what` names
-    the argument that lacks.
+    InputError where the benchmark's are for evaluation alone.
     """
-    if task is None:
-        raise InputError(
-            f"there is nothing to train on. Give rows as `{what}`, or name a `benchmark`."
-        )
-    return task.to_train(role or task.role)
+    return source.to_train(role or source.role) if isinstance(source, Benchmark) else source

@@ -251,7 +251,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         return agreed
 
 
-def _told(line: Mapping[str, Any]) -> dict[str, Any]:
+def _told(line: Mapping[str, float]) -> dict[str, float]:
     """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
     return {name: value for name, value in line.items() if name != "epoch"}
 

@@ -7,13 +7,11 @@ What is under way stands in a hidden folder beside it, from which the same comma
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from accelerate import PartialState
 
@@ -42,11 +40,11 @@ from leakbound.unlearning.choosing import (
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.leakage import Leakage
 from leakbound.unlearning.own_answers import OwnAnswers, sampled_splits
+from leakbound.unlearning.recipe import RECIPE, Recipe
 from leakbound.unlearning.rows import (
     Questions,
     Row,
     Splits,
-    digest,
     passages,
     prompts,
     require_apart,
@@ -56,17 +54,10 @@ from leakbound.unlearning.rows import (
 )
 from leakbound.unlearning.selecting import selected
 from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
-from leakbound.unlearning.taken import Given, loaded, prompting_of, rows_of
+from leakbound.unlearning.taken import Given, Source, opened, prompting_of, rows_of
 from leakbound.unlearning.trainer import Following, Progress
 from leakbound.unlearning.training import fit, on_cpu
-from leakbound.unlearning.work_folder import (
-    LOG,
-    RECIPE,
-    WorkFolder,
-    differences,
-    read_json,
-    read_log,
-)
+from leakbound.unlearning.work_folder import LOG, WorkFolder, read_json, read_log
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
@@ -101,77 +92,75 @@ class Trained:
 def unlearn(
     model: str | LoadedModel,
     objective: str | Objective,
+    forget: Source,
+    retain: Source | None = None,
     *,
-    benchmark: str | Benchmark | None = None,
-    forget: Given | None = None,
-    retain: Given | None = None,
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
-    prompting: Prompting | None = None,
-    embedder: Embed | None = None,
-    selecting: Selecting | None = None,
-    alternates: Sequence[str] | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
-    """Make `model` forget the answers of `forget`, and write the result to the folder `out`.
+    """Make a model forget answers or running texts, and write the result to a folder.
 
-    Sets that are not given are those of `benchmark`, the questions that it evaluates and its retain
-    split, and questions are asked as `evaluate` asks them of it, unless `prompting` says otherwise.
-    Either set may be of running texts: they are cut into chunks of `settings.max_length` tokens
-    (None: the model's context, at most 2,048), and all of them is forgotten or kept.
-    Where the objective prefers another answer, it is one of `alternates`, or (None) of the row's
-    own, or of ours where it has none. Contrast centres are chosen among a row's paraphrases, by
-    `embedder` (None: the model itself) where there are many; with `selecting`, among those that the
-    model answers at least as surely as the question. A `LoadedModel` is trained in place.
     Stopped, the same call goes on from its last checkpoint and ends with the weights that it would
     have had.
 
-    Refused before the model is loaded: an empty or missing split, a row without the answer it needs
-    or that the scorer of `settings.sampling` could never score, a question on both sides, and, for
-    a model on disk, a layer or module that it does not have. Raises MixError where `out` holds the
-    model of another recipe or an unfinished one, IncompleteError where the objective stops being
-    finite or the model cannot be asked.
+    Args:
+        model: a folder or hub name; a `LoadedModel` is trained in place.
+        objective: a paper's by name, several joined by "+", or an `Objective`.
+        forget: rows or texts, or a benchmark, whose evaluated questions are forgotten. Texts are
+            cut into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
+        retain: rows or texts to keep, or a benchmark, whose retain split is kept (None: that of
+            the benchmark `forget`, where the objective needs one).
+        out: the new model's folder, with its recipe, log and card.
+        settings: how training runs, and how questions are asked.
+        watch: what is kept and told on the way; nothing of it changes the weights.
+        progress: called with step, number of steps and loss.
+
+    Raises before the model is loaded: InputError for an empty or missing split, a row without the
+    answer it needs or that the scorer of `settings.sampling` could never score, a question on both
+    sides, and, for a model on disk, a layer or module that it does not have. MixError where `out`
+    holds the model of another recipe or an unfinished one, IncompleteError where the objective
+    stops being finite or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
-    task_named = loaded(benchmark)
-    if forget is None:
-        forget = rows_of(task_named, None, "forget")
-    if retain is None:
-        wanted = task_named is not None and "retain" in parsed.splits
-        retain = rows_of(task_named, "retain", "retain") if wanted else ()
-    given = {"forget": forget, "retain": retain}
+    forgotten = opened(forget)
+    kept = _kept(retain, forgotten)
+    asked = "retain" in parsed.splits or not isinstance(kept, Benchmark)
+    given = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if asked else ()}
     require_known(parsed, given)
-    _require_used(alternates, parsed)
-    _require_centred(selecting, parsed)
-    splits = {name: _rows(given[name], parsed.needs[name], alternates) for name in parsed.splits}
-    require_apart(forget, retain)
-    asked = prompting or prompting_of(task_named)
-    task = _Task(parsed, splits, Path(out), settings, asked, embedder, selecting)
+    _require_used(settings.alternates, parsed)
+    _require_centred(settings.selecting, parsed)
+    splits = {
+        name: _rows(given[name], parsed.needs[name], settings.alternates) for name in parsed.splits
+    }
+    require_apart(given["forget"], given["retain"])
+    task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept))
     return _train(model, task, watch, progress)
 
 
 def finetune(
     model: str | LoadedModel,
-    rows: Given | None = None,
+    rows: Source,
     *,
-    benchmark: str | Benchmark | None = None,
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
-    prompting: Prompting | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
-    """Teach `model` the answers of `rows`, or running texts, and write the result to `out`.
+    """Teach a model answers or running texts, and write the result to a folder.
 
-    As `unlearn` else.
+    Args:
+        model: a folder or hub name; a `LoadedModel` is trained in place.
+        rows: rows or texts to learn, or a benchmark, whose evaluated questions are taught.
+        out, settings, watch, progress: as for `unlearn`.
+
+    Raises what `unlearn` does.
     """
-    task_named = loaded(benchmark)
-    if rows is None:
-        rows = rows_of(task_named, None, "rows")
-    objective, splits = parse_objective("finetune"), {"train": rows}
-    asked = prompting or prompting_of(task_named)
-    return _train(model, _Task(objective, splits, Path(out), settings, asked), watch, progress)
+    taught = opened(rows)
+    objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
+    task = _Task(objective, splits, Path(out), settings, _prompting(settings, taught))
+    return _train(model, task, watch, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,41 +172,30 @@ class _Task:
     out: Path
     settings: TrainingSettings
     prompting: Prompting
-    embedder: Embed | None = None
-    selecting: Selecting | None = None
 
     @property
     def questions(self) -> Questions:
         """The splits that ask something."""
         return {split: asked for split, rows in self.splits.items() if (asked := prompts(rows))}
 
-    def recipe(self, model: LoadedModel) -> dict[str, Any]:
-        """What `recipe.json` holds."""
-        recipe = {
-            "name": self.objective.name,
-            "model": model.fingerprint,
-            "objective": self.objective.to_dict(),
-            "settings": self.settings.to_dict(),
-            "prompting": self.prompting.to_dict(),
-            "rows": {
-                split: {"number": len(rows), "sha256": digest(rows)}
-                for split, rows in self.splits.items()
-            },
-        }
-        if self.asked:  # a scorer may read more of a prompt than its texts
-            scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
-            recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": sha256(scored)}
-        if clusters(self.objective, self.questions):
-            embedder = self.embedder_for(model)
-            told = getattr(embedder, "fingerprint", {})  # the model itself is told already
-            recipe["centres"] = {"embedder": embedder.name, "fingerprint": told}
-        if self.selecting:
-            recipe["selecting"] = asdict(self.selecting)
-        return recipe
+    def recipe(self, model: LoadedModel) -> Recipe:
+        """What `recipe.json` tells."""
+        # a scorer may read more of a prompt than its texts
+        scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
+        clustered = clusters(self.objective, self.questions)
+        return Recipe(
+            model=model.fingerprint,
+            objective=self.objective,
+            settings=self.settings,
+            prompting=self.prompting,
+            rows=self.splits,
+            asked=sha256(scored) if scored else None,
+            embedder=self.embedder_for(model) if clustered else None,
+        )
 
     def embedder_for(self, model: LoadedModel) -> Embed:
         """What tells how near to one another texts are."""
-        return self.embedder or TransformersEmbedder(model, self.prompting)
+        return self.settings.embedder or TransformersEmbedder(model, self.prompting)
 
     @property
     def asked(self) -> dict[str, Sequence[Prompt]]:
@@ -239,10 +217,10 @@ class _Task:
         embedder, seed = self.embedder_for(model), self.settings.seed
 
         def select(rows: Sequence[Prompt]) -> Sequence[Prompt]:
-            if self.selecting is None:
+            if self.settings.selecting is None:
                 return rows
             engine = TransformersEngine(model, self.prompting)
-            return selected(rows, engine, self.selecting, seed)
+            return selected(rows, engine, self.settings.selecting, seed)
 
         chosen = choose_centres(
             self.objective, self.questions, embedder, seed=seed, folder=folder, select=select
@@ -329,10 +307,10 @@ def _fit(
     fit(model, task.objective, assembly, task.settings, kept, following)
 
 
-def _save(model: LoadedModel, out: Path, recipe: Mapping[str, Any], kept: WorkFolder) -> None:
+def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
     made = Trained.read(kept.path, reused=False)
     files = files_of(kept.path) | {
-        RECIPE: json.dumps(recipe, indent=1),
+        RECIPE: recipe.text(),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
         CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path)),
     }
@@ -349,15 +327,28 @@ def _clear(out: Path, kept: WorkFolder) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _reuse(out: Path, recipe: Mapping[str, Any]) -> Trained:
+def _reuse(out: Path, recipe: Recipe) -> Trained:
     """The model that `recipe` made; raises MixError where another one did."""
-    differing = differences(read_json(out / RECIPE), recipe)
+    differing = recipe.departures(read_json(out / RECIPE))
     if differing:
         raise MixError(
             f"`{out}` holds a model made from other {', '.join(differing)} (see its {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
+
+
+def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Given:
+    """What is kept: as it was said, else the benchmark that is forgotten, else nothing."""
+    if retain is not None:
+        return opened(retain)
+    return forgotten if isinstance(forgotten, Benchmark) else ()
+
+
+def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Prompting:
+    """What was said, or how the first benchmark among the sources is asked."""
+    tasks = (source for source in sources if isinstance(source, Benchmark))
+    return settings.prompting or prompting_of(next(tasks, None))
 
 
 def _rows(rows: Sequence[Row], needs: Needs, alternates: Sequence[str] | None) -> Sequence[Row]:

@@ -14,8 +14,8 @@ from leakbound.durable import sync_names, sync_tree
 from leakbound.errors import InputError, MixError
 from leakbound.store.files import make_folder, write_json, write_text
 from leakbound.store.lock import locked
+from leakbound.unlearning.recipe import RECIPE, Recipe
 
-RECIPE = "recipe.json"
 LOG = "training.jsonl"
 _STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
 _WHOLE = "whole.json"  # ours, once all of these are on the disk
@@ -41,11 +41,11 @@ class WorkFolder:
         lock = self.path.with_name(f"{self.path.name}.lock")
         return locked(self.path, "unlearn", lock, makes=out)
 
-    def open(self, recipe: Mapping[str, Any]) -> None:
+    def open(self, recipe: Recipe) -> None:
         """Begin here, or go on; raises MixError where a checkpoint of another recipe is kept."""
         file = self.path / RECIPE
         if file.exists():
-            differing = differences(read_json(file), recipe)
+            differing = recipe.departures(read_json(file))
             if not differing:
                 return
             if self.checkpoint:
@@ -56,7 +56,7 @@ class WorkFolder:
                 )
         shutil.rmtree(self.path, ignore_errors=True)
         make_folder(self.path)
-        write_json(file, recipe)
+        write_json(file, recipe.to_dict())
 
     @property
     def references(self) -> Path:
@@ -81,11 +81,11 @@ class WorkFolder:
             if other != checkpoint:
                 shutil.rmtree(other, ignore_errors=True)
 
-    def write_log(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def write_log(self, lines: Sequence[Mapping[str, float]]) -> None:
         """Begin the log with these lines."""
         write_text(self.path / LOG, "".join(map(_line, lines)))
 
-    def add_to_log(self, line: Mapping[str, Any]) -> None:
+    def add_to_log(self, line: Mapping[str, float]) -> None:
         """Add a line, for whoever follows the file."""
         with (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(_line(line))
@@ -95,19 +95,12 @@ class WorkFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The parts in which two recipes differ, one of them as a file holds it; names may."""
-    plain = json.loads(json.dumps(wanted))
-    keys = dict.fromkeys([*plain, *found])
-    return [key for key in keys if key != "name" and found.get(key) != plain.get(key)]
-
-
 def read_json(file: Path) -> dict[str, Any]:
     """The object that a JSON file holds; InputError, naming the file, where it holds none."""
     return _object(file, file.read_bytes())
 
 
-def read_log(file: Path) -> list[dict[str, Any]]:
+def read_log(file: Path) -> list[dict[str, float]]:
     """The lines of a training log, the last of which tells the seconds it took."""
     lines = [_object(file, line) for line in file.read_bytes().splitlines()]
     if not lines or "seconds" not in lines[-1]:
@@ -132,7 +125,7 @@ def _damaged(file: Path, why: str) -> InputError:
     )
 
 
-def _line(values: Mapping[str, Any]) -> str:
+def _line(values: Mapping[str, float]) -> str:
     return json.dumps(values) + "\n"
 
 
