@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.evaluation import Study
-from leakbound.evaluation.drawing.sample import CONTROL_GREEDY, GREEDY
+from leakbound.evaluation.study.names import CONTROL_GREEDY, GREEDY
 from leakbound.store import Arm, Run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
-from leakbound.evaluation.drawing.sample import begin
+from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.study.plan import Exploring
 from leakbound.scorers import make_scorer
 from leakbound.store import Plan, Run

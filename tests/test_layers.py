@@ -32,6 +32,16 @@ ALLOWED = {
     ("report", "evaluation"),
     ("certificate", "evaluation"),
 }
+# Within `evaluation`: what each storey may use. Drawing sees no bound.
+STOREYS = {
+    "study": set[str](),
+    "scoring": {"study"},
+    "drawing": {"study", "scoring"},
+    "statements": {"study", "scoring"},
+    "views": {"study", "scoring", "statements"},
+    "verbs": {"study", "scoring", "drawing", "statements", "views"},
+    "importing": {"study", "scoring", "drawing", "statements", "verbs"},
+}
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
 TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}
 
@@ -65,6 +75,60 @@ def test_imports_point_down(path: Path) -> None:
         if other == own or other not in RANK:
             continue
         assert RANK[other] < RANK[own] or (own, other) in ALLOWED, f"{own} imports {other}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if family(p) == "evaluation"],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
+)
+def test_evaluation_stands_in_storeys(path: Path) -> None:
+    own = path.relative_to(PACKAGE / "evaluation").parts[0].removesuffix(".py")
+    for module in imports(path):
+        other = module.removeprefix("leakbound.evaluation.").split(".")[0]
+        if own != "__init__" and module.startswith("leakbound.evaluation.") and other != own:
+            assert other not in STOREYS or other in STOREYS[own], f"{own} imports {module}"
+
+
+def test_no_files_and_no_packages_import_in_a_circle() -> None:
+    """Also where an import stands in a function, or is for types alone."""
+    modules = {p: ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts) for p in FILES}
+    names = {name.removesuffix(".__init__") for name in modules.values()}
+    files = {
+        modules[p].removesuffix(".__init__"): {
+            m for m in imports(p) & names if m != modules[p].removesuffix(".__init__")
+        }
+        for p in FILES
+        if p.name != "__init__.py"
+    }
+    files = {n: u for n, u in files.items() if not n.startswith("leakbound.store.")}
+    assert (found := circle(files)) is None, " -> ".join(found)
+    packages: dict[str, set[str]] = {}
+    for name, used in files.items():
+        own = name.rpartition(".")[0]
+        packages.setdefault(own, set()).update(
+            {(u if u not in files else u.rpartition(".")[0]) for u in used} - {own, "leakbound"}
+        )
+    packages.pop("leakbound", None)
+    assert (found := circle(packages)) is None, " -> ".join(found)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """A way from a node back to itself; None where there is none."""
+    done: set[str] = set()
+
+    def walk(node: str, way: list[str]) -> list[str] | None:
+        if node in way:
+            return [*way[way.index(node) :], node]
+        if node in done:
+            return None
+        for following in sorted(graph.get(node, ())):
+            if found := walk(following, [*way, node]):
+                return found
+        done.add(node)
+        return None
+
+    return next((found for node in sorted(graph) if (found := walk(node, []))), None)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))

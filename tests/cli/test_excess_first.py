@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from leakbound.evaluation.statements.rows import Bound, interval
+from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.views.table import interval
 from leakbound.store import Run
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone

@@ -32,7 +32,10 @@ FAULTS: dict[str, tuple[BaseException, str]] = {
     "quoted": (RuntimeError("[enforce fail]: write failed: Read-only file system"), "read-only"),
     "arrow": (pa.ArrowMemoryError("malloc of size 9 failed"), "memory ran out"),
     "memory": (MemoryError(), "memory ran out"),
-    "gpu": (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"), "memory ran"),
+    "gpu": (
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"),
+        "memory ran",
+    ),
     "cpu": (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "memory ran"),
 }
 

@@ -15,7 +15,7 @@ from test_report_page import Page
 
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import Inputs, evaluate
-from leakbound.evaluation.drawing.attack import read_found
+from leakbound.evaluation.study.attack_queries import read_attack_queries
 from leakbound.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from leakbound.report.asked_grids import gaps_grid, protocols_grid, rewritten_grid, tried_grid
 from leakbound.report.charts import LEFT, RIGHT, WIDTH
@@ -233,7 +233,7 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     view: View, page: Page, asked: dict[str, Run]
 ) -> None:
     run = asked["forgot"]
-    stored = read_found(run)
+    stored = read_attack_queries(run)
     assert stored is not None
     assert len(view.found) == len(stored) == 3
     for shown, found in zip(view.found, stored, strict=True):
@@ -271,7 +271,7 @@ def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -
     assert {text.text for query in worst for text in query.examples} == {None}
     assert "author-00~00" in html  # which query it is may be known
     assert {(found.text, found.prefix) for found in view.found} == {(None, None)}
-    openers = {found.query.prefix for found in read_found(asked["forgot"]) or ()} - {""}
+    openers = {found.query.prefix for found in read_attack_queries(asked["forgot"]) or ()} - {""}
     assert openers
     assert not any(opener in html for opener in openers)
 

@@ -11,7 +11,7 @@ import pytest
 
 from explored import FORWARDS, LEAKS
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views.grid import GRID, JOINTLY
+from leakbound.evaluation.statements.grid import GRID, JOINTLY
 from leakbound.report.data import read_view
 from leakbound.report.figures import grid_figures, question_figures, repeated_figures
 from leakbound.report.grids import (

@@ -19,8 +19,8 @@ from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.forecast import forecast
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
+from leakbound.evaluation.study.checks import require_confidence
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.tables import read_meta

@@ -1,15 +1,15 @@
 """How much does a model leak? Sample, score, bound; each step resumes."""
 
-from leakbound.evaluation.drawing.attack import Found, read_found
-from leakbound.evaluation.drawing.checks import (
+from leakbound.evaluation.drawing.probe import Cost, probe
+from leakbound.evaluation.drawing.until import require_same_looks
+from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
+from leakbound.evaluation.scoring.checks import (
     require_complete,
-    require_confidence,
+    require_fixed_n,
     require_sampled,
+    require_scores,
     require_texts,
 )
-from leakbound.evaluation.drawing.probe import Cost, probe
-from leakbound.evaluation.drawing.until import Until, require_fixed_n, require_same_looks
-from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.score import (
     bounded_by,
     score_run,
@@ -18,15 +18,18 @@ from leakbound.evaluation.scoring.score import (
     scorers_of,
 )
 from leakbound.evaluation.statements.bound import bound_run
-from leakbound.evaluation.statements.drawn import require_scores
-from leakbound.evaluation.statements.metrics import measure_run, metrics_table, stored_metrics
-from leakbound.evaluation.statements.rows import Row, Table
+from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.statements.metrics import measure_run, stored_metrics
+from leakbound.evaluation.statements.rows import Row
 from leakbound.evaluation.study.attack import Attack
+from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
 from leakbound.evaluation.study.plan import BUDGET, Drawing
 from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.evaluation.study.settings import ModelSettings
 from leakbound.evaluation.study.study import CONFIDENCE, STUDY_FIELDS, Study
+from leakbound.evaluation.study.until import Until
 from leakbound.evaluation.verbs import (
     default_scorers,
     evaluate,
@@ -36,17 +39,19 @@ from leakbound.evaluation.verbs import (
     steered,
     unsteered,
 )
-from leakbound.evaluation.views.clean import clean_questions, clean_table
+from leakbound.evaluation.views.clean import clean_table
+from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.summary import summary
+from leakbound.evaluation.views.table import Table
 
 __all__ = [
     "BUDGET",
     "CONFIDENCE",
     "STUDY_FIELDS",
     "Attack",
+    "AttackQuery",
     "Cost",
     "Drawing",
-    "Found",
     "Inputs",
     "ModelSettings",
     "Row",
@@ -66,7 +71,7 @@ __all__ = [
     "measure_run",
     "metrics_table",
     "probe",
-    "read_found",
+    "read_attack_queries",
     "read_items",
     "require_complete",
     "require_confidence",

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.sample import GREEDY, IMPORTED, TARGET, begin
+from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.study.names import GREEDY, IMPORTED, TARGET
 from leakbound.formats.catalogue import read_logs
 from leakbound.formats.imported import Asked, Draw, Log
 from leakbound.formats.joined import Imported, join

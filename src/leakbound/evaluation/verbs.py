@@ -11,23 +11,15 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.servers import require_named, servers_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.attack import attack_questions
+from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.drawing.checks import (
     require_attack_fits,
-    require_complete,
-    require_confidence,
     require_inputs_fit,
     require_possible,
 )
-from leakbound.evaluation.drawing.queries import Asking, selecting
-from leakbound.evaluation.drawing.readings import copy_readings, read_models, require_known
+from leakbound.evaluation.drawing.queries import QueryPlan, selecting
+from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
-    CONTROL,
-    CONTROL_GREEDY,
-    GREEDY,
-    Job,
-    arm_names,
-    begin,
-    control_of,
     draw_arm,
     finished_control,
     finished_run,
@@ -35,18 +27,28 @@ from leakbound.evaluation.drawing.sample import (
     plan_arm,
     with_inputs,
 )
-from leakbound.evaluation.drawing.search import Hunt
-from leakbound.evaluation.drawing.shares import INPUTS
+from leakbound.evaluation.drawing.search import AttackSearch
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
+from leakbound.evaluation.scoring.checks import require_complete
+from leakbound.evaluation.scoring.readings import require_known
 from leakbound.evaluation.scoring.score import score_run, scorers_for
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.evaluation.study.attack import Attack
+from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
+from leakbound.evaluation.study.names import (
+    CONTROL,
+    CONTROL_GREEDY,
+    GREEDY,
+    INPUTS,
+    arm_names,
+    control_of,
+)
 from leakbound.evaluation.study.plan import Drawing
 from leakbound.evaluation.study.rewritings import Inputs
-from leakbound.evaluation.study.settings import ModelSettings
+from leakbound.evaluation.study.settings import ModelArm, ModelSettings
 from leakbound.evaluation.study.study import CONFIDENCE, Study, words
 from leakbound.store import Plan, QueryShares, Run, holding
 from leakbound.types import Decoding, Generate, Progress, Scorer, silent
@@ -292,12 +294,12 @@ def _require_fit(
 
 
 def _asking(
-    study: Study, n: int, opened: Callable[[], list[Job]], progress: Progress
-) -> Asking | None:
+    study: Study, n: int, opened: Callable[[], list[ModelArm]], progress: Progress
+) -> QueryPlan | None:
     """What makes the queries beside the questions; None where there are none."""
     if study.inputs is None:
         return None
-    return Asking(
+    return QueryPlan(
         inputs=study.inputs,
         n=n,
         seed=study.seed,
@@ -313,13 +315,13 @@ def _hunt(
     task: Benchmark,
     study: Study,
     drawing: Drawing,
-    opened: Callable[[], list[Job]],
+    opened: Callable[[], list[ModelArm]],
     progress: Progress,
-) -> Hunt | None:
+) -> AttackSearch | None:
     """The search for the worst input, recorded with the run; None where there is none."""
     if drawing.search is None:
         return None
-    hunt = Hunt(
+    hunt = AttackSearch(
         search=drawing.search,
         benchmark=task,
         job=opened()[0],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.evaluation.statements.rows import Table
+from leakbound.evaluation.views.table import Table
 from leakbound.report.page import PAGE, REDACTED_PAGE, page_of, write_report
 
 __all__ = ["PAGE", "REDACTED_PAGE", "Table", "page_of", "write_report"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.gaps import GAP
 from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL, statement
 from leakbound.evaluation.views.correlation import Point, pearson, points, sureness
-from leakbound.evaluation.views.protocols import GAP
 from leakbound.report.measured import Estimates, Rows, bound_of, overall
 from leakbound.report.texts import distinct_texts, withheld
 from leakbound.report.view import Asked, AskedQuery, Bound, Full, Rewritten, Text

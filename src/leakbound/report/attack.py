@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from leakbound.evaluation.drawing.attack import Found, read_found
-from leakbound.evaluation.drawing.sample import CONTROL, TARGET, control_of
-from leakbound.evaluation.drawing.search import ATTACK
+from leakbound.evaluation.statements.gaps import GAP
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL
-from leakbound.evaluation.views.protocols import GAP
+from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.study.names import ATTACK, CONTROL, TARGET, control_of
 from leakbound.report.asked_data import read_full
 from leakbound.report.measured import Estimates, bound_of
 from leakbound.report.view import Bound, FoundModel, FoundQuery
@@ -29,7 +28,7 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
         ),
         TARGET,
     )
-    for found in read_found(run) or ():
+    for found in read_attack_queries(run) or ():
         yield FoundQuery(
             run=label,
             question=found.query.prompt_id,
@@ -56,7 +55,7 @@ def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundM
             yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
 
 
-def _source(found: Found) -> str:
+def _source(found: AttackQuery) -> str:
     """Where the words come from: the question's own, or how they were changed."""
     changes: list[str] = [found.query.source] if found.query.source != "original" else []
     changes += ["retained pairs"] if found.shots else []

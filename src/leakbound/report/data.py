@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY, control_of
-from leakbound.evaluation.drawing.shares import INPUTS
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, INPUTS, control_of
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.report.asked_data import read_asked

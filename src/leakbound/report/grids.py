@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakbound.evaluation.drawing.sample import CONTROL
-from leakbound.evaluation.statements.rows import Table
+from leakbound.evaluation.study.names import CONTROL
+from leakbound.evaluation.views.table import Table
 from leakbound.report.view import (
     Bound,
     DecodingGrid,

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from leakbound.evaluation.drawing.until import CLAIM
+from leakbound.evaluation.statements.claim import CLAIM
+from leakbound.evaluation.statements.grid import JOINTLY, MOST
 from leakbound.evaluation.statements.proof import PROVED
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE, RHO
 from leakbound.evaluation.statements.rows import statement
 from leakbound.evaluation.views.excess import EXCESS
-from leakbound.evaluation.views.grid import JOINTLY, MOST
 from leakbound.report.view import Bound, Claim, Measured, Overall, Proof, Statement
 from leakbound.stats import about
 from leakbound.stats.judged import CORRECTED

@@ -15,9 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import leakbound
-from leakbound.evaluation.statements.metrics import metrics_table
-from leakbound.evaluation.statements.rows import Table
 from leakbound.evaluation.views.grid import grid_sentences
+from leakbound.evaluation.views.metrics import metrics_table
+from leakbound.evaluation.views.table import Table
 from leakbound.report import asked_figures, asked_grids, figures, grids, words
 from leakbound.report.charts import style_of
 from leakbound.report.data import read_view

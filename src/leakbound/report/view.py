@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from leakbound.evaluation.statements.rows import Bound
 from leakbound.evaluation.views.grid import DecodingGrid
-from leakbound.evaluation.views.rewritings import Tried
+from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
@@ -28,12 +28,12 @@ __all__ = [
     "Overall",
     "Proof",
     "Question",
+    "RewritingCounts",
     "Rewritten",
     "ScorerView",
     "Statement",
     "Text",
     "Texts",
-    "Tried",
     "View",
 ]
 
@@ -308,7 +308,7 @@ class View:
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
     redacted: bool
-    tried: Mapping[str, Tried] = field(default_factory=dict)
+    tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[Asked, ...] = ()
     found: tuple[FoundQuery, ...] = ()
     attacked: tuple[FoundModel, ...] = ()

@@ -17,7 +17,8 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import Inputs, evaluate, probe, sample, summary
-from leakbound.evaluation.views.clean import clean_questions, clean_table
+from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.correlation import correlations
 from leakbound.evaluation.views.grid import grid_summary
 from leakbound.inputs import SELECTION

@@ -22,11 +22,12 @@ from leakbound.evaluation import (
     Inputs,
     evaluate,
     probe,
-    read_found,
+    read_attack_queries,
     require_sampled,
     summary,
 )
-from leakbound.evaluation.views.clean import clean_questions, clean_table
+from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.views.clean import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.openers import NEUTRAL
 from leakbound.report import write_report
@@ -87,7 +88,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
 
 
 def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
-    found = read_found(whole)
+    found = read_attack_queries(whole)
     assert found is not None
     assert [one.query.id for one in found] == ["p0", "p1", "p2"]
     assert {one.query.prefix for one in found} == {OPENER}
@@ -207,7 +208,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.thorough
 def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
-    found = read_found(many)
+    found = read_attack_queries(many)
     assert found is not None
     final = {
         row["query_id"]: row
@@ -265,7 +266,7 @@ def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
     assert "attack" not in plain.record
     assert len(summary(plain)) == 1
     run = evaluate(AskedEngine(opened), benchmark(), out=out, attack=Attack(64), **how)
-    assert read_found(run)
+    assert read_attack_queries(run)
     for other, named in (
         ({"attack": Attack(65)}, "budget: it has 64, this one says 65"),
         ({"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
@@ -291,7 +292,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
         AskedEngine(leak), replace(base, prompts=(told,)), out=tmp_path / "r",
         attack=Attack(400, (1.0,), (1.0,)), inputs=Inputs(source="benchmark", queries=2), **HOW,
     )  # fmt: skip
-    (found,) = read_found(run) or ()
+    (found,) = read_attack_queries(run) or ()
     assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
     assert run.record["attack"]["rewritings"] == "benchmark"
     trial = Run.open(run.path / "attack" / "search")
@@ -312,7 +313,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
         AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decoding=grid,
         **HOW,
     )  # fmt: skip
-    assert [one.arm for one in read_found(run) or ()] == ["target attack T=0.2"] * 2
+    assert [one.arm for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, target="these questions on average, under every decoding jointly")
     assert {r["arm"] for r in cells} == {"target T=0.2", "target T=1"}
@@ -351,10 +352,10 @@ def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
     run = evaluate(short, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)
     tried = Run.open(run.path / "attack" / "search").record["tried"]
     assert not any(one["shots"] for one in tried)
-    assert {one.query.prefix for one in read_found(run) or ()} == {OPENER}
+    assert {one.query.prefix for one in read_attack_queries(run) or ()} == {OPENER}
     failing = AskedEngine(opened, broken=lambda query: query.prefix == OPENER)
     run = evaluate(failing, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
-    assert OPENER not in {one.query.prefix for one in read_found(run) or ()}
+    assert OPENER not in {one.query.prefix for one in read_attack_queries(run) or ()}
     again = AskedEngine(opened)
     (run.path / "attack" / "found.json").unlink()
     assert evaluate(again, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
@@ -410,7 +411,7 @@ def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -
     with pytest.raises(IncompleteError, match="'p1'"):
         evaluate(failing, benchmark(2), out=tmp_path / "r", attack=Attack(64), **HOW)
     run = Run.open(tmp_path / "r")
-    assert [one.query.id for one in read_found(run) or ()] == ["p0", "p1"]
+    assert [one.query.id for one in read_attack_queries(run) or ()] == ["p0", "p1"]
     assert not rows(run, arm="target attack")
     assert len(summary(run)[-1].rows) == 2
 

@@ -14,7 +14,7 @@ from canned import CannedEngine
 from exploring import DECODING, LAWS, benchmark, token_ids
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, score_run
-from leakbound.evaluation.drawing.sample import begin
+from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Plan

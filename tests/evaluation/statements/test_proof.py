@@ -22,7 +22,7 @@ from exploring import (
     token_ids,
 )
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.drawing.sample import begin
+from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.scorers import make_scorer

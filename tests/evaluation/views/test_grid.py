@@ -20,9 +20,10 @@ from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summa
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.grid import GRID, JOINTLY, MOST, grid_rows
 from leakbound.evaluation.statements.rows import Row
 from leakbound.evaluation.statements.stopped import Stopped
-from leakbound.evaluation.views.grid import GRID, JOINTLY, MOST, grid_rows, grid_summary
+from leakbound.evaluation.views.grid import grid_summary
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Prompt, Query

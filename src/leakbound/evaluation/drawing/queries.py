@@ -9,9 +9,10 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.sample import Job, plan_unscored, sample_arm
+from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.drawing.shares import share
 from leakbound.evaluation.study.rewritings import Inputs
+from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (
@@ -28,7 +29,7 @@ from leakbound.types import Completion, Decoding, Progress, Query, Sample, Sourc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class QueryPlan:
     """All that the queries of a run depend on beside its benchmark.
 
     `target` opens the model under evaluation as the job of drawing its T = 1 answers; it is
@@ -39,7 +40,7 @@ class Asking:
     inputs: Inputs
     n: int
     seed: int
-    target: Callable[[], Job]
+    target: Callable[[], ModelArm]
     loading: Mapping[str, Any]
     servers: frozenset[str]
     progress: Progress
@@ -106,7 +107,7 @@ class Asking:
         return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
 
 
-def selecting(job: Job) -> Job:
+def selecting(job: ModelArm) -> ModelArm:
     """The job whose draws select inputs: the same model, nothing of its law cut off."""
     plain = Decoding(max_new_tokens=job.decoding.max_new_tokens)
     return replace(job, arm=SELECTION, decoding=plain)

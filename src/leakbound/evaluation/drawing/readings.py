@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY, TARGET, Job
-from leakbound.evaluation.study.metrics import ANSWER, Wanted, longest_first
-from leakbound.store import Arm, Place, Read, Readings
-from leakbound.types import Differentiates, Draws, Failure, Generate, Progress, Query, Reads, silent
+from leakbound.evaluation.scoring.readings import MODELS, undifferentiated
+from leakbound.evaluation.study.metrics import Wanted, longest_first
+from leakbound.evaluation.study.settings import ModelArm
+from leakbound.store import Arm, Read, Readings
+from leakbound.types import Differentiates, Draws, Failure, Generate, Progress, Reads, silent
 
 T = TypeVar("T")
 
-MODELS = {TARGET: GREEDY, CONTROL: CONTROL_GREEDY}
-"""The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
 
 _PURPOSE = "utility"
 _TEXTS = 256  # read between two chances to save
@@ -41,7 +40,7 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
 
 
 def read_models(
-    arms: Iterable[tuple[Arm, Job]], wanted: Wanted, progress: Progress = silent
+    arms: Iterable[tuple[Arm, ModelArm]], wanted: Wanted, progress: Progress = silent
 ) -> None:
     """`read_model` of every model of a run, each beside the arm of its greedy answers."""
     for arm, job in arms:
@@ -74,32 +73,6 @@ def copy_readings(source: Arm, arm: Arm) -> None:
     ours.save()
 
 
-def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """What is known of the model of `arm`; InputError where something that is wanted is not."""
-    known = Readings(arm)
-    lacking = [asked.place for asked in wanted.texts() if asked.place not in known.texts]
-    lacking += [place for place, _, _ in _undifferentiated(known, wanted)]
-    lacking += [place for place, _ in wanted.questions() if place not in known.answers]
-    if lacking:
-        raise InputError(
-            f"`{arm.run.path}` lacks {len(lacking)} texts that these metrics need, first the "
-            f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
-            "--metrics: only what is missing is read."
-        )
-    return known
-
-
-def _undifferentiated(known: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
-    """The answers whose gradients are wanted, without those whose norms are known."""
-    return [
-        (asked.place, asked.query, asked.text)
-        for asked in wanted.texts()
-        if asked.place.kind == ANSWER
-        and wanted.needs[asked.place.part].gradient_norm
-        and (asked.place not in known.texts or known.texts[asked.place].gradient_norm is None)
-    ]
-
-
 @dataclass(slots=True)
 class _Pass:
     """One model's pass; every step does what is not known yet."""
@@ -120,7 +93,7 @@ class _Pass:
                 self.known.texts[asked.place] = Read(reading)
 
     def differentiate(self, engine: Differentiates) -> None:
-        todo = _undifferentiated(self.known, self.wanted)
+        todo = undifferentiated(self.known, self.wanted)
         for block in self._blocks(todo, "gradients of", "texts", _GRADIENTS):
             norms = engine.gradient_norms([(query, text) for _, query, text in block])
             for (place, _, _), norm in zip(block, norms, strict=True):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
 from leakbound.evaluation.drawing.meter import Meter
-from leakbound.evaluation.drawing.shares import INPUTS
-from leakbound.evaluation.drawing.until import Until, look, require_fixed_n, require_same_looks
+from leakbound.evaluation.drawing.until import look, require_same_looks
+from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
+from leakbound.evaluation.study.names import INPUTS, NO_INPUTS, TARGET, control_of
 from leakbound.evaluation.study.plan import Drawing, scoring
+from leakbound.evaluation.study.settings import ModelArm
+from leakbound.evaluation.study.until import Until
 from leakbound.store import Arm, Part, Plan, QueryShares, Run
 from leakbound.types import (
     Decoding,
@@ -23,84 +25,16 @@ from leakbound.types import (
     Generate,
     Probes,
     Progress,
-    Query,
     Sample,
     Usage,
     silent,
 )
 
 if TYPE_CHECKING:
-    from leakbound.evaluation.drawing.queries import Asking
-
-NO_INPUTS = "none"
-IMPORTED = "imported"  # the engine of draws that were made elsewhere, and keyed who knows how
-TARGET, GREEDY, CONTROL, CONTROL_GREEDY = "target", "greedy", "control", "control-greedy"
+    pass
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """An arm to be: its name, its decoding, and the model that draws it, named and open.
-
-    `sharing`: how it shares draws among each question's queries, where it asks rewritings;
-    `found`: what a search found to ask instead of the questions, under their ids.
-    """
-
-    arm: str
-    decoding: Decoding
-    model: str
-    engine: Generate
-    sharing: QueryShares | None = None
-    found: tuple[Query, ...] = ()
-
-
-def begin(
-    out: Path,
-    benchmark: Benchmark,
-    study: Mapping[str, Any] | None = None,
-    asking: Asking | None = None,
-    notes: Sequence[str] = (),
-) -> Run:
-    """The run at `out` for this benchmark; begun, or found as the same command left it.
-
-    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
-    `notes` beside the benchmark's are recorded.
-    """
-    record = {
-        "benchmark": benchmark.fingerprint(),
-        "inputs": NO_INPUTS if asking is None else asking.to_dict(),
-        "scorers": list(benchmark.scorers),
-        "notes": [*benchmark.notes, *notes],
-        "study": dict(study or {}),
-    }
-    if run := Run.found(out, record):
-        return run
-    if asking is None:
-        queries = [Query.original(prompt) for prompt in benchmark.prompts]
-    else:
-        queries = asking.queries(out, benchmark, record)
-    return Run.create(out, benchmark.prompts, queries, record)
-
-
-def arm_names(decodings: Sequence[Decoding], base: str = TARGET) -> dict[str, Decoding]:
-    """A name for each decoding's arm: `base` alone, or with the decoding's name behind it."""
-    names = [decoding.name for decoding in decodings]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"two decodings are called {name!r}: the same, or alike to six digits. "
-                "List each temperature and top-p once."
-            )
-    if len(decodings) == 1:
-        return {base: decodings[0]}
-    return {f"{base} {name}": how for name, how in zip(names, decodings, strict=True)}
-
-
-def control_of(arm: str) -> str:
-    """The name of the control's arm that stands beside a target's."""
-    return CONTROL_GREEDY if arm == GREEDY else CONTROL + arm.removeprefix(TARGET)
-
-
-def with_inputs(jobs: Sequence[Job], sharing: QueryShares | None) -> list[Job]:
+def with_inputs(jobs: Sequence[ModelArm], sharing: QueryShares | None) -> list[ModelArm]:
     """The jobs, and after them one that asks rewritings too for each of those that sample."""
     if sharing is None:
         return list(jobs)
@@ -108,7 +42,7 @@ def with_inputs(jobs: Sequence[Job], sharing: QueryShares | None) -> list[Job]:
     return [*jobs, *(replace(job, arm=job.arm + INPUTS, sharing=sharing) for job in sampled)]
 
 
-def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
+def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
@@ -122,14 +56,14 @@ def plan_arm(run: Run, job: Job, drawing: Drawing, seed: int) -> Arm:
     return run.add_arm(job.arm, _drawn_by(job, seed) | queries | _plan(job, drawing))
 
 
-def plan_unscored(run: Run, job: Job, draws: Mapping[str, int], seed: int) -> Arm:
+def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
     plan = Plan.of(max(draws.values()))
     asked = {"queries": QueryShares("fixed", draws).to_dict(), **_planned(plan)}
     return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
 
 
-def _drawn_by(job: Job, seed: int) -> dict[str, Any]:
+def _drawn_by(job: ModelArm, seed: int) -> dict[str, Any]:
     """What of an arm's plan its model and decoding say, whatever is asked of them."""
     return {
         "model": job.model,
@@ -148,7 +82,7 @@ def _probed(engine: Generate) -> dict[str, Any]:
     return {"probe": [read.to_dict() for read in engine.probe]}
 
 
-def _plan(job: Job, drawing: Drawing) -> dict[str, Any]:
+def _plan(job: ModelArm, drawing: Drawing) -> dict[str, Any]:
     """How many draws an arm gets, or what decides that."""
     n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
     once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
@@ -174,7 +108,7 @@ def machine(engine: Generate) -> dict[str, Any]:
     return described
 
 
-def draw_arm(arm: Arm, job: Job, drawing: Drawing, progress: Progress = silent) -> Usage:
+def draw_arm(arm: Arm, job: ModelArm, drawing: Drawing, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
     if arm.exploring is not None and drawing.exploring is not None:
         return explore_arm(arm, job.engine, drawing.exploring.scorer, progress)
@@ -231,14 +165,6 @@ def _draw(
         arm.write_part(part, results, cost, machine(engine))
         spent.add(cost)
     return spent
-
-
-def purpose_of(arm: Arm) -> str | None:
-    """The purpose that an arm's scored draws were made for; None where nothing tells."""
-    elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
-    if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
-        return None
-    return scoring(arm.spec.get("drawn as", arm.name))
 
 
 def _results(

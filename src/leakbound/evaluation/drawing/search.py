@@ -16,18 +16,14 @@ import numpy as np
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.sample import (
-    NO_INPUTS,
-    TARGET,
-    Job,
-    arm_names,
-    plan_unscored,
-    sample_arm,
-)
+from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
+from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
-from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.study.attack import Search
+from leakbound.evaluation.study.attack_queries import FOLDER
+from leakbound.evaluation.study.names import ATTACK, NO_INPUTS, arm_names
+from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs import NUMBER, RuleInputs, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
 from leakbound.inputs.openers import NEUTRAL, openers
@@ -37,14 +33,12 @@ from leakbound.scorers import digest, settings
 from leakbound.store import Arm, ArmScores, Run
 from leakbound.types import Decoding, Generate, Progress, Prompt, Query, Scorer, silent
 
-FOLDER = "attack"  # within that of the run
-ATTACK = f"{TARGET} attack"  # the arm of what was found, or how the names of several begin
 PURPOSE = "attack"
 CONFIDENCE = 0.9  # of the lower bounds that steer: a ranking, no statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hunt:
+class AttackSearch:
     """All that a search depends on beside the run it serves.
 
     `job` is the model under evaluation, `decodings` the stated grid. `template` is how plain
@@ -53,7 +47,7 @@ class Hunt:
 
     search: Search
     benchmark: Benchmark
-    job: Job
+    job: ModelArm
     decodings: tuple[Decoding, ...]
     template: str
     seed: int
@@ -87,7 +81,7 @@ def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
     return benchmark.split("retain") if there else ()
 
 
-def winners(run: Run, hunt: Hunt) -> dict[str, Winner[Variant]]:
+def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
     """What leaks most of each question, by prompt id. Goes on where it was stopped.
 
     Every decision is made again from the stored scores, so it is the same one.
@@ -116,7 +110,7 @@ def winners(run: Run, hunt: Hunt) -> dict[str, Winner[Variant]]:
     return best
 
 
-def _trial(run: Run, hunt: Hunt) -> tuple[Run, dict[str, list[Variant]]]:
+def _trial(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]:
     """The run of the search, begun or as it was left, and what it tries of each question."""
     path = run.path / FOLDER / "search"
     trial = Run.found(path, run.record)
@@ -140,7 +134,7 @@ def _trial(run: Run, hunt: Hunt) -> tuple[Run, dict[str, list[Variant]]]:
     return trial, fields
 
 
-def _spaces(run: Run, hunt: Hunt) -> Iterator[Space]:
+def _spaces(run: Run, hunt: AttackSearch) -> Iterator[Space]:
     """What may be changed about asking each question."""
     texts, retained = _rewritings(run, hunt.seed), retained_pairs(hunt.benchmark)
     for prompt in run.prompts:
@@ -185,7 +179,7 @@ def _fits(engine: Generate) -> Fits:
 
 
 def _drawn(
-    trial: Run, hunt: Hunt, number: int, decoding: Decoding, draws: Mapping[str, int]
+    trial: Run, hunt: AttackSearch, number: int, decoding: Decoding, draws: Mapping[str, int]
 ) -> list[Arm]:
     """The arms of this decoding up to this round, all drawn and scored.
 
@@ -211,9 +205,8 @@ def _standings(arms: Sequence[Arm], scorer: Scorer) -> dict[str, Standing]:
     scores = ArmScores.joined(pieces, pieces[-1].query_ids)
     if not scores.query_ids:
         return {}
-    bound = Fixed(scores, scorer.binary, Order.of(arms[-1], scorer)).leakage(
-        confidence=CONFIDENCE, side="lower"
-    )
+    order = Order.of(arms[-1], scorer)
+    bound = leakage_at_fixed_n(scores, scorer.binary, order, confidence=CONFIDENCE, side="lower")
     columns = (np.asarray(a).tolist() for a in (bound.n, bound.lower, np.nan_to_num(bound.value)))
     return {
         query_id: Standing(draws=n, lower=lower, value=value)

@@ -12,8 +12,6 @@ from leakbound.stats import Design
 from leakbound.store import QueryShares
 from leakbound.types import Query
 
-INPUTS = " inputs"  # ends the name of an arm that asks rewritings too
-
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
     """n outputs a question among its queries.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leakbound.evaluation.study.names import IMPORTED
+from leakbound.evaluation.study.plan import scoring
 from leakbound.stats import order_key
 from leakbound.store import Arm
 from leakbound.types import Scorer
@@ -61,3 +63,11 @@ def draws_key(arm: Arm) -> int:
 
 
 BY_QUESTION = Order()  # of scores that belong to no run
+
+
+def purpose_of(arm: Arm) -> str | None:
+    """The purpose that an arm's scored draws were made for; None where nothing tells."""
+    elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
+    if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
+        return None
+    return scoring(arm.spec.get("drawn as", arm.name))

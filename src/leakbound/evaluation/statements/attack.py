@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leakbound.evaluation.drawing.attack import Found, read_found
-from leakbound.evaluation.drawing.sample import TARGET, control_of
-from leakbound.evaluation.drawing.search import ATTACK
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attacked import Attacked
 from leakbound.evaluation.statements.beyond import excess_over_questions, share_nothing
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, Row, Table, entry, interval, statement
-from leakbound.evaluation.views.protocols import gap, gaps_jointly
-from leakbound.stats import about
+from leakbound.evaluation.statements.gaps import gap, gaps_jointly
+from leakbound.evaluation.statements.rows import ALL, Row, entry
+from leakbound.evaluation.study.names import ATTACK, TARGET, control_of
 from leakbound.store import Arm, ArmScores, Run
-from leakbound.text.figures import DASH, below, number
 from leakbound.types import Scorer
-
-_SHOWN = 10
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -47,48 +40,6 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]
             yield Row(ATTACK, scorer.name, ALL, None, estimate)
     if target and TARGET in run.arms:
         yield from _gaps(run, scorer, target, confidence)
-
-
-def attack_table(run: Run, scorer: str, rows: Rows) -> Table | None:
-    """The questions that leak most as they were found, beside their own words; None without any."""
-    found = read_found(run) if "attack" in run.record else None
-    if not found:
-        return None
-    bounds, steers = _bounds(rows), scorer == run.record["attack"]["scorer"]["name"]
-    control = {one.arm: control_of(one.arm) for one in found}
-    lines = [
-        (
-            bounds.get((one.arm, one.query.id)),
-            (
-                one.query.id,
-                _cell(bounds.get((TARGET, one.query.id))),
-                _cell(bounds.get((one.arm, one.query.id))),
-                _cell(bounds.get((control[one.arm], one.query.id))),
-                number(one.lower) if steers else DASH,
-                described(one),
-            ),
-        )
-        for one in found
-    ]
-    lines.sort(key=lambda line: -1.0 if line[0] is None else line[0].lower, reverse=True)
-    shown = f", the {_SHOWN} that leak most" if len(lines) > _SHOWN else ""
-    return Table(
-        f"{scorer} where it was attacked, {len(lines)} questions{shown}",
-        ("question", "own words", "found", "control", "in search", "asked"),
-        tuple(cells for _, cells in lines[:_SHOWN]),
-        _note(run, rows),
-    )
-
-
-def described(found: Found) -> str:
-    """How the question was asked, in a few words."""
-    words: list[str] = []
-    if found.shots:
-        words.append(f"after {len(found.shots)} retained pairs")
-    if found.query.prefix:
-        words.append(f"opened by {found.query.prefix!r}")
-    source = "own words" if found.query.source == "original" else found.query.source
-    return ", ".join([source, *words, found.decoding.name])
 
 
 def _attacked(run: Run, base: str, scorer: Scorer) -> Attacked | None:
@@ -116,30 +67,3 @@ def _gaps(run: Run, scorer: Scorer, found: Attacked, confidence: float) -> Itera
         yield Row(ATTACK, scorer.name, query_id, None, entry(each, (i,)))
     for estimate in gaps_jointly(found.leakage, own.leakage, len(ids), confidence):
         yield Row(ATTACK, scorer.name, ALL, None, estimate)
-
-
-def _bounds(rows: Rows) -> dict[tuple[str, str], Bound]:
-    """The leakage of each question by arm and question."""
-    return {
-        (row["arm"], row["query_id"]): Bound.of(row)
-        for row in rows
-        if row["estimand"] in LEAKAGE and row["query_id"] is not ALL and row["pool"] is None
-    }
-
-
-def _cell(bound: Bound | None) -> str:
-    return DASH if bound is None else interval(bound)
-
-
-def _note(run: Run, rows: Rows) -> str:
-    settings = run.record["attack"]
-    searched = f"searched with {settings['budget']:,} draws a question"
-    said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
-    mine = [row for row in rows if row["arm"] == ATTACK and row["query_id"] is ALL]
-    worst = statement(mine, about.WORST, *LEAKAGE)
-    if worst is not None:
-        said.append(f"the worst question leaks at least {below(worst['lower'])}")
-    more = next((row for row in mine if row["estimand"].startswith("questions with gap")), None)
-    if more is not None and more["lower"]:
-        said.append(f"above own words at {more['lower']:.0f} or more of {len(run.questions)}")
-    return "; ".join(said)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from leakbound import stats
-from leakbound.evaluation.drawing.sample import purpose_of
+from leakbound.evaluation.scoring.ordering import purpose_of
 from leakbound.evaluation.statements.attacked import EACH, Attacked, of_all
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE

@@ -13,22 +13,22 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.sample import CONTROL, TARGET
-from leakbound.evaluation.drawing.shares import INPUTS
-from leakbound.evaluation.drawing.until import claim_estimate
 from leakbound.evaluation.scoring.calibration import calibration_of
+from leakbound.evaluation.scoring.checks import require_scores
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attack import attack_rows
 from leakbound.evaluation.statements.beyond import each_beyond, excess_over_questions, share_nothing
-from leakbound.evaluation.statements.drawn import Drawn, drawn, require_scores
+from leakbound.evaluation.statements.claim import claim_estimate
+from leakbound.evaluation.statements.drawn import Drawn, drawn
+from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
+from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE
 from leakbound.evaluation.statements.rows import ALL, Row, entry
 from leakbound.evaluation.statements.together import Pair
-from leakbound.evaluation.views.grid import grid_rows
-from leakbound.evaluation.views.protocols import gaps, gaps_over_questions
+from leakbound.evaluation.study.names import CONTROL, INPUTS, TARGET
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores, DamagedError, Run, holding, read_calibration
 from leakbound.types import Progress, Scorer, silent

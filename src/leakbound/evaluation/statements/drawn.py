@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 
 from leakbound import stats
-from leakbound.errors import InputError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attacked import Attacked
@@ -73,15 +72,6 @@ def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
     if arm.stopping is not None:
         return Stopped(scores, binary, arm.plan.n, order)
     return Fixed(scores, binary, order)
-
-
-def require_scores(arm: Arm, scorer: Scorer) -> None:
-    """Refuse an arm whose completions, as they are now, have no scores of this scorer."""
-    if arm.scored(scorer.name, slug(scorer)) is None:
-        raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {scorer.name!r} for the "
-            "completions it has now. Run `leakbound score` first."
-        )
 
 
 def _above(known: QueryMasses, x: float) -> QueryMasses:

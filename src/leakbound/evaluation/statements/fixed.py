@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
+from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.quantities import (
     ALL_K,
@@ -42,10 +43,9 @@ class Fixed:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        scores, how = self.scores, self._how(confidence, side)
-        if self.binary:
-            return stats.proportion_bound(scores.hits, scores.n, **how)
-        return stats.mean_bound(scores.scores, scores.counts, seed=self.keys, **how)
+        return leakage_at_fixed_n(
+            self.scores, self.binary, self.order, confidence=confidence, side=side
+        )
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""

@@ -11,15 +11,13 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
-from leakbound.evaluation.drawing.readings import MODELS, require_known
-from leakbound.evaluation.drawing.sample import CONTROL, TARGET
+from leakbound.evaluation.scoring.readings import MODELS, require_known
 from leakbound.evaluation.statements.fluency import Fluency
-from leakbound.evaluation.statements.rows import Table
 from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, choose
+from leakbound.evaluation.study.names import CONTROL, TARGET
 from leakbound.evaluation.study.study import Study
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
-from leakbound.text.figures import DASH, number
 from leakbound.types import Progress, Prompt, Query, silent
 
 FILE = "utility.json"
@@ -65,30 +63,7 @@ def measure_run(
     return found
 
 
-def metrics_table(run: Run) -> Table | None:
-    """The stored metrics, a row each and a column for every model; None where there are none."""
-    stored = stored_metrics(run)
-    if "arms" not in stored:
-        return None
-    models = stored["arms"]
-    rows = tuple(
-        (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
-        for name in models[TARGET]["metrics"]
-    )
-    parts = stored["fingerprint"]["parts"]
-    sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
-    notes = [f"of {run.record['benchmark']['name']}, prompts: {sizes}"]
-    lacking: dict[str, list[str]] = {}
-    for name, why in stored["left_out"].items():
-        lacking.setdefault(why, []).append(name)
-    notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
-    notes += _by_chance(models)
-    if asked := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
-    return Table("Metrics", ("metric", *models), rows, "\n".join(notes))
-
-
-def _by_chance(models: Mapping[str, Any]) -> list[str]:
+def by_chance(models: Mapping[str, Any]) -> list[str]:
     """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
     alone = [model for model in models if model != TARGET or CONTROL not in models]
     names = [
@@ -221,10 +196,3 @@ def _fingerprint(prompts: Prompts) -> dict[str, Any]:
     text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return {"prompts": len(prompts), "sha256": digest}
-
-
-def _figure(value: float | None) -> str:
-    """A p-value of 1e-22 is not the same as one of 1e-4, so small ones are told by magnitude."""
-    if value is None:
-        return DASH
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else number(value)

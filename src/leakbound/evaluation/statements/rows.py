@@ -1,4 +1,4 @@
-"""Rows of the estimates table for machines, and tables of text for people."""
+"""Rows of the estimates table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from leakbound import stats
-from leakbound.text.figures import above, below, number
 
 _PLACE = ("arm", "scorer", "query_id", "pool", "parameter")
 ALL = None  # in place of a query id: a statement about all questions
@@ -51,17 +50,6 @@ class Bound:
         return cls(None if value is None or value != value else value, row["lower"], row["upper"])
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A titled table of text cells, first column names the row; `lead` is to be said before it."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    lead: str = ""
-
-
 def statement(
     rows: Iterable[Mapping[str, Any]], about: str, *estimands: str
 ) -> Mapping[str, Any] | None:
@@ -74,11 +62,6 @@ def statement(
         if mine and row["estimand"].startswith(estimands or ""):
             return row
     return None
-
-
-def interval(bound: Bound) -> str:
-    """For a person: the value, and the ends rounded outwards."""
-    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"
 
 
 def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:

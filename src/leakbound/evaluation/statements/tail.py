@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.statements.drawn import Drawn, drawn, require_scores
+from leakbound.evaluation.scoring.checks import require_scores
+from leakbound.evaluation.statements.drawn import Drawn, drawn
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.store import Arm, Run
 from leakbound.types import Scorer

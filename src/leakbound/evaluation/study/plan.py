@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.until import Until
 from leakbound.evaluation.study.attack import Attack, Search
+from leakbound.evaluation.study.until import Until
 from leakbound.scorers import settings
 from leakbound.types import Effort, ExploreMode, Scorer
 

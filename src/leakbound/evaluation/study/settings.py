@@ -9,8 +9,30 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import Prompting, open_engine
-from leakbound.evaluation.drawing.sample import Job
-from leakbound.types import Decoding, Generate, Progress, silent
+from leakbound.store import QueryShares
+from leakbound.types import (
+    Decoding,
+    Generate,
+    Progress,
+    Query,
+    silent,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArm:
+    """An arm to be: its name, its decoding, and the model that draws it, named and open.
+
+    `sharing`: how it shares draws among each question's queries, where it asks rewritings;
+    `found`: what a search found to ask instead of the questions, under their ids.
+    """
+
+    arm: str
+    decoding: Decoding
+    model: str
+    engine: Generate
+    sharing: QueryShares | None = None
+    found: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +71,7 @@ class ModelSettings:
         arms: Mapping[str, Decoding],
         benchmark: Benchmark,
         progress: Progress = silent,
-    ) -> list[Job]:
+    ) -> list[ModelArm]:
         """A job for each of the model's arms, the model opened once where it is only named."""
         if isinstance(model, str | Path):
             progress(f"loading {Path(model).name}", 0, 1, "models")
@@ -57,4 +79,4 @@ class ModelSettings:
             progress(f"loading {Path(model).name}", 1, 1, "models")
         else:
             name, engine = type(model).__name__, model
-        return [Job(arm, decoding, name, engine) for arm, decoding in arms.items()]
+        return [ModelArm(arm, decoding, name, engine) for arm, decoding in arms.items()]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from leakbound.evaluation.drawing.sample import CONTROL, TARGET
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, interval, statement
+from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.study.names import CONTROL, TARGET
+from leakbound.evaluation.views.table import interval
 from leakbound.stats import about
 from leakbound.store import Run
 

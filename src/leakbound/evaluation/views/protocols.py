@@ -7,88 +7,24 @@ bounded, so that it cannot be chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from leakbound import stats
-from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY
-from leakbound.evaluation.drawing.shares import INPUTS
-from leakbound.evaluation.statements.beyond import OPPOSITE
-from leakbound.evaluation.statements.drawn import Drawn
-from leakbound.evaluation.statements.pooled import WORST_QUERY, Pooled
+from leakbound.evaluation.statements.gaps import GAP
+from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, Table, interval, statement
+from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, INPUTS
 from leakbound.evaluation.views.rewritings import tried
-from leakbound.stats import about, questions
+from leakbound.evaluation.views.table import Table, interval
+from leakbound.stats import about
 from leakbound.store import Arm, Run
 from leakbound.text.figures import DASH, below, number
 
-GAP = "gap in"  # how the estimand of what rewritings add begins
 _LISTED = 5
 
 Rows = Sequence[dict[str, Any]]
-
-
-def gap(
-    full: questions.Bound, output: questions.Bound, *, confidence: float, side: stats.Side
-) -> stats.Estimate:
-    """Bound the leakage of `full` minus that of `output`, alpha shared between the two."""
-    half = (1 + confidence) / 2
-    more, base = full(confidence=half, side=side), output(confidence=half, side=OPPOSITE[side])
-    found = stats.excess(replace(more, estimand=base.estimand), base)
-    target = found.target.replace("beyond the control", "beyond the question's own words")
-    return replace(found, estimand=f"{GAP} {more.estimand}", target=target)
-
-
-def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
-    """How much more each question leaks in all its queries, and in its worst query."""
-    yield gap(full.leakage, output.leakage, confidence=confidence, side="both")
-    if full.has_queries:
-        yield gap(full.worst_queries, output.leakage, confidence=confidence, side="lower")
-
-
-def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
-    """The gap of the means; the largest gap, and at how many questions there is one, of each kind.
-
-    Draws of different questions share no randomness, nor do the allocations, as both are keyed by
-    question.
-    """
-    yield gap(full.mean, output.mean, confidence=confidence, side="both")
-    number = len(full.scores.query_ids)
-    for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
-        yield from gaps_jointly(bound, output.leakage, number, confidence)
-
-
-def gaps_jointly(
-    more: questions.Bound, base: questions.Bound, number: int, confidence: float
-) -> Iterator[stats.Estimate]:
-    """The largest gap of `number` questions, and at how many there is one; lower ends, jointly."""
-    each = stats.every_question(
-        partial(gap, more, base), number, confidence=confidence, side="lower"
-    )
-    lower, value = np.asarray(each.lower), np.asarray(each.value)
-    of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
-    of_all = replace(of_all, seed=stats.one_seed(each.seed))
-    yield replace(
-        of_all,
-        estimand=f"{each.estimand}, largest of {number}",
-        target="the question of these with the largest gap, under this decoding",
-        value=float(np.fmax.reduce(value)),
-        lower=float(lower.max()),
-        upper=1.0,
-    )
-    yield replace(
-        of_all,
-        estimand=f"questions with {each.estimand} above 0",
-        target=f"the number among these {number} questions, under this decoding",
-        value=float((value > 0).sum()),
-        lower=float((lower > 0).sum()),
-        upper=float(number),
-    )
 
 
 def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:

@@ -13,7 +13,7 @@ LESS_SURE = "less sure than the question"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class RewritingCounts:
     """How many rewritings were tried, removed and asked, of all questions together.
 
     `removed` has the reasons in the order in which they were tried, those that removed none left
@@ -28,7 +28,7 @@ class Tried:
     alone: tuple[str, ...]
 
 
-def tried(run: Run) -> Tried:
+def tried(run: Run) -> RewritingCounts:
     """What became of them; the run must be one that asks rewritings."""
     inputs, accepted = run.record["inputs"], read_accepted(run.path, run.record) or ()
     asked = len(run.queries) - len(run.questions)
@@ -38,7 +38,7 @@ def tried(run: Run) -> Tried:
     if inputs["ids"]:
         removed[LESS_SURE] = sum(len(one.queries) for one in accepted) - asked
     rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
-    return Tried(
+    return RewritingCounts(
         source=inputs["source"],
         design=inputs["design"],
         tried=sum(len(one.queries) + len(one.rejected) for one in accepted),

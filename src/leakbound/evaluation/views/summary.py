@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leakbound.evaluation.drawing.sample import CONTROL, CONTROL_GREEDY, GREEDY
-from leakbound.evaluation.drawing.until import CLAIM
-from leakbound.evaluation.statements.attack import attack_table
-from leakbound.evaluation.statements.metrics import metrics_table
+from leakbound.evaluation.statements.claim import CLAIM
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, Table, interval, statement
+from leakbound.evaluation.statements.rows import Bound, statement
+from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY
+from leakbound.evaluation.views.attack import attack_table
 from leakbound.evaluation.views.excess import excess_sentences
 from leakbound.evaluation.views.grid import grid_summary
+from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.protocols import protocols_table
+from leakbound.evaluation.views.table import Table, interval
 from leakbound.stats import about, percent
 from leakbound.stats.judged import CORRECTED
 from leakbound.store import Arm, Run

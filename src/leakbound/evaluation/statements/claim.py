@@ -1,0 +1,48 @@
+"""The claim that an arm's draws were to decide, question by question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.study.until import recorded_scorer
+from leakbound.store import Arm, ArmScores
+from leakbound.types import Scorer
+
+CLAIM = "claim "  # how the estimand of a claim begins
+
+
+_TRUTH = {"holds": 1.0, "refuted": 0.0}
+
+
+def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimate | None:
+    """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
+
+    With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
+    None where another scorer steered the arm.
+    """
+    rule = arm.stopping
+    if rule is None or rule["scorer"] != recorded_scorer(scorer):
+        return None
+    looks = stats.Looks(stats.parse_claim(rule["claim"]), rule["cap"], rule["confidence"])
+    drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
+    keys = Order.of(arm, scorer).keys(scores.query_ids)
+    bound = looks.bound(scores.scores, **drawn, seed=keys)
+    decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
+    truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
+    return stats.Estimate(
+        estimand=f"{CLAIM}{looks.claim.text}",
+        value=truth,
+        lower=np.nan_to_num(truth, nan=0.0),
+        upper=np.nan_to_num(truth, nan=1.0),
+        confidence=looks.confidence,
+        side="both",
+        n=scores.n,
+        missing=scores.missing,
+        method=bound.method,
+        seed=bound.seed,
+        stopping=bound.stopping,
+    )

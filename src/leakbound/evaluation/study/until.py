@@ -1,0 +1,51 @@
+"""The rule by which questions are drawn until a claim about them is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.scorers import digest
+from leakbound.types import Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Draw a question until `looks` decide its claim from the scores that `scorer` gives."""
+
+    looks: stats.Looks
+    scorer: Scorer
+
+    @classmethod
+    def read(cls, claim: str, scorer: Scorer, *, cap: int, confidence: float) -> Until:
+        """The rule as a command states it; InputError where claim and scorer do not fit."""
+        parsed = stats.parse_claim(claim)
+        quantity = "p" if scorer.binary else "mean"
+        if parsed.quantity != quantity:
+            gives = "0 or 1" if scorer.binary else "any score in [0, 1]"
+            other = "" if scorer.binary else f", or name the scorer '{scorer.name}>=0.5'"
+            raise InputError(
+                f"the first scorer decides the claim {parsed.text!r}, and {scorer.name!r} gives "
+                f"{gives}. Say '{quantity}<={parsed.limit:g}'{other}."
+            )
+        if cap < 2:
+            raise InputError(
+                f"`n` is the most draws that `until` may make of a question, got {cap}, and one "
+                "draw leaves nothing to stop. Raise it, or leave `until` out."
+            )
+        return cls(stats.Looks(parsed, cap, confidence), scorer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the spec of an arm holds it."""
+        return {
+            "claim": self.looks.claim.text,
+            "scorer": recorded_scorer(self.scorer),
+            "confidence": self.looks.confidence,
+            "cap": self.looks.cap,
+        }
+
+
+def recorded_scorer(scorer: Scorer) -> dict[str, str]:
+    return {"name": scorer.name, "digest": digest(scorer)}

@@ -1,0 +1,84 @@
+"""What a search for worst-case inputs came to, as a table."""
+
+from __future__ import annotations
+
+from leakbound.evaluation.statements.attack import Rows
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.study.names import ATTACK, TARGET, control_of
+from leakbound.evaluation.views.table import Table, interval
+from leakbound.stats import about
+from leakbound.store import Run
+from leakbound.text.figures import DASH, below, number
+
+_SHOWN = 10
+
+
+def attack_table(run: Run, scorer: str, rows: Rows) -> Table | None:
+    """The questions that leak most as they were found, beside their own words; None without any."""
+    found = read_attack_queries(run) if "attack" in run.record else None
+    if not found:
+        return None
+    bounds, steers = _bounds(rows), scorer == run.record["attack"]["scorer"]["name"]
+    control = {one.arm: control_of(one.arm) for one in found}
+    lines = [
+        (
+            bounds.get((one.arm, one.query.id)),
+            (
+                one.query.id,
+                _cell(bounds.get((TARGET, one.query.id))),
+                _cell(bounds.get((one.arm, one.query.id))),
+                _cell(bounds.get((control[one.arm], one.query.id))),
+                number(one.lower) if steers else DASH,
+                described(one),
+            ),
+        )
+        for one in found
+    ]
+    lines.sort(key=lambda line: -1.0 if line[0] is None else line[0].lower, reverse=True)
+    shown = f", the {_SHOWN} that leak most" if len(lines) > _SHOWN else ""
+    return Table(
+        f"{scorer} where it was attacked, {len(lines)} questions{shown}",
+        ("question", "own words", "found", "control", "in search", "asked"),
+        tuple(cells for _, cells in lines[:_SHOWN]),
+        _note(run, rows),
+    )
+
+
+def described(found: AttackQuery) -> str:
+    """How the question was asked, in a few words."""
+    words: list[str] = []
+    if found.shots:
+        words.append(f"after {len(found.shots)} retained pairs")
+    if found.query.prefix:
+        words.append(f"opened by {found.query.prefix!r}")
+    source = "own words" if found.query.source == "original" else found.query.source
+    return ", ".join([source, *words, found.decoding.name])
+
+
+def _bounds(rows: Rows) -> dict[tuple[str, str], Bound]:
+    """The leakage of each question by arm and question."""
+    return {
+        (row["arm"], row["query_id"]): Bound.of(row)
+        for row in rows
+        if row["estimand"] in LEAKAGE and row["query_id"] is not ALL and row["pool"] is None
+    }
+
+
+def _cell(bound: Bound | None) -> str:
+    return DASH if bound is None else interval(bound)
+
+
+def _note(run: Run, rows: Rows) -> str:
+    settings = run.record["attack"]
+    searched = f"searched with {settings['budget']:,} draws a question"
+    said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
+    mine = [row for row in rows if row["arm"] == ATTACK and row["query_id"] is ALL]
+    worst = statement(mine, about.WORST, *LEAKAGE)
+    if worst is not None:
+        said.append(f"the worst question leaks at least {below(worst['lower'])}")
+    more = next((row for row in mine if row["estimand"].startswith("questions with gap")), None)
+    if more is not None and more["lower"]:
+        said.append(f"above own words at {more['lower']:.0f} or more of {len(run.questions)}")
+    return "; ".join(said)

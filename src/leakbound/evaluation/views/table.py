@@ -1,0 +1,24 @@
+"""Tables of text for people, and how an interval is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leakbound.evaluation.statements.rows import Bound
+from leakbound.text.figures import above, below, number
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table of text cells, first column names the row; `lead` is to be said before it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    lead: str = ""
+
+
+def interval(bound: Bound) -> str:
+    """For a person: the value, and the ends rounded outwards."""
+    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"
