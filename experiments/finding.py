@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from leakbound.demo import LABELS, SCORER
+from leakbound.evaluation.views.read import read_view
 from leakbound.report import figures
 from leakbound.report.charts import HEIGHT, WIDTH
-from leakbound.report.data import read_view
 from leakbound.store import Run, write_text
 
 STYLE = """

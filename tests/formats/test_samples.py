@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
+from leakbound.evaluation.views.words import described
 from leakbound.formats.imported import Draw
 from leakbound.formats.samples import read
-from leakbound.report.words import described
 from leakbound.types import Decoding
 
 ROW = {"id": "a", "question": "Who?", "answer": "Ann", "completion": "Ann did."}

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from leakbound.evaluation.views.view import Bound
 from leakbound.report.charts import (
     BOTTOM,
     CELL_WIDTH,
@@ -30,7 +31,6 @@ from leakbound.report.charts import (
     scatter_chart,
     style_of,
 )
-from leakbound.report.view import Bound
 
 AXES = Axes(title="a <b> & c", description="d", x_label="x", y_label='"y"')
 PLOT_HEIGHT = HEIGHT - TOP - BOTTOM

@@ -14,10 +14,11 @@ from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
 
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
-from leakbound.report import Table, grids, write_report
-from leakbound.report.data import read_view
-from leakbound.report.page import render
-from leakbound.report.words import model_name, named
+from leakbound.evaluation.views import grids
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.words import model_name, named
+from leakbound.report import Table, write_report
+from leakbound.report.page import render, tied
 from leakbound.store import Run
 from leakbound.types import Decoding
 
@@ -216,3 +217,12 @@ def test_what_drawing_took_is_a_table_of_its_own(runs: dict[str, Run]) -> None:
     assert [row[1].value for row in shown.rows] == [m.usage.draws for m in view.models]
     assert "Draws" not in grids.summary_grid(view, view.scorers[0]).columns
     assert "What the draws took" in render(view)
+
+
+def test_figures_on_the_page_stay_in_one_piece() -> None:
+    """Only between their own parts: a line of other words breaks where it may."""
+    space = "\N{NO-BREAK SPACE}"
+    assert tied("0.500 [0.499, 0.501]") == f"0.500 [0.499,{space}0.501]"
+    assert tied("0.1 (≤ 0.2) at 99 % of 3, and [so on]") == (
+        f"0.1 (≤{space}0.2) at 99{space}% of 3, and [so on]"
+    )

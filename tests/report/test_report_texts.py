@@ -11,14 +11,14 @@ from canned_runs import SCORERS, CannedEngine, benchmark, laws
 
 from leakbound.evaluation import sample, score_run, scorers_for
 from leakbound.evaluation.scoring.score import slug
-from leakbound.report.texts import (
+from leakbound.evaluation.views.texts import (
     HIGHEST_SCORED,
     MOST_FREQUENT,
     chosen_texts,
     distinct_texts,
     histograms,
 )
-from leakbound.report.view import BINS, Text
+from leakbound.evaluation.views.view import BINS, Text
 
 
 def text(name: str, count: int, *scores: float | None) -> Text:

@@ -17,7 +17,7 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
 from leakbound.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for, summary
-from leakbound.report.data import read_view
+from leakbound.evaluation.views.read import read_view
 from leakbound.report.page import render
 from leakbound.store import Run
 from leakbound.types import Decoding

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from leakbound.evaluation.views.grids import anchor
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.view import BINS, Asked, Bound, ScorerView, View
+from leakbound.evaluation.views.words import mean, quantity
 from leakbound.report.charts import (
     Axes,
     Lane,
@@ -16,9 +20,7 @@ from leakbound.report.charts import (
     style_of,
 )
 from leakbound.report.figures import Figure, rising, round_height, scale
-from leakbound.report.grids import anchor
-from leakbound.report.view import BINS, Asked, Bound, ScorerView, View
-from leakbound.report.words import interval, mean, percent, quantity
+from leakbound.stats import percent
 from leakbound.text.figures import number
 
 _HALVES = tuple(((r + 1) / 2, f"{r:g}".replace("-", "−")) for r in (-1, -0.5, 0, 0.5, 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from leakbound.report.view import Bound
+from leakbound.evaluation.views.view import Bound
 from leakbound.text.figures import above, below, number
 from leakbound.text.svg import tag
 

@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.views.grids import anchor, mean_leak_at_k
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.view import (
+    BINS,
+    Bound,
+    DecodingGrid,
+    Measured,
+    Model,
+    ScorerView,
+    View,
+)
+from leakbound.evaluation.views.words import cells_of, quantity
 from leakbound.report.charts import (
     Axes,
     Mark,
@@ -19,9 +31,7 @@ from leakbound.report.charts import (
     questions_chart,
     style_of,
 )
-from leakbound.report.grids import anchor, mean_leak_at_k
-from leakbound.report.view import BINS, Bound, DecodingGrid, Measured, Model, ScorerView, View
-from leakbound.report.words import cells_of, interval, percent, quantity
+from leakbound.stats import percent
 from leakbound.text.figures import number
 
 _DECADES = tuple(10**i for i in range(7))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,17 +16,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import leakbound
+from leakbound.evaluation.views import asked_grids, grids, words
 from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.metrics import metrics_table
-from leakbound.evaluation.views.table import Table
-from leakbound.report import asked_figures, asked_grids, figures, grids, words
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.texts import HIGHEST_SCORED, MOST_FREQUENT
+from leakbound.evaluation.views.view import View
+from leakbound.report import asked_figures, figures
 from leakbound.report.charts import style_of
-from leakbound.report.data import read_view
-from leakbound.report.texts import HIGHEST_SCORED, MOST_FREQUENT
-from leakbound.report.view import View
+from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.plain import visible
 
+_TIE = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
 
@@ -104,10 +108,18 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(words=words, grids=grids, figures=figures)
+    environment.filters["tied"] = tied
+    environment.globals.update(
+        words=words, grids=grids, figures=figures, percent=percent, interval=interval
+    )
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
     environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
     return environment
+
+
+def tied(text: str) -> str:
+    """Figures between whose parts no line breaks: the ends of an interval, 99 %, ≤ 0.1."""
+    return _TIE.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _steered(value: Any) -> Any:

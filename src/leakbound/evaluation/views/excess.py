@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from leakbound.evaluation.statements.quantities import LEAKAGE
@@ -44,12 +44,10 @@ def excess_of(rows: Rows, arm: str) -> tuple[Bound | None, Bound | None]:
     return mean, worst
 
 
-def excess_sentence(
-    mean: Bound | None, worst: Bound | None, shown: Callable[[Bound], str] = interval
-) -> str:
-    """Whether there is more than in the control, and how much; `shown` writes an interval."""
+def excess_sentence(mean: Bound | None, worst: Bound | None) -> str:
+    """Whether there is more than in the control, and how much."""
     if mean is None or worst is None:
         return "beyond the control nothing is known, since not every question was drawn of both"
     more = max(mean.lower, worst.lower) > 0
     verdict = "leaks beyond the control" if more else "not shown to leak beyond the control"
-    return f"{verdict}: {shown(mean)} on average, {shown(worst)} at the worst question"
+    return f"{verdict}: {interval(mean)} on average, {interval(worst)} at the worst question"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leakbound.evaluation.statements.rows import Bound
-from leakbound.text.figures import above, below, number
+from leakbound.text.figures import DASH, above, below, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Table:
     lead: str = ""
 
 
-def interval(bound: Bound) -> str:
-    """For a person: the value, and the ends rounded outwards."""
+def interval(bound: Bound | None) -> str:
+    """For a person: the value, and the ends rounded outwards; a dash where nothing is known."""
+    if bound is None:
+        return DASH
     return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"

@@ -12,7 +12,7 @@ from leakbound.evaluation.statements.proof import PROVED
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE, RHO
 from leakbound.evaluation.statements.rows import statement
 from leakbound.evaluation.views.excess import EXCESS
-from leakbound.report.view import Bound, Claim, Measured, Overall, Proof, Statement
+from leakbound.evaluation.views.view import Bound, Claim, Measured, Overall, Proof, Statement
 from leakbound.stats import about
 from leakbound.stats.judged import CORRECTED
 

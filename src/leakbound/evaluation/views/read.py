@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, INPUTS, control_of
+from leakbound.evaluation.views.asked import read_asked
+from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.grid import read_grid
+from leakbound.evaluation.views.measured import Estimates, measured, overall
 from leakbound.evaluation.views.rewritings import tried
-from leakbound.report.asked_data import read_asked
-from leakbound.report.attack import read_attack, read_attacked
-from leakbound.report.measured import Estimates, measured, overall
-from leakbound.report.texts import chosen_texts, distinct_texts, histograms
-from leakbound.report.view import (
+from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
+from leakbound.evaluation.views.view import (
     Asked,
     DecodingGrid,
     Explored,
@@ -26,7 +27,7 @@ from leakbound.report.view import (
     Texts,
     View,
 )
-from leakbound.report.words import described, percent
+from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
 from leakbound.store.identity import some
@@ -265,8 +266,9 @@ def _stopping(arm: Arm) -> str:
     rule = arm.stopping
     if rule is None:
         return "fixed n" if arm.exploring is None else "draws of each remainder fixed beforehand"
+    confidence = stats.percent(rule["confidence"])
     return (
-        f"{rule['claim']} decided by {rule['scorer']['name']} at {percent(rule['confidence'])}, or "
+        f"{rule['claim']} decided by {rule['scorer']['name']} at {confidence}, or "
         f"{rule['cap']:,} draws"
     )
 

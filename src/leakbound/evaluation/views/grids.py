@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound.evaluation.study.names import CONTROL
-from leakbound.evaluation.views.table import Table
-from leakbound.report.view import (
+from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.view import (
     Bound,
     DecodingGrid,
     Measured,
@@ -17,11 +17,10 @@ from leakbound.report.view import (
     Statement,
     View,
 )
-from leakbound.report.words import (
+from leakbound.evaluation.views.words import (
     at_least,
     ceiling,
     cells_of,
-    interval,
     mean,
     of_count,
     quantity,
@@ -213,7 +212,7 @@ def _proof_cells(view: View, model: Model, scorer: ScorerView) -> list[Cell]:
     )
     return [
         Cell(f"{leaking} of {len(cells)}", leaking),
-        *(Cell(f"≥\N{NO-BREAK SPACE}{at_least(end)}", end) for end in ends),
+        *(Cell(f"≥ {at_least(end)}", end) for end in ends),
     ]
 
 

@@ -9,9 +9,9 @@ from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.study.names import ATTACK, CONTROL, TARGET, control_of
-from leakbound.report.asked_data import read_full
-from leakbound.report.measured import Estimates, bound_of
-from leakbound.report.view import Bound, FoundModel, FoundQuery
+from leakbound.evaluation.views.asked import read_full
+from leakbound.evaluation.views.measured import Estimates, bound_of
+from leakbound.evaluation.views.view import Bound, FoundModel, FoundQuery
 from leakbound.store import Run
 
 

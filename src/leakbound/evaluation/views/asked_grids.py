@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from leakbound.evaluation.statements.pooled import WORST_QUERY
-from leakbound.report.grids import BEYOND, Cell, Grid, anchor, bound_cell, number_cell, others_grid
-from leakbound.report.view import Asked, AskedQuery, Bound, ScorerView, View
-from leakbound.report.words import cells_of, floor, interval, mean, quantity
+from leakbound.evaluation.views.grids import (
+    BEYOND,
+    Cell,
+    Grid,
+    anchor,
+    bound_cell,
+    number_cell,
+    others_grid,
+)
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, ScorerView, View
+from leakbound.evaluation.views.words import cells_of, floor, mean, quantity
 from leakbound.text.figures import DASH
 
 
@@ -112,7 +121,7 @@ def _least(bound: Bound | None) -> Cell:
 def _least_count(bound: Bound | None) -> Cell:
     if bound is None or bound.value is None:
         return Cell(DASH)
-    return Cell(f"{bound.value:g} (≥\N{NO-BREAK SPACE}{bound.lower:g})", bound.value)
+    return Cell(f"{bound.value:g} (≥ {bound.lower:g})", bound.value)
 
 
 def rewritten_grid(view: View, asked: Asked, scorer: ScorerView) -> Grid:

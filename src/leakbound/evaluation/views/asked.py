@@ -12,9 +12,9 @@ from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL, statement
 from leakbound.evaluation.views.correlation import Point, pearson, points, sureness
-from leakbound.report.measured import Estimates, Rows, bound_of, overall
-from leakbound.report.texts import distinct_texts, withheld
-from leakbound.report.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
+from leakbound.evaluation.views.measured import Estimates, Rows, bound_of, overall
+from leakbound.evaluation.views.texts import distinct_texts, withheld
+from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
 from leakbound.scorers import make_scorer
 from leakbound.stats import about
 from leakbound.store import Arm

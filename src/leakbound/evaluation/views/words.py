@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from leakbound import stats
 from leakbound.evaluation.views.excess import NO_CONTROL, excess_sentence
-from leakbound.report.view import (
+from leakbound.evaluation.views.view import (
     Bound,
     Explored,
     Measured,
@@ -24,21 +23,14 @@ from leakbound.types import Decoding
 MOST_CHARACTERS = 600  # of a completion
 
 
-def interval(bound: Bound | None) -> str:
-    """The estimate with its ends, rounded outward; a line may break before the ends."""
-    if bound is None:
-        return DASH
-    return f"{number(bound.value)} [{below(bound.lower)},\N{NO-BREAK SPACE}{above(bound.upper)}]"
-
-
 def ceiling(value: float | None, upper: float) -> str:
     """The estimate with its upper end alone."""
-    return f"{number(value)} (≤\N{NO-BREAK SPACE}{above(upper)})"
+    return f"{number(value)} (≤ {above(upper)})"
 
 
 def floor(value: float | None, lower: float) -> str:
     """The estimate with its lower end alone."""
-    return f"{number(value)} (≥\N{NO-BREAK SPACE}{below(lower)})"
+    return f"{number(value)} (≥ {below(lower)})"
 
 
 def at_least(value: float) -> str:
@@ -53,16 +45,7 @@ def at_least(value: float) -> str:
 def of_count(bound: Bound) -> str:
     """A number of questions with its ends."""
     shown = DASH if bound.value is None else f"{bound.value:g}"
-    return f"{shown} [{bound.lower:g},\N{NO-BREAK SPACE}{bound.upper:g}]"
-
-
-def percent(confidence: float) -> str:
-    """A confidence, never broken before its sign."""
-    return unbroken(stats.percent(confidence))
-
-
-def unbroken(text: str) -> str:
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{shown} [{bound.lower:g}, {bound.upper:g}]"
 
 
 def described(decoding: Decoding) -> str:
@@ -90,10 +73,10 @@ def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
 
 def how_often(text: Text) -> str:
     """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
-    drawn = f"{text.count:,} ({unbroken(share(text.share))})"
+    drawn = f"{text.count:,} ({share(text.share)})"
     if not text.mass:
         return drawn
-    mass = f"mass\N{NO-BREAK SPACE}{number(text.mass)}"
+    mass = f"mass {number(text.mass)}"
     return f"{mass}, {drawn}" if text.count else mass
 
 
@@ -150,7 +133,7 @@ def headline(view: View, model: Model, scorer: ScorerView) -> str:
     if model.control is None:
         return found
     overall = model.overall[scorer.name]
-    return f"{excess_sentence(overall.excess, overall.worst_excess, interval)}; {found}"
+    return f"{excess_sentence(overall.excess, overall.worst_excess)}; {found}"
 
 
 def model_name(model: Model) -> str:

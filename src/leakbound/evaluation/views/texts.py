@@ -10,7 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from leakbound.report.view import BINS, Text, Texts
+from leakbound.evaluation.views.view import BINS, Text, Texts
 from leakbound.store import Arm
 from leakbound.store.tables import read_table
 
