@@ -11,6 +11,7 @@ from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.study.plan import Exploring
 from leakbound.scorers import make_scorer
 from leakbound.store import Plan, Run
+from leakbound.store.cut import Cut
 from leakbound.types import (
     Completion,
     Decoding,
@@ -46,6 +47,7 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
             "fingerprint": {"weights": "canned"},
             "decoding": decoding.to_dict(),
             "plan": Plan.exploring().to_dict(),
+            "cut": Cut.whole().to_dict(),
             "seed": 0,
             "explore": Exploring("hybrid", FORWARDS, scorer).to_dict(),
         }

@@ -167,6 +167,7 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
         "prompts.parquet",
         "queries.parquet",
         "part",
+        "cut.json",
         "keyword",
     ]
     for secret in (SECRET, "Who wrote", "no idea"):

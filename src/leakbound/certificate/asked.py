@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.store import Arm
+from leakbound.store import Arm, Run
 
 OWN_WORDS = "each question in its own words"
 _SHARED = {
@@ -12,12 +12,12 @@ _SHARED = {
 }
 
 
-def asked(arm: Arm) -> str:
+def asked(run: Run, arm: Arm) -> str:
     """What an arm asks: the questions' own words, or rewritings too, their source and design."""
     sharing = arm.sharing
     if sharing is None:
         return OWN_WORDS
-    inputs = arm.run.record["inputs"]
+    inputs = run.record["inputs"]
     source = inputs["source"] if isinstance(inputs, dict) else inputs
     number = sum(query.source != "original" for query in arm.queries)
     return (

@@ -88,7 +88,7 @@ def derive(run: Run, claim: Claim) -> Certificate:
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
     arm = run.arms[claim.arm]
     estimate = bounded(tail, claim)
-    found, put = verdict(estimate, claim), asked(arm)
+    found, put = verdict(estimate, claim), asked(run, arm)
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
         claim=claim,
@@ -108,8 +108,8 @@ def derive(run: Run, claim: Claim) -> Certificate:
         estimate=estimate,
         allocation=allocation(claim, tail.questions),
         questions=tuple(_questions(run, tail, claim, seen)),
-        made_from=made_from(arm, scorer),
-        files=file_digests(arm, scorer),
+        made_from=made_from(run, arm, scorer),
+        files=file_digests(run, arm, scorer),
         code=code(),
     )
 
@@ -138,7 +138,7 @@ def _only_scorer(arm: Arm) -> str:
     names = sorted({read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet")})
     if len(names) != 1:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` has the scores of {len(names)} scorers "
+            f"{arm.place} has the scores of {len(names)} scorers "
             f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `scorer`; "
             "`leakbound score` makes scores that are not there."
         )

@@ -10,16 +10,16 @@ from typing import Any
 import leakbound
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import digest, settings
-from leakbound.store import Arm, sha256
+from leakbound.store import Arm, Run, sha256
 from leakbound.types import Scorer
 
 
-def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
+def made_from(run: Run, arm: Arm, scorer: Scorer) -> dict[str, Any]:
     """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
 
     No text of the data set is in it.
     """
-    record = arm.run.record
+    record = run.record
     return {
         "benchmark": {k: v for k, v in record["benchmark"].items() if k != "origin"},
         "inputs": record["inputs"],
@@ -29,15 +29,14 @@ def made_from(arm: Arm, scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def file_digests(arm: Arm, scorer: Scorer) -> dict[str, str]:
+def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """SHA-256 of every file that the arm's estimates rest on, by its path within the run.
 
     And of what else lies there as a part of it: nothing rests on that, and nobody should wonder.
     """
-    root = arm.run.path
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
-    files = dict.fromkeys([*arm.files(slug(scorer)), *strays])
-    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
+    files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])
+    return {file.relative_to(run.path).as_posix(): sha256(file) for file in files}
 
 
 @cache

@@ -84,7 +84,7 @@ def verify(
     models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
     checks += _against_run(said, *subject, models, progress)
     if model is not None:
-        arm = subject[1]
+        arm = subject[2]
         engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
         checks += check_model(arm, engine, progress)
     return Verification(tuple(checks), sha256(file))
@@ -107,8 +107,8 @@ def _own_digest(said: Mapping[str, Any]) -> Check:
     return compared("digest", says, said.get("digest", ABSENT), digest(said))
 
 
-def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str, Any]] | Check:
-    """The claim, the arm it is about and what that was made from; or why they cannot be read."""
+def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Run, Arm] | Check:
+    """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
         claim = Claim.from_dict(said.get("claim", {}))
     except InputError as error:
@@ -121,7 +121,8 @@ def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str,
         arm = run.arms.get(claim.arm)
         if arm is None:
             return compared("run", "the run has the arm", claim.arm, ABSENT)
-        return claim, arm, as_json(made_from(arm, make_scorer(claim.scorer)))
+        made_from(run, arm, make_scorer(claim.scorer))
+        return claim, run, arm
     except _UNUSABLE as error:
         return Check("run", "differs", f"its run.json cannot be used: {error!r}")
 
@@ -129,28 +130,29 @@ def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Arm, dict[str,
 def _against_run(
     said: Mapping[str, Any],
     claim: Claim,
+    run: Run,
     arm: Arm,
-    found: dict[str, Any],
     models: OpenModels,
     progress: Progress,
 ) -> Iterator[Check]:
     """The checks that need the run, and no model but the scorer's."""
     scorer = make_scorer(claim.scorer)
     says = "questions, model, draws and scorer are those of the certificate"
+    found = as_json(made_from(run, arm, scorer))
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
-    yield compared("files", says, said.get("files", ABSENT), file_digests(arm, scorer))
-    yield _scores(arm, scorer, models, progress)
-    yield from _derived(said, arm.run, claim)
+    yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
+    yield _scores(run, arm, scorer, models, progress)
+    yield from _derived(said, run, claim)
     yield _code(said)
 
 
-def _scores(arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
+def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
     """Score everything that is stored again and compare with the stored scores."""
     says = "scoring the stored completions again gives the stored scores"
     try:
         scorer = connect(scorer, models)
-        require_same_model(arm.run, scorer)
+        require_same_model(run.arms.values(), scorer)
         stored, again = _stored(arm, scorer), list(_again(arm, scorer, progress))
     except UnnamedServerError as error:
         return Check("scores", "unchecked", str(error))

@@ -209,7 +209,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
             f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
             "scores alone do not tell. Export an arm that asks the questions in their own words."
         )
-    rows = _scores(drawn) if redact else _texts(drawn)
+    rows = _scores(run, drawn) if redact else _texts(drawn)
     how = _stated(drawn)
     write_text(out, "".join(json.dumps({**row, **how}) + "\n" for row in rows))
     return [out]
@@ -229,7 +229,7 @@ def _stated(arm: Arm) -> dict[str, Any]:
 
 def _texts(arm: Arm) -> Iterator[dict[str, Any]]:
     """What was asked and answered, and how often; null for draws that never came."""
-    answers = {prompt.id: prompt.answer for prompt in arm.run.prompts}
+    answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
     queries = {query.id: query for query in arm.queries}
     for part in arm.parts:
         table = arm.completions(part)
@@ -253,7 +253,7 @@ def _texts(arm: Arm) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _scores(arm: Arm) -> Iterator[dict[str, Any]]:
+def _scores(run: Run, arm: Arm) -> Iterator[dict[str, Any]]:
     """How often each query drew which scores: all that a bound needs of a text.
 
     A score is null where the scorer could not decide, and all are where a draw never came.
@@ -263,7 +263,7 @@ def _scores(arm: Arm) -> Iterator[dict[str, Any]]:
     from leakbound.scorers import make_scorer
     from leakbound.store import row_scores
 
-    names = list(dict.fromkeys(row["scorer"] for row in arm.run.estimates()))
+    names = list(dict.fromkeys(row["scorer"] for row in run.estimates()))
     for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
     columns = [row_scores(arm, slug(make_scorer(name))) for name in names]

@@ -24,6 +24,7 @@ from leakbound.formats.openunlearning_names import asked_by
 from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders
 from leakbound.store import Arm, Part, Plan, Run, holding, sha256
+from leakbound.store.cut import Cut
 from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
 
 _OTHER_QUESTIONS = (
@@ -228,6 +229,7 @@ def _spec(drawn: Imported, digests: Sequence[str], order: int) -> dict[str, Any]
         "seed": drawn.stated.get("seed", "unknown"),
         "order": order,
         "plan": Plan.of(drawn.n).to_dict(),
+        "cut": Cut.whole().to_dict(),
         "stopping": "fixed n",
         "looks": [{"n": drawn.n, "alpha": "all"}],
         "machine": {},

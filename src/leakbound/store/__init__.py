@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from leakbound.store.arm import Arm
-from leakbound.store.current import calibration_file, read_calibration, require_drawn
+from leakbound.store.arm import Arm, Asked
+from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
     SELECTION,
@@ -33,6 +33,7 @@ __all__ = [
     "SELECTION",
     "Arm",
     "ArmScores",
+    "Asked",
     "DamagedError",
     "Look",
     "Looks",
@@ -53,7 +54,6 @@ __all__ = [
     "read_calibration",
     "read_sealed",
     "read_values",
-    "require_drawn",
     "row_scores",
     "scorers_of_arm",
     "sha256",

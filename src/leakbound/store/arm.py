@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leakbound.store import tables
-from leakbound.store.cut import Cut
+from leakbound.store.cut import Cut, read_cut, write_cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
@@ -21,10 +21,21 @@ from leakbound.store.masses import Masses
 from leakbound.store.plan import Part, Plan, QueryShares
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError
-from leakbound.types import Decoding, Exploration, Failure, Query, Sample, Usage
+from leakbound.types import Decoding, Exploration, Failure, Prompt, Query, Sample, Usage
 
-if TYPE_CHECKING:
-    from leakbound.store.run import Run
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
+
+    prompts: tuple[Prompt, ...]
+    queries: tuple[Query, ...]
+    benchmark: str
+
+    @property
+    def questions(self) -> tuple[Query, ...]:
+        """The queries that are a prompt's own question, not a rewriting of it."""
+        return tuple(query for query in self.queries if query.source == "original")
 
 
 class Arm:
@@ -32,14 +43,20 @@ class Arm:
 
     Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
     in one that is sampled until a claim is decided, each look leads to another.
+
+    folder: where its files are; its name is the arm's.
+    asked: what the run asks; an arm may ask a part of that, or what a search found instead.
+    note: told what had to be set aside.
     """
 
-    def __init__(self, run: Run, name: str, spec: Mapping[str, Any]) -> None:
-        self.run, self.name, self.spec = run, name, spec
-        self.folder = run.path / "arms" / name
+    def __init__(
+        self, folder: Path, spec: Mapping[str, Any], asked: Asked, note: Callable[[str], None]
+    ) -> None:
+        self.folder, self.name, self.spec, self.asked = folder, folder.name, spec, asked
+        self.note = note
         self.decoding = Decoding.from_dict(spec["decoding"])
         self.plan = Plan(**spec["plan"])
-        self.cut = Cut.from_dict(spec["cut"]) if "cut" in spec else Cut.whole()
+        self.cut = self._known_cut()
         self.masses = Masses(self.folder, self.identity, lambda: self.parts)
         stops = self.stopping is not None
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
@@ -85,8 +102,13 @@ class Arm:
             return found
         sharing = self.sharing
         if sharing is None:
-            return self.run.questions
-        return tuple(query for query in self.run.queries if query.id in sharing.draws_per_query)
+            return self.asked.questions
+        return tuple(q for q in self.asked.queries if q.id in sharing.draws_per_query)
+
+    @property
+    def place(self) -> str:
+        """Which arm it is, of which run, for a message."""
+        return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -119,7 +141,7 @@ class Arm:
     @property
     def identity(self) -> str:
         """A digest of all that determines the arm's completions."""
-        made_by = [self.run.record["benchmark"]["sha256"], self.name, identity(self.spec)]
+        made_by = [self.asked.benchmark, self.name, identity(self.spec)]
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
 
     def missing_parts(self) -> list[Part]:
@@ -134,7 +156,7 @@ class Arm:
         """
         number = first
         while True:
-            if number > self.cut.decided and "cut" in self.spec:
+            if number > self.cut.decided and "cut" not in self.spec:
                 self._decide(self.parts[number - 1])
             if number >= len(self.parts):
                 return
@@ -147,7 +169,7 @@ class Arm:
         (meta,) = self.meta([part])
         seconds = Usage(**meta["usage"]).seconds
         self.cut = self.cut.after(part.number, part.amount, seconds)
-        self.run.record_cut(self.name, self.cut)
+        write_cut(self._cut_file, self.cut)
         self.rounds = self._known_rounds()
 
     def faults(self) -> Iterator[str]:
@@ -158,13 +180,13 @@ class Arm:
                     yield fault
 
     def files(self, slug: str) -> list[Path]:
-        """Every file within the run that bounds on this arm's scores of one scorer rest on.
+        """Every file of the arm that bounds on its scores of one scorer rest on.
 
-        Beside it: run.json, which says what the arm is and what the questions' files must be.
+        Beside them: run.json, which says what the arm is, and the files of what it asks.
         """
         parts = (file for part in self.parts for file in self._files(part))
         scores = (self.scores_file(slug), self.masses.ranges_file(slug))
-        named = [*self.run.question_files, *parts, self._looks_file, *scores]
+        named = [*parts, self._looks_file, self._cut_file, *scores]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -368,16 +390,26 @@ class Arm:
         return None
 
     def _set_aside(self, file: Path, fault: str) -> None:
-        self.run.notes.append(f"{fault}; set aside as {set_aside(file).name}, to be redone")
+        self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
+
+    def _known_cut(self) -> Cut:
+        """How its parts are cut: as was fixed beforehand, or decided while they were drawn."""
+        if "cut" in self.spec:
+            return Cut.from_dict(self.spec["cut"])
+        return read_cut(self._cut_file) or self.plan.cut()
 
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
         """The parts of every round known so far, numbered through."""
         if self.sharing is not None:
-            return (self.sharing.parts(self.run.queries, self.cut),)
+            return (self.sharing.parts(self.asked.queries, self.cut),)
         ids = [query.id for query in self.queries]
         if self.stopping is None:
             return (self.plan.parts(ids, self.cut),)
         return rounds_of(ids, self.spec["looks"][0]["n"], self.looks, self.cut)
+
+    @property
+    def _cut_file(self) -> Path:
+        return self.folder / "cut.json"
 
     @property
     def _looks_file(self) -> Path:

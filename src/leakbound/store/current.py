@@ -5,68 +5,69 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leakbound.errors import IncompleteError, InputError
+from leakbound.store.arm import Arm
 from leakbound.store.revision import made_by
 from leakbound.store.sealed import read_sealed
-
-if TYPE_CHECKING:
-    from leakbound.store.run import Run
 
 CALIBRATION = "calibration"
 """The folder, within that of the run, of what is known of its scorers' errors."""
 _USUAL_CONFIDENCE = 0.99
 
 
-def require_drawn(run: Run) -> None:
-    """Raise IncompleteError, saying what is missing, where parts of a run are still to be drawn."""
-    for what in _undrawn(run):
+def require_drawn(run: Path, arms: Mapping[str, Arm], *, searches: bool) -> None:
+    """Raise IncompleteError, saying what is missing, where parts of a run are still to be drawn.
+
+    `searches`: whether it searches for worst-case inputs.
+    """
+    for what in _undrawn(arms, searches):
         raise IncompleteError(
-            f"`{run.path}` is not finished: {what}. Run the command that sampled it again."
+            f"`{run}` is not finished: {what}. Run the command that sampled it again."
         )
 
 
-def require_current(run: Run, made_from: Mapping[str, Any]) -> None:
+def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> None:
     """Refuse estimates of other scores, completions or calibrations, or by other statistics.
 
     `made_from` is what was recorded with them.
     """
-    for why in _differing(run, made_from):
-        raise InputError(f"the estimates of `{run.path}` {why}. {_remedy(run, made_from)}")
+    for why in _differing(run, arms, made_from):
+        raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
 
 
-def _undrawn(run: Run) -> Iterator[str]:
-    if not run.arms:
+def _undrawn(arms: Mapping[str, Arm], searches: bool) -> Iterator[str]:
+    if not arms:
         yield "nothing was drawn yet"
-    for name, arm in run.arms.items():
+    for name, arm in arms.items():
         absent = [part for part in arm.parts if not arm.has(part)]
         if absent:
             yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
         if waiting := arm.unlooked():
             yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
-    if "attack" in run.record and not any(arm.found for arm in run.arms.values()):
+    if searches and not any(arm.found for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
 
 
-def _differing(run: Run, made_from: Mapping[str, Any]) -> Iterator[str]:
+def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:
     """What the estimates were not made from, as a predicate."""
     maker = made_from.get("made_by", {})
     if maker != made_by():
         yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
-    arms, scores = run.arms, made_from["scores"]
+    scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
         yield f"leave out arm {name!r}, which was drawn since"
     for name, scorer, slug, digests in scores:
         if name not in arms or arms[name].scored(scorer, slug) != digests:
             yield f"are not of the scores of {scorer!r} that arm {name!r} has now"
-        if made_from.get("calibrated", {}).get(slug) != read_calibration(run.path, slug):
+        if made_from.get("calibrated", {}).get(slug) != read_calibration(run, slug):
             yield f"are not by the calibration of {scorer!r} that is there now"
 
 
-def _remedy(run: Run, made_from: Mapping[str, Any]) -> str:
+def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:
     """The commands that make the same estimates again."""
-    folder = shlex.quote(str(run.path))
+    folder = shlex.quote(str(run))
     scorers = {scorer: slug for _, scorer, slug, _ in made_from["scores"]}
     usual = made_from["confidence"]
     by_confidence: dict[float, list[str]] = {}  # scorers are bounded apart, each at its own
@@ -75,7 +76,7 @@ def _remedy(run: Run, made_from: Mapping[str, Any]) -> str:
         by_confidence.setdefault(own, []).append(scorer)
     scored = all(
         arm.scored(scorer, slug) is not None
-        for arm in run.arms.values()
+        for arm in arms.values()
         for scorer, slug in scorers.items()
     )
     commands = [] if scored else [f"`leakbound score {folder}{_named(scorers)}`"]

@@ -11,7 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
 
 SECONDS = 60.0  # what a part should take
 _SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
@@ -70,6 +73,25 @@ class Cut:
     def from_dict(cls, found: Mapping[str, Any]) -> Cut:
         """The inverse of `to_dict`."""
         return cls(**{**found, "sizes": {int(k): size for k, size in found["sizes"].items()}})
+
+
+def read_cut(file: Path) -> Cut | None:
+    """How the parts of an arm are cut; None where nothing was decided yet.
+
+    Raises DamagedError where the file is not what was written there.
+    """
+    if not file.exists():
+        return None
+    record = read_sealed(file, ELSEWHERE)
+    try:
+        return Cut.from_dict(record)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedError(f"`{file}` is no record of parts. {ELSEWHERE}") from error
+
+
+def write_cut(file: Path, cut: Cut) -> None:
+    """Record how the parts of an arm are cut from now on."""
+    write_sealed(file, cut.to_dict())
 
 
 def _power(size: float) -> int:

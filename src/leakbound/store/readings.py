@@ -116,7 +116,7 @@ class Readings:
                     f"{error}. Restore it from a copy, or run the command that read it again."
                 ) from error
             note = f"{error}; set aside as {set_aside(file).name}, to be redone"
-            self._arm.run.notes.append(note)
+            self._arm.note(note)
             return []
         ours = all(meta.get(key) == value for key, value in made_from.items())
         rows: list[dict[str, Any]] = table.to_pylist() if ours else []

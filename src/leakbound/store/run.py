@@ -11,9 +11,8 @@ import pyarrow as pa
 import leakbound
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
-from leakbound.store.arm import Arm
+from leakbound.store.arm import Arm, Asked
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
-from leakbound.store.cut import Cut
 from leakbound.store.files import make_private
 from leakbound.store.identity import (
     identity,
@@ -51,8 +50,11 @@ class Run:
         for name in record["arms"]:
             require_arm_name(self._record_file, str(name))
         self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
-        self.prompts: tuple[Prompt, ...] = tables.prompts_of(self._asked(_PROMPTS))
-        self.queries: tuple[Query, ...] = tables.queries_of(self._asked(_QUERIES))
+        self.asked = Asked(
+            tables.prompts_of(self._table(_PROMPTS)),
+            tables.queries_of(self._table(_QUERIES)),
+            record.get("benchmark", {}).get("sha256", ""),
+        )
 
     @classmethod
     def create(
@@ -113,14 +115,24 @@ class Run:
         return cls(path, unsealed(file, record, ELSEWHERE))
 
     @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """What the run is about."""
+        return self.asked.prompts
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """What it asks, a prompt's own question before its rewritings."""
+        return self.asked.queries
+
+    @property
     def questions(self) -> tuple[Query, ...]:
         """The queries that are a prompt's own question, not a rewriting of it."""
-        return tuple(query for query in self.queries if query.source == "original")
+        return self.asked.questions
 
     @property
     def arms(self) -> dict[str, Arm]:
         """The arms planned so far, by name."""
-        return {name: Arm(self, name, spec) for name, spec in self.record["arms"].items()}
+        return {name: self._arm(name, spec) for name, spec in self.record["arms"].items()}
 
     def write_estimates(
         self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
@@ -156,7 +168,7 @@ class Run:
         to run, where there are none, or they are of others or by other statistics than this
         version's; IncompleteError where the run is not finished.
         """
-        require_drawn(self)
+        self.require_drawn()
         file = self._estimates_file
         if not file.exists():
             raise InputError(
@@ -165,17 +177,24 @@ class Run:
             )
         if self._seen != (now := self._files()):
             tables.require_whole(file, "Run `leakbound bound` again, or restore it from a copy.")
-            require_current(self, tables.read_meta(file))
+            require_current(self.path, self.arms, tables.read_meta(file))
             self._seen = now
         rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
         return rows
+
+    def require_drawn(self) -> None:
+        """Raise IncompleteError, saying what is missing, where something is still to be drawn."""
+        require_drawn(self.path, self.arms, searches="attack" in self.record)
 
     @property
     def question_files(self) -> tuple[Path, Path]:
         """Where the prompts and queries are; run.json has the digests of both."""
         return self.path / _PROMPTS, self.path / _QUERIES
 
-    def _asked(self, name: str) -> pa.Table:
+    def _arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
+        return Arm(self.path / "arms" / name, spec, self.asked, self.notes.append)
+
+    def _table(self, name: str) -> pa.Table:
         """The table of prompts or queries that the run began with."""
         file = self.path / name
         tables.require_whole(file, ELSEWHERE)
@@ -232,8 +251,9 @@ class Run:
     def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
-        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model`, `machine` and `cut` are
-        only recorded, `probe` is compared within roundings.
+        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model` and `machine` are only
+        recorded, `probe` is compared within roundings, and `cut` is there where the parts of the
+        arm are fixed beforehand.
         """
         require_arm_name(self._record_file, name)
         known = self.record["arms"].get(name)
@@ -241,15 +261,10 @@ class Run:
             require_same_n(self.path, known, spec)
             require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
             require_same_law(self.path, known, spec)
-            return Arm(self, name, known)
+            return self._arm(name, known)
         self.record["arms"][name] = dict(spec)
         write_sealed(self._record_file, self.record)
-        return Arm(self, name, dict(spec))
-
-    def record_cut(self, arm: str, cut: Cut) -> None:
-        """Record how the parts of an arm are cut from now on."""
-        self.record["arms"][arm]["cut"] = cut.to_dict()
-        write_sealed(self._record_file, self.record)
+        return self._arm(name, dict(spec))
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

@@ -339,12 +339,12 @@ def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
 
 
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
-    found = correlations(whole.arms["target inputs"], "keyword")
+    found = correlations(whole, whole.arms["target inputs"], "keyword")
     assert found["p0"] is not None
     assert found["p0"] < -0.9  # a leak of one in two is the least sure answer
     assert found["p1"] is None
     ids = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "s", inputs=IDS, **FEW)
-    more = correlations(ids.arms["target inputs"], "keyword")["p0"]
+    more = correlations(ids, ids.arms["target inputs"], "keyword")["p0"]
     assert more is not None
     assert more > 0.4
     file = ids.path / "selection" / "ids.json"
@@ -352,7 +352,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     own = stored["prompts"]["p0"]
     own["values"] = {q: -value for q, value in own["values"].items()}
     write_sealed(file, stored)
-    assert correlations(ids.arms["target inputs"], "keyword")["p0"] == pytest.approx(-more)
+    assert correlations(ids, ids.arms["target inputs"], "keyword")["p0"] == pytest.approx(-more)
 
 
 def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def arms(out: Path) -> list[Arm]:
 def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
     """What was drawn of every query by every arm, whatever part it is in."""
     return {
-        (arm.run.path.name, arm.name): Counter(
+        (arm.folder.parents[1].name, arm.name): Counter(
             (row["query_id"], row["chunk"], row["text"], row["count"])
             for part in arm.parts
             for row in arm.completions(part).to_pylist()

@@ -17,7 +17,7 @@ from leakbound.evaluation import bound_run, evaluate, score_run
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Plan
+from leakbound.store import Arm, Plan, Run
 from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
@@ -82,9 +82,10 @@ def test_copies_are_refused_by_name(name: str, tmp_path: Path) -> None:
 def test_nothing_is_bounded_before(tmp_path: Path) -> None:
     arm = arm_of(tmp_path / "r", COPIED["two chunks alike"])
     scorer = make_scorer("contains")
-    score_run(arm.run, [scorer])
+    run = Run.open(arm.folder.parents[1])
+    score_run(run, [scorer])
     with pytest.raises(InputError, match="Draw again"):
-        bound_run(arm.run, [scorer])
+        bound_run(run, [scorer])
     assert not (tmp_path / "r" / "estimates.parquet").exists()
 
 
@@ -110,7 +111,7 @@ def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
     )
     table = arm.completions(part).to_pylist()
     rows = [Completion(**{k: v for k, v in r.items() if k != "query_id"}) for r in table]
-    sample = Sample(query=arm.run.queries[0], decoding=DECODING, completions=(*rows, twice))
+    sample = Sample(query=arm.asked.queries[0], decoding=DECODING, completions=(*rows, twice))
     require_independent_draws(arm)
     arm.write_part(part, [sample], Usage(), {})
     with pytest.raises(InputError, match="one text came 28 times"):

@@ -161,9 +161,9 @@ def test_a_question_that_failed_proves_nothing(tmp_path: Path) -> None:
     arm = explored_arm(tmp_path / "r", [ended("Ann", 0.05)], [completion(ANN, 1, 0.1)])
     part = arm.parts[0]
     whole = Sample(
-        query=arm.run.queries[0], decoding=Decoding(), completions=(completion(ANN, 1, 0.1),)
+        query=arm.asked.queries[0], decoding=Decoding(), completions=(completion(ANN, 1, 0.1),)
     )
-    broken = Failure(query=arm.run.queries[0], reason="NaN")
+    broken = Failure(query=arm.asked.queries[0], reason="NaN")
     arm.write_part(part, [whole, broken], Usage(), {})
     assert proofs(explored_arm(tmp_path / "s", [], [completion(ANN, 1, 0.1)])) != {}
     arm.masses.write(part, [])

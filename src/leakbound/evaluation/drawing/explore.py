@@ -123,7 +123,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
     explorer = require_explores(engine, arm.name, arm.decoding)
     prompts = prompts_by_query(arm)
-    queries = {query.id: query for query in arm.run.queries}
+    queries = {query.id: query for query in arm.queries}
     plan = arm.exploring or {}
     effort = Effort(
         mode=plan["mode"],

@@ -59,7 +59,7 @@ def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
     plan = Plan.of(max(draws.values()))
-    asked = {"queries": QueryShares("fixed", draws).to_dict(), **_planned(plan)}
+    asked = {"queries": QueryShares("fixed", draws).to_dict(), "plan": plan.to_dict()}
     return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
 
 
@@ -87,19 +87,14 @@ def _plan(job: ModelArm, drawing: Drawing) -> dict[str, Any]:
     n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
     once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
     if job.decoding.greedy:
-        return {**_planned(Plan.of(1)), **once}
+        return {"plan": Plan.of(1).to_dict(), **once}
     if drawing.exploring is not None:
-        return {**_planned(Plan.exploring()), "explore": drawing.exploring.to_dict(), **once}
-    plan = _planned(Plan.of(drawing.n))
+        return {"plan": Plan.exploring().to_dict(), "explore": drawing.exploring.to_dict(), **once}
+    plan = {"plan": Plan.of(drawing.n).to_dict()}
     if drawing.until is not None and job.arm.startswith(TARGET):
         first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
         return {**plan, "stopping": drawing.until.to_dict(), "looks": first}
     return {**plan, **once}
-
-
-def _planned(plan: Plan) -> dict[str, Any]:
-    """A plan, and how its parts begin to be cut."""
-    return {"plan": plan.to_dict(), "cut": plan.cut().to_dict()}
 
 
 def machine(engine: Generate) -> dict[str, Any]:
@@ -244,7 +239,8 @@ def import_control(run: Run, control: Mapping[str, Arm]) -> None:
     """Copy another run's arms into this one, so that it stays complete in itself."""
     for name, arm in control.items():
         drawn_as = arm.spec.get("drawn as", arm.name)
-        spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as}
+        parts = {"cut": arm.cut.to_dict()}  # those of a copy are those of its source
+        spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as, **parts}
         copy = run.add_arm(name, spec)
         for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

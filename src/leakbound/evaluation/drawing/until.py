@@ -56,6 +56,6 @@ def _seen(
 
 def _changed(arm: Arm, how: str) -> MixError:
     return MixError(
-        f"arm {arm.name!r} of `{arm.run.path}` does not fit its record: {how}. Its scores, draws "
+        f"{arm.place} does not fit its record: {how}. Its scores, draws "
         "or looks were changed, or another version of leakbound made them. Name another --out."
     )

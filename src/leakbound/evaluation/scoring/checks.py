@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.store import Arm, Run, require_drawn
+from leakbound.store import Arm, Run
 from leakbound.store.tables import DRAWN_AGAIN
 from leakbound.types import Scorer
 
@@ -15,7 +15,7 @@ def require_fixed_n(arm: Arm) -> None:
     """Refuse an arm whose questions stopped early, where a bound needs n fixed beforehand."""
     if arm.stopping is not None:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` drew each question until "
+            f"{arm.place} drew each question until "
             f"{arm.stopping['claim']!r} was decided, and this needs a number of draws that was "
             "fixed beforehand. Sample another run without --until."
         )
@@ -42,7 +42,7 @@ def require_sampled(run: Run) -> None:
 
     Nothing is renamed: whoever draws sets damaged files aside.
     """
-    require_drawn(run)
+    run.require_drawn()
     for name, arm in run.arms.items():
         for fault in arm.faults():
             raise IncompleteError(
@@ -64,6 +64,6 @@ def require_scores(arm: Arm, scorer: Scorer) -> None:
     """Refuse an arm whose completions, as they are now, have no scores of this scorer."""
     if arm.scored(scorer.name, slug(scorer)) is None:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {scorer.name!r} for the "
+            f"{arm.place} has no scores of {scorer.name!r} for the "
             "completions it has now. Run `leakbound score` first."
         )

@@ -53,7 +53,7 @@ def draws_key(arm: Arm) -> int:
     return order_key(
         {
             "model": arm.spec["fingerprint"],
-            "benchmark": arm.run.record["benchmark"]["sha256"],
+            "benchmark": arm.asked.benchmark,
             "decoding": arm.decoding.to_dict(),
             "draw seed": arm.spec["seed"],
             "role": "control" if arm.name.startswith(CONTROL_ARM) else "target",

@@ -20,7 +20,7 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     lacking += [place for place, _ in wanted.questions() if place not in known.answers]
     if lacking:
         raise InputError(
-            f"`{arm.run.path}` lacks {len(lacking)} texts that these metrics need, first the "
+            f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
             f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
             "--metrics: only what is missing is read."
         )

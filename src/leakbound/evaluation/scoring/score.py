@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, cast
 
@@ -81,7 +81,7 @@ def slug(scorer: Scorer) -> str:
 
 def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
     """The prompt of each query of an arm, by the query's id."""
-    prompts = {prompt.id: prompt for prompt in arm.run.prompts}
+    prompts = {prompt.id: prompt for prompt in arm.asked.prompts}
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
@@ -105,10 +105,10 @@ def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]
 def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: None) -> None:
     """Score all completions of an arm, and the events that were explored, unless that is done.
 
-    `began` is called at the start of each part. MixError where other scores of this scorer in the
-    run were given by another model.
+    `began` is called at the start of each part. MixError where the arm has scores of this scorer
+    that were given by another model.
     """
-    require_same_model(arm.run, scorer)
+    require_same_model([arm], scorer)
     if _is_given(arm, scorer):
         return
 
@@ -135,7 +135,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         return True
     if base is scorer or not arm.has_scores(base.name, slug(base)):
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` has no scores of {base.name!r}, and "
+            f"{arm.place} has no scores of {base.name!r}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
             + " Import what has both."
         )
@@ -148,6 +148,8 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 @holding("score")
 def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
     """Score every arm of a run with every scorer."""
+    for scorer in scorers:
+        require_same_model(run.arms.values(), scorer)
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
@@ -155,15 +157,15 @@ def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) 
     progress("scoring", total, total, "parts")
 
 
-def require_same_model(run: Run, scorer: Scorer) -> None:
+def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
     """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
     now = fingerprint(scorer)
-    for arm in run.arms.values() if now else ():
+    for arm in arms if now else ():
         before = arm.scored_by(slug(scorer))
         if before is not None and before != now:
             differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
             raise MixError(
-                f"arm {arm.name!r} of `{run.path}` has scores of {scorer.name!r} by another model "
+                f"{arm.place} has scores of {scorer.name!r} by another model "
                 f"of that name: its {', '.join(sorted(differing))} differ. Give the other model "
                 "another name, or remove the file to score again: "
                 f"`{arm.scores_file(slug(scorer))}`."

@@ -101,7 +101,7 @@ def _is_current(
 def _rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for arm in run.arms.values():
-        yield from _arm_rows(arm, scorer, confidence)
+        yield from _arm_rows(run, arm, scorer, confidence)
     yield from _excess_rows(run, scorer, confidence)
     yield from _gap_rows(run, scorer, confidence)
     yield from grid_rows(run, scorer, confidence=confidence)
@@ -116,7 +116,7 @@ def _digest(arm: Arm, scorer: Scorer) -> list[str]:
     return digests or []
 
 
-def _arm_rows(arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
+def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
     if arm.decoding.greedy:
         scores = arm.scores(slug(scorer))
         yield from _flat(arm, scorer, scores.query_ids, [(_greedy(scores), None)])
@@ -137,22 +137,24 @@ def _arm_rows(arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
     for query_id, estimate, parameters in proved(arm, scorer):
         for j, parameter in enumerate(parameters or [None]):
             yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, (j,)))
-    if len(query_ids) == len(arm.run.questions) and not arm.found:
+    if len(query_ids) == len(arm.asked.questions) and not arm.found:
         for estimate, parameters in known.together(confidence):
             for j, parameter in enumerate(parameters or [None]):
                 yield Row(arm.name, scorer.name, ALL, parameter, entry(estimate, (j,)))
-    yield from _corrected_rows(arm, scorer, known, confidence)
+    yield from _corrected_rows(run, arm, scorer, known, confidence)
 
 
-def _corrected_rows(arm: Arm, scorer: Scorer, known: Drawn, confidence: float) -> Iterator[Row]:
+def _corrected_rows(
+    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
+) -> Iterator[Row]:
     """How often there is a leak, where it is known how often the judge errs."""
-    calibration = calibration_of(arm.run, scorer)
+    calibration = calibration_of(run, scorer)
     if calibration is None:
         return
     query_ids = known.scores.query_ids
     each = calibration.correct(known.leakage, confidence)
     yield from _flat(arm, scorer, query_ids, [(each, None)], _pools(known))
-    if len(query_ids) == len(arm.run.questions) and not arm.found:
+    if len(query_ids) == len(arm.asked.questions) and not arm.found:
         mean = calibration.correct(known.mean, confidence)
         yield Row(arm.name, scorer.name, ALL, None, mean)
 

@@ -22,12 +22,12 @@ def clean_questions(
     require_fixed_n(arm)
     if arm.exploring is not None:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` was explored, and this needs draws of the whole "
+            f"{arm.place} was explored, and this needs draws of the whole "
             "distribution. Sample another run without --explore, or use `leakbound certify`."
         )
     if not arm.own_words:
         raise InputError(
-            f"arm {arm.name!r} of `{arm.run.path}` asks rewritings too, or what a search found, "
+            f"{arm.place} asks rewritings too, or what a search found, "
             "and this is about the questions' own words. Name the arm that asks those."
         )
     require_scores(arm, scorer)

@@ -85,7 +85,7 @@ def _require_whole(arm: Arm) -> None:
 
     Changed completions are found where they are read, to see whether the draws are independent.
     """
-    where = f"arm {arm.name!r} of `{arm.run.path}`"
+    where = arm.place
     absent = [part.number for part in arm.parts if not arm.has(part)]
     if absent:
         raise IncompleteError(

@@ -17,7 +17,7 @@ from leakbound.evaluation.views.texts import distinct_texts, withheld
 from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
 from leakbound.scorers import make_scorer
 from leakbound.stats import about
-from leakbound.store import Arm
+from leakbound.store import Arm, Run
 from leakbound.types import Query
 
 WORST = 8  # queries whose answers are shown
@@ -32,11 +32,13 @@ Questions = dict[tuple[str, str], Rewritten]
 Worst = Mapping[str, Sequence[AskedQuery]]
 
 
-def read_asked(model: int, label: str, arm: Arm, estimates: Estimates, redact: bool) -> Asked:
+def read_asked(
+    model: int, label: str, run: Run, arm: Arm, estimates: Estimates, redact: bool
+) -> Asked:
     """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
-    questions = _Reader(arm, estimates, redact).questions()
+    questions = _Reader(run, arm, estimates, redact).questions()
     worst = {scorer: _leaking_most(scorer, questions) for scorer in estimates.scorers}
-    inputs = arm.run.record["inputs"]
+    inputs = run.record["inputs"]
     return Asked(
         model=model,
         label=label,
@@ -50,8 +52,9 @@ def read_asked(model: int, label: str, arm: Arm, estimates: Estimates, redact: b
 
 @dataclass(frozen=True)
 class _Reader:
-    """An arm, its run's estimates, and whether rewritings are left out."""
+    """An arm of a run, the run's estimates, and whether rewritings are left out."""
 
+    run: Run
     arm: Arm
     estimates: Estimates
     redact: bool
@@ -59,7 +62,7 @@ class _Reader:
     def questions(self) -> Questions:
         """Every question of which no query failed, under every scorer."""
         found: Questions = {}
-        sure = sureness(self.arm)
+        sure = sureness(self.run, self.arm)
         for scorer in self.estimates.scorers:
             rows = [row for row in self.estimates.rows if row["scorer"] == scorer]
             for prompt_id, known in points(self.arm, rows, sure).items():

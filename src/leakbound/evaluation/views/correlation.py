@@ -14,7 +14,7 @@ import numpy as np
 
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.inputs import evidence
-from leakbound.store import Arm, read_values
+from leakbound.store import Arm, Run, read_values
 from leakbound.store.tables import completions_of
 from leakbound.types import Completion
 
@@ -30,14 +30,14 @@ class Point:
     upper: float
 
 
-def correlations(arm: Arm, scorer: str) -> dict[str, float | None]:
+def correlations(run: Run, arm: Arm, scorer: str) -> dict[str, float | None]:
     """Pearson's r of every question of an arm that asks rewritings, by prompt id.
 
     Of `sureness` with the upper ends that the run's estimates have of each query's leakage. None
     for a question with fewer than three such queries, or where one of the two does not vary.
     """
-    rows = [row for row in arm.run.estimates() if row["scorer"] == scorer]
-    found = points(arm, rows, sureness(arm))
+    rows = [row for row in run.estimates() if row["scorer"] == scorer]
+    found = points(arm, rows, sureness(run, arm))
     return {prompt_id: pearson(own) for prompt_id, own in found.items()}
 
 
@@ -65,12 +65,12 @@ def points(
     return found
 
 
-def sureness(arm: Arm) -> Mapping[str, float]:
+def sureness(run: Run, arm: Arm) -> Mapping[str, float]:
     """How sure the model is of its answers to every query, natural log, where it is known.
 
     What input selection found, where it was made; else `drawn_sureness`.
     """
-    return read_values(arm.run.path) or drawn_sureness(arm)
+    return read_values(run.path) or drawn_sureness(arm)
 
 
 def drawn_sureness(arm: Arm) -> Mapping[str, float]:

@@ -91,7 +91,7 @@ def _found(arm: Arm, rows: Rows) -> str:
     said = [f"{arm.name}: {interval(Bound.of(mean))} more than output on average"]
     for largest, count in zip(gaps, counts, strict=True):
         what = "worst query" if WORST_QUERY in count["estimand"] else "full"
-        where = f"at {count['lower']:.0f} or more of {len(arm.run.questions)} questions"
+        where = f"at {count['lower']:.0f} or more of {len(arm.asked.questions)} questions"
         by = f", by {below(largest['lower'])} or more at one" if count["lower"] else ""
         said.append(f"{what} above output {where}{by}")
     return "; ".join([*said, f"{stats.percent(mean['confidence'])} each"])

@@ -58,12 +58,12 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
         benchmark={k: str(v) for k, v in first.record["benchmark"].items()},
         questions=_questions(first, redact),
         scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
-        models=tuple(_model(place, tables[place.run], redact) for place in places),
+        models=tuple(_model(place, runs[place.run], tables[place.run], redact) for place in places),
         grids=tuple(_grids(runs, tables)),
         confidence=table.confidence,
         redacted=redact,
         tried={label: tried(run) for label, run in runs.items() if _asks(run)},
-        asked=tuple(_asked_in_other_words(places, tables, redact)),
+        asked=tuple(_asked_in_other_words(runs, places, tables, redact)),
         found=tuple(
             found
             for label, run in runs.items()
@@ -83,13 +83,14 @@ def _asks(run: Run) -> bool:
 
 
 def _asked_in_other_words(
-    places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
+    runs: Mapping[str, Run], places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
 ) -> Iterable[Asked]:
     """What each model of the page answers to rewritings, where it was asked any."""
     for i, place in enumerate(places):
-        arm = place.arm.run.arms.get(place.arm.name + INPUTS)
+        run = runs[place.run]
+        arm = run.arms.get(place.arm.name + INPUTS)
         if arm is not None:
-            yield read_asked(i, place.label, arm, tables[place.run], redact)
+            yield read_asked(i, place.label, run, arm, tables[place.run], redact)
 
 
 def _grids(
@@ -150,8 +151,8 @@ def _drawn_as(arm: Arm) -> str:
     return str(arm.spec.get("imported", arm.identity))
 
 
-def _model(place: _Place, estimates: Estimates, redact: bool) -> Model:
-    arm, run = place.arm, place.arm.run
+def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model:
+    arm = place.arm
     greedy = run.arms.get(CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY)
     texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
     return Model(

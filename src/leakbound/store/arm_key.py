@@ -1,0 +1,119 @@
+"""`ArmKey`: which arm of a run an arm is. Names of arms are made and read here, nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from leakbound.errors import InputError
+
+Model = Literal["target", "control"]
+Asked = Literal["own words", "rewritings", "attack", "search", "selection"]
+_INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
+_GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
+_LONGEST = 200  # characters of a name: it is that of a folder
+
+
+@dataclass(frozen=True, slots=True)
+class ArmKey:
+    """Which model is asked what, under which decoding: what tells the arms of a run apart.
+
+    Its text is the name of the arm's folder and its entry in tables, and keys the arm's draws:
+    another text is another draw.
+
+    model: the one under evaluation (`target`), or its `control`.
+    asked: every question in its `own words`; `rewritings` of it too; or what an `attack` found to
+        leak most of it. A `search` for that, and the `selection` of rewritings, draw to decide what
+        is asked: such arms stand in runs of their own and are never bounded.
+    decoding: the name of the decoding, where the run has several; else empty.
+    greedy: the arm of the greedy answers that stand beside the draws.
+    round: of a search, from 1 on; else 0.
+    """
+
+    model: Model = "target"
+    asked: Asked = "own words"
+    decoding: str = ""
+    greedy: bool = False
+    round: int = 0
+
+    def __post_init__(self) -> None:
+        text = str(self)
+        if len(text) > _LONGEST or any(c in "/\\:" or not c.isprintable() for c in text):
+            raise InputError(
+                f"{text[:_LONGEST]!r} is no name of an arm: it cannot be that of a folder."
+            )
+
+    def __str__(self) -> str:
+        """The name, such as `target`, `control T=0.4`, `target T=1 inputs` or `greedy`."""
+        if self.greedy:
+            return _GREEDY[self.model]
+        if self.asked == "selection":
+            return _SELECTION
+        if self.asked == "search":
+            return f"{_ROUND} {self.round} {self.decoding}"
+        found = _ATTACK if self.asked == "attack" else ""
+        inputs = _INPUTS if self.asked == "rewritings" else ""
+        return " ".join(word for word in (self.model, found, self.decoding, inputs) if word)
+
+    @classmethod
+    def from_text(cls, name: str) -> ArmKey:
+        """The key with this name; InputError where no arm can have it."""
+        found = _read(name)
+        if found is None or str(found) != name:
+            raise InputError(
+                f"{name[:_LONGEST]!r} is no name of an arm. Arms are called `target`, `control`, "
+                "`greedy` and the like: see the folders in `arms`."
+            )
+        return found
+
+    @property
+    def is_control(self) -> bool:
+        """True if the control is asked."""
+        return self.model == "control"
+
+    @property
+    def own_words(self) -> bool:
+        """True if every question is asked in its own words and nothing else is."""
+        return self.asked == "own words"
+
+    @property
+    def control(self) -> ArmKey:
+        """The arm of the control that is asked the same under the same decoding."""
+        return replace(self, model="control")
+
+    @property
+    def with_rewritings(self) -> ArmKey:
+        """The arm that asks rewritings too."""
+        return replace(self, asked="rewritings")
+
+    @property
+    def in_own_words(self) -> ArmKey:
+        """The arm of the same model and decoding that asks the questions alone."""
+        return replace(self, asked="own words")
+
+    @property
+    def greedy_answers(self) -> ArmKey:
+        """The arm of the same model's greedy answers."""
+        return ArmKey(self.model, greedy=True)
+
+
+TARGET, CONTROL = ArmKey(), ArmKey("control")
+GREEDY = TARGET.greedy_answers
+SELECTING = ArmKey(asked="selection")
+
+
+def _read(name: str) -> ArmKey | None:
+    first, *words = name.split(" ")
+    for model, greedy in _GREEDY.items():
+        if name == greedy:
+            return ArmKey(model, greedy=True)
+        if first == model:
+            asked: Asked = "own words"
+            if words[:1] == [_ATTACK]:
+                asked, words = "attack", words[1:]
+            elif words[-1:] == [_INPUTS]:
+                asked, words = "rewritings", words[:-1]
+            return ArmKey(model, asked, " ".join(words))
+    if first == _ROUND and words and words[0].isdecimal():
+        return ArmKey(asked="search", decoding=" ".join(words[1:]), round=int(words[0]))
+    return SELECTING if name == _SELECTION else None
