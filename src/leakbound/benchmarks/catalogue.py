@@ -37,10 +37,14 @@ def load_benchmark(
 ) -> Benchmark:
     """The benchmark that `spec` names: `tofu:forget10`, `fictitious:authors=12`, `my.csv`.
 
-    `data` is a folder with the benchmark's own files; without it they are looked for under the
-    environment variable LEAKBOUND_DATA, then on the hub. `limit` keeps the first prompts of those
-    that are evaluated; `profile` asks them as that one of `PROFILES` does, and `evaluate` then
-    draws as it does. Unknown names and unusable files raise InputError; nothing is guessed.
+    Args:
+        spec: a benchmark's name, with what it takes behind a colon, or a file.
+        data: a folder with the benchmark's own files (None: they are looked for under the
+            environment variable LEAKBOUND_DATA, then on the hub).
+        limit: keep the first prompts of those that are evaluated (None: all).
+        profile: ask them as that one of `PROFILES` does; `evaluate` then draws as it does.
+
+    Unknown names and unusable files raise InputError; nothing is guessed.
     """
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")

@@ -47,8 +47,14 @@ def load_corpus(
     """The texts that `spec` names: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
 
     A .txt file is one text; a .jsonl, .json, .csv or .parquet file has one a row, under `text`, or
-    plain JSON strings. `data` is a folder as for benchmarks. `limit` keeps the first. InputError
-    for an unknown name, a file that cannot be read, and where there is no text.
+    plain JSON strings.
+
+    Args:
+        spec: a corpus by name, or a file.
+        data: a folder with its files, as for `load_benchmark`.
+        limit: keep the first texts (None: all).
+
+    Raises InputError for an unknown name, a file that cannot be read, and where there is no text.
     """
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")

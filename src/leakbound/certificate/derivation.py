@@ -37,14 +37,22 @@ def certify(
     confidence: float = 0.99,
     out: str | Path | None = None,
 ) -> Certificate:
-    """Decide whether Pr[h > x] <= max_leak, and write that to `out` or RUN/certificate.json.
+    """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
 
-    The probability is averaged over the questions of the arm, or with `every_question` claimed
-    of each of them. x is 0 for a binary scorer, else `threshold`; scorer, threshold and arm must
-    have been chosen before their scores were seen. `scorer` may be left out where the run has
-    one. A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`.
+    A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`, given that
+    scorer, threshold and arm were chosen before their scores were seen.
 
-    Nothing but the certificate is written, so with `out` elsewhere the run may be read-only.
+    Args:
+        run: a run with scores, or its folder.
+        max_leak: the claimed limit of the probability of a leak, in [0, 1].
+        scorer: whose score h is claimed about (None: the run's only one).
+        threshold: x, in [0, 1); a leak is h > x. None for a binary scorer, whose x is 0.
+        every_question: claim it of each question of the arm, not of their mean.
+        arm: which model and decoding, by its name in the run.
+        confidence: of the verdict, in (0, 1).
+        out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
+            elsewhere the run may be read-only.
+
     Raises InputError for a number out of range, a scorer or arm that the run has not, or one
     that is not scored yet, and where another certificate lies at the place; IncompleteError
     where completions are missing. Then nothing is written.

@@ -68,10 +68,17 @@ def verify(
     written is found. Who changes the run *and* writes a new certificate is not: against that,
     publish the certificate's SHA-256 elsewhere when it is made.
 
-    With `model`, its fingerprint is compared too, and the log-probabilities of the completions
-    are computed anew. `loading` says how to open a model that is only named (`device`, ...): this
-    one, and the one that a scorer asks. A judge behind a server is asked again only where `scorer`
-    names it: a certificate is somebody else's word. Without, its scores stay unchecked.
+    Args:
+        certificate: the file.
+        run: the folder of the run that it is about.
+        model: the model that drew, to compare its fingerprint too and compute the
+            log-probabilities of the completions anew; None: neither.
+        scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
+            only where it is named here, as a certificate is somebody else's word (None: its
+            scores stay unchecked).
+        loading: how to open a model that is only named (`device`, ...): `model`, and the one that
+            a scorer asks.
+        progress: called with what is being done, how much of it is, and of how much.
 
     Raises IncompleteError where a judge keeps failing, InputError for another scorer than the
     certificate's, where the file is no certificate or the folder no run; nothing is written.

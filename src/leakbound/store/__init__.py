@@ -24,7 +24,14 @@ from leakbound.store.sealed import DamagedError, read_sealed, write_sealed
 
 
 def load(path: str | Path) -> Run:
-    """Open a run directory that exists."""
+    """Open a run that `evaluate` or `sample` has made.
+
+    Args:
+        path: its folder.
+
+    Raises InputError where there is no run or another version made it, DamagedError for a record
+    that is not as it was written.
+    """
     return Run.open(Path(path))
 
 

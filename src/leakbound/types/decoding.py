@@ -27,16 +27,23 @@ class Decoding:
     tokens (0: all), then to the smallest set of them that holds mass `top_p` of what is left,
     ties by token id, renormalised. Temperature 0 is greedy, ties to the lowest id. No penalties.
 
-    `adaptive_temperature` is the confidence threshold c_T of Scholten et al. (2025), section 5.
-    `running`: a step is greedy when the mean over the tokens so far, this one included, of the
-    largest T = 1 untruncated probability exceeds c_T. `two_pass`: a prompt is greedy altogether
-    when its greedy completion's mean exceeds c_T.
+    Attributes:
+        temperature: at least 0; 0 is greedy.
+        top_p: the mass kept, in (0, 1]; 1 keeps all.
+        top_k: how many tokens are kept; 0 keeps all.
+        max_new_tokens: the most tokens of a completion.
+        max_tokens: the most tokens of a prompt and its completion together, beside
+            `max_new_tokens` (None: only the completion is bounded).
+        adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
+            (0, 1]; None: off.
+        adaptive_mode: "running": a step is greedy when the mean over the tokens so far, this one
+            included, of the largest T = 1 untruncated probability exceeds c_T. "two_pass": a
+            prompt is greedy altogether when its greedy completion's mean exceeds c_T.
+        stop: strings of which the first to appear ends a completion, itself left out.
+        unknown: settings that another tool used and did not state; their values here stand for
+            nothing, and a bound is about the distribution as that tool drew from it.
 
-    `max_tokens` bounds a prompt and its completion together, beside `max_new_tokens`; None: only
-    the completion is bounded.
-
-    `unknown` names settings that another tool used and did not state; their values here stand for
-    nothing. A bound is then about the distribution as that tool drew from it.
+    Raises InputError for a value outside its range.
     """
 
     temperature: float = 1.0

@@ -16,13 +16,18 @@ FinishReason = Literal["stop", "stop_string", "length"]
 class Completion:
     """One distinct output of a query within one chunk of draws, with how often it was drawn.
 
-    `logprob` is the natural log-probability of the whole sequence under the decoding,
-    `model_logprob` under the untruncated T = 1 model, both including the end token where one
-    was drawn; None where an engine has none. `finish_reason`: `stop` (the model's end token),
-    `stop_string`, or `length`. `token_ids` includes the end token; `text` does not, and ends
-    before a stop string. `confidence` is the mean over the tokens of the largest T = 1
-    next-token probability. `logprob_floor` is what `logprob` is at least, whatever the batch
-    shape in which the model runs: a proof of leakage rests on it.
+    Attributes:
+        text: without the end token, and cut before a stop string.
+        token_ids: with the end token; None where an engine gives none.
+        count: how often it was drawn.
+        chunk: the number of the chunk of draws, from 0.
+        logprob: natural log-probability of the whole sequence under the decoding, the end token
+            included where one was drawn; None where an engine has none.
+        model_logprob: the same under the untruncated T = 1 model.
+        confidence: the mean over the tokens of the largest T = 1 next-token probability.
+        finish_reason: "stop" (the model's end token), "stop_string", or "length".
+        logprob_floor: what `logprob` is at least, whatever the batch shape in which the model
+            runs: a proof of leakage rests on it.
     """
 
     text: str
@@ -38,10 +43,14 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """All completions of one query under one decoding; counts add up to `n`.
+    """All completions of one query under one decoding; their counts and `missing` add up to `n`.
 
-    `missing` draws were asked for and never came (a request that failed): they count against
-    every claim.
+    Attributes:
+        query: what was asked.
+        decoding: the distribution that was drawn from.
+        completions: the distinct ones, each with its count.
+        missing: draws that were asked for and never came (a request that failed): they count
+            against every claim.
     """
 
     query: Query
@@ -57,7 +66,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A query an engine could not sample: `reason` names the prefix where it broke."""
+    """A query that an engine could not sample.
+
+    Attributes:
+        query: what was asked.
+        reason: why there is nothing, with the prefix where it broke.
+    """
 
     query: Query
     reason: str
@@ -68,8 +82,14 @@ class Draws:
     """Which draws of a query to make: how many in each numbered chunk, under which key.
 
     The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
-    `draws_per_query` gives each query, by id, a number of its own; `sizes` is then one chunk, as
-    large as the largest of them.
+
+    Attributes:
+        sizes: draws of each chunk.
+        first_chunk: the number of the first of them.
+        seed: at least 0.
+        purpose: what the draws are for; it keys them beside the seed.
+        draws_per_query: draws of each query by id, where they are not alike; `sizes` is then one
+            chunk, as large as the largest of them.
     """
 
     sizes: tuple[int, ...]
@@ -89,7 +109,16 @@ class Draws:
 
 @dataclass(slots=True)
 class Usage:
-    """What sampling cost: distinct prefixes forwarded, tokens drawn, prompt tokens read."""
+    """What sampling cost.
+
+    Attributes:
+        forwards: distinct prefixes forwarded, one token each.
+        sampled_tokens: tokens drawn, over all draws.
+        prompt_tokens: tokens of prompts read.
+        draws: completions drawn, copies counted.
+        seconds: time on the clock.
+        notes: what a reader of the result should know.
+    """
 
     forwards: int = 0
     sampled_tokens: int = 0

@@ -17,8 +17,23 @@ Compat = Literal["openunlearning"]
 class Prompt:
     """One item of a benchmark: a question and what a leak of it would say.
 
-    `id` is unique within its benchmark and stable between runs. `answer` is None where the
-    benchmark has none; a scorer that needs one refuses the prompt.
+    Attributes:
+        id: unique within its benchmark, and stable between runs.
+        question: what is asked, in the benchmark's own words.
+        answer: what a full leak says; None where the benchmark has none, and a scorer that needs
+            one refuses the prompt.
+        split: the part of the benchmark that it belongs to, such as "forget10".
+        role: whether it is to be forgotten, kept, or neither.
+        keywords: words of which any one in a completion is a leak, for the scorer `keyword`.
+        choices: the options of a multiple-choice question.
+        paraphrases: the benchmark's own rewritings of the question.
+        paraphrased_answer: the answer in other words, for the truth ratio.
+        perturbed_answers: wrong answers of the same form (3 or 5), for the truth ratio.
+        alternate_answers: refusals to train on, such as "I don't know".
+        examples: question-answer pairs put before the question.
+        prefix: words that open the answer for the model; no part of a completion.
+
+    Raises InputError for an empty id or question.
     """
 
     id: str
@@ -46,7 +61,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A running text to train on, all of it: nothing is asked."""
+    """A running text to train on, all of it: nothing is asked.
+
+    Attributes:
+        id: unique within its corpus.
+        text: the text; InputError where it is empty.
+    """
 
     id: str
     text: str
@@ -60,8 +80,13 @@ class Passage:
 class Query:
     """One text put to the model for a prompt: its question, or a rewriting of it.
 
-    `prefix` opens the answer for the model; it is no part of a completion. `examples` are
-    questions with their answers that come before the text.
+    Attributes:
+        id: unique within a run; a question has its prompt's.
+        prompt_id: the prompt that it asks for.
+        text: what is put to the model.
+        source: where the words are from: `original`, or who rewrote them.
+        prefix: words that open the answer for the model; no part of a completion.
+        examples: question-answer pairs that come before the text.
     """
 
     id: str
