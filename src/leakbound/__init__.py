@@ -22,6 +22,7 @@ _EXPORTS = {
     "LeakboundError": "leakbound.errors",
     "evaluate": "leakbound.evaluation",
     "certify": "leakbound.certificate",
+    "picture": "leakbound.report",
     "load": "leakbound.store",
     "load_benchmark": "leakbound.benchmarks",
     "load_corpus": "leakbound.benchmarks",

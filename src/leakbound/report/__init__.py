@@ -1,8 +1,9 @@
-"""The report: one self-contained HTML file on what models leak."""
+"""The report: one self-contained HTML file on what models leak, and a picture of it."""
 
 from __future__ import annotations
 
 from leakbound.evaluation.views.table import Table
 from leakbound.report.page import PAGE, REDACTED_PAGE, page_of, write_report
+from leakbound.report.picture import Picture, picture
 
-__all__ = ["PAGE", "REDACTED_PAGE", "Table", "page_of", "write_report"]
+__all__ = ["PAGE", "REDACTED_PAGE", "Picture", "Table", "page_of", "picture", "write_report"]

@@ -77,7 +77,7 @@ def render(
     metrics: Sequence[Table] = (),
 ) -> str:
     """The page as HTML; every text of a model or a benchmark is escaped."""
-    css, js = _asset("page.css"), _asset("page.js")
+    css, js = asset("charts.css") + asset("page.css"), asset("page.js")
     return (
         _environment()
         .get_template("page.html")
@@ -129,7 +129,8 @@ def _steered(value: Any) -> Any:
     return visible(value) if isinstance(value, str) else value
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page's own, of this package."""
     return files("leakbound.report").joinpath(name).read_text(encoding="utf-8")
 
 

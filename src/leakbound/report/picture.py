@@ -1,0 +1,86 @@
+"""One picture of a run: what greedy answers show, and what the distribution leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from leakbound.errors import InputError
+from leakbound.evaluation.views.read import read_view
+from leakbound.report.charts import HEIGHT, WIDTH
+from leakbound.report.figures import greedy_figures
+from leakbound.report.page import asset
+from leakbound.store import Run, write_text
+from leakbound.text.svg import tag
+
+_CAPTION, _GAP = 26, 12  # above a chart, and between two
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a notebook shows, and `save` writes.
+
+    Attributes:
+        svg: the whole picture; it stands alone, in light and dark.
+    """
+
+    svg: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to this file, whole or not at all."""
+        write_text(Path(path), self.svg)
+        return Path(path)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
+    """Draw every question's greedy score against the bounds on what the model leaks of it.
+
+    One column is one question, sorted by what it leaks; the dot is the greedy answer's score, the
+    bar holds the leakage, and the thin grey bar beside it that of the control.
+
+    Args:
+        runs: a run with estimates, or several by the labels to give them; see `write_report`.
+        scorer: by whose scores (None: the first).
+
+    Raises what `write_report` does, and InputError for a scorer that the runs do not have.
+    """
+    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
+    view = read_view(named)
+    known = {each.name: each for each in view.scorers}
+    if scorer is not None and scorer not in known:
+        raise InputError(
+            f"`scorer` must be one that the runs were bounded by, {', '.join(known)}, got "
+            f"{scorer!r}. Score and bound them by it first."
+        )
+    chosen = view.scorers[0] if scorer is None else known[scorer]
+    step, height = HEIGHT + _CAPTION + _GAP, 0
+    charts = []
+    drawn = zip(view.models, greedy_figures(view, chosen), strict=True)
+    targets = [shown for model, shown in drawn if not model.is_control]
+    for i, shown in enumerate(targets):
+        caption = tag("text", shown.caption, x=8, y=i * step + 18, class_="label")
+        charts.append(tag("g", caption, class_=shown.style))
+        charts.append(tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDTH, height=HEIGHT))
+        height = (i + 1) * step
+    style = tag("style", Markup(asset("charts.css")))  # a file of this package, not data
+    paper = tag("rect", width="100%", height="100%", style="fill: var(--card)")
+    return Picture(
+        tag(
+            "svg",
+            style,
+            paper,
+            *charts,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {WIDTH} {height}",
+            width=WIDTH,
+            height=height,
+            role="img",
+        )
+        + "\n"
+    )
