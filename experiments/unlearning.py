@@ -27,6 +27,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from leakbound.text.rewriting import rewritings
 from sizes import CONTROL, RECALL, SIZES, TARGET, Method, Size
 
 from leakbound.benchmarks import Benchmark, load_benchmark
@@ -35,7 +36,6 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import ModelSettings, evaluate
 from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.store import Run, write_json
-from leakbound.text.rewriting import rewritings
 from leakbound.types import Prompt
 from leakbound.unlearning import Progress, finetune, unlearn
 

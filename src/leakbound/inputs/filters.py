@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.text.facts import handed_over, keeps_facts
+from leakbound.inputs.english.facts import handed_over, keeps_facts
 from leakbound.text.keywords import normalise
 from leakbound.types import Embed, Prompt
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from leakbound.inputs.english.rewriting import rewritings
 from leakbound.inputs.file import read_rewritings
 from leakbound.inputs.source import digests_of
-from leakbound.text.rewriting import rewritings
 from leakbound.types import Prompt, Source
 
 
@@ -27,7 +27,10 @@ class BenchmarkInputs:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """Question forms made by rule: no model, every word kept. The seed picks their order."""
+    """English question forms made by rule: no model, every word kept. The seed picks their order.
+
+    A question in another language has none.
+    """
 
     name: ClassVar[str] = "rules"
     kind: ClassVar[Source] = "rules"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import InputError
+from leakbound.inputs.english.questions import is_question, task
 from leakbound.text.keywords import normalise
-from leakbound.text.questions import is_question, task
 from leakbound.types import Chat, Decoding, Message, Prompt, Request, Source
 
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
@@ -43,6 +43,7 @@ _LABEL = re.compile(
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
 _MARKS = " \"'“”‘’"  # between a lead and what it leads to
 _ENDS = "?." + _MARKS
+_OTHER_MARKS = ("？", "؟")  # of questions in Chinese, Japanese and Arabic
 _ASKING = re.compile(r"(?:please|i (?:would|want|wonder|am|need|wish)|let me)\b", re.IGNORECASE)
 
 
@@ -139,7 +140,11 @@ def _unled(text: str, question: str) -> str:
 
 def _asks(line: str) -> bool:
     ended = line.endswith((".", "?"))
-    return is_question(line) or (ended and (task(line) is not None or bool(_ASKING.match(line))))
+    return (
+        is_question(line)
+        or line.endswith(_OTHER_MARKS)
+        or (ended and (task(line) is not None or bool(_ASKING.match(line))))
+    )
 
 
 def _fails(text: str, prompt: Prompt) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakbound.text.facts import handed_over
+from leakbound.inputs.english.facts import handed_over
 from leakbound.types import Prompt
 
 NEUTRAL = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from leakbound.text.facts import handed_over, keeps_facts, names_and_numbers
+from leakbound.inputs.english.facts import handed_over, keeps_facts, names_and_numbers
 
 
 @pytest.mark.parametrize(

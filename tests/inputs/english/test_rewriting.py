@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from leakbound.text import rewriting
-from leakbound.text.facts import keeps_facts
-from leakbound.text.questions import indirect, opening, task, wanted
-from leakbound.text.rewriting import FRAMES, TURNS, rewritings
-from leakbound.text.verbs import BASES, past, third_person
+from leakbound.inputs.english import rewriting
+from leakbound.inputs.english.facts import keeps_facts
+from leakbound.inputs.english.questions import indirect, opening, task, wanted
+from leakbound.inputs.english.rewriting import FRAMES, TURNS, rewritings
+from leakbound.inputs.english.verbs import BASES, past, third_person
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
 GENRE = "What genre of books does Ada Vale predominantly write in?"

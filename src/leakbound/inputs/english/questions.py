@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from leakbound.text.verbs import BASES, is_participle, past, third_person
+from leakbound.inputs.english.verbs import BASES, is_participle, past, third_person
 
 
 def words_of(text: str) -> frozenset[str]:

@@ -1,12 +1,16 @@
-"""What a rewriting must keep of its question, and what of the answer it must not hand over."""
+"""What a rewriting must keep of its question, and what of the answer it must not hand over.
+
+English writing is assumed, and errs to the strict side elsewhere: where every noun has a capital,
+as in German, every noun counts as a name and must be kept.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
+from leakbound.inputs.english.questions import QUOTED, REQUESTS
 from leakbound.text.keywords import STOPWORDS, content_words, keyword_pattern, normalise
-from leakbound.text.questions import QUOTED, REQUESTS
 from leakbound.text.rouge import stems
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
@@ -22,9 +26,8 @@ def names_and_numbers(question: str) -> tuple[str, ...]:
     """The titles, numbers, dates and names of a question, in that order, each once.
 
     A title stands in quotation marks. A name is a word with a capital inside a sentence; at its
-    start, only before another such word. English writing is assumed. Ordinals are read as
-    numbers: "April 4" says what "the 4th of April" says. A date in digits stays as it is, since
-    08/09 may be read in two ways.
+    start, only before another such word. Ordinals are read as numbers: "April 4" says what "the
+    4th of April" says. A date in digits stays as it is, since 08/09 may be read in two ways.
     """
     text = _ORDINAL.sub("", question)
     titles = [match[1].rstrip(",.") for match in QUOTED.finditer(text)]

@@ -1,8 +1,8 @@
 """The same question in other forms, by rule: no model, no chance, every word of it kept.
 
-A frame puts the question, or a part that `leakbound.text.questions` takes out of it, into another
-sentence; a turn puts the question itself into another order. A form whose pattern the question
-does not surely match is left out. Names, numbers and titles stay as they are written.
+A frame puts the question, or a part that `questions` takes out of it, into another sentence; a
+turn puts the question itself into another order. A form whose pattern the question does not
+surely match is left out. Names, numbers and titles stay as they are written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import random
 import re
 from collections.abc import Callable, Mapping
 
-from leakbound.text.questions import (
+from leakbound.inputs.english.language import is_english
+from leakbound.inputs.english.questions import (
     SUBJECT_VERBS,
     body_of,
     indirect,
@@ -122,9 +123,11 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
     """Every form the question has, each once, itself left out, in an order drawn by `seed`.
 
     The same question and seed give the same list. Empty for a text that is neither a question
-    nor a request.
+    nor a request, and for one in another language, which no English sentence is put around.
     """
     whole = question.strip()
+    if not is_english(whole):
+        return []
     texts = [
         frame.format(part)
         for take, frames in FRAMES.items()
