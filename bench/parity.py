@@ -26,8 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.evaluation import Study
-from leakbound.evaluation.study.names import CONTROL_GREEDY, GREEDY
-from leakbound.store import Arm, Run
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, Run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from openunlearning import LLAMA_2_CHAT, PLAIN, Oracle
@@ -70,8 +69,8 @@ def compare(run: Run) -> float:
     assert study.benchmark is not None
     task = load_benchmark(**asdict(study.benchmark))
     parts = {part: task.parts()[part]() for part in PARTS}
-    model = oracle(run.arms[GREEDY])
-    theirs = model.metrics(parts) | model.beside(oracle(run.arms[CONTROL_GREEDY]), parts)
+    model = oracle(run.arms[str(GREEDY)])
+    theirs = model.metrics(parts) | model.beside(oracle(run.arms[str(CONTROL_GREEDY)]), parts)
     stored = json.loads((run.path / "utility.json").read_text())["arms"]["target"]["metrics"]
     ours = {name: metric["value"] for name, metric in stored.items()}
     print(f"{'metric':42}{'leakbound':>14}{'theirs':>14}{'difference':>12}")

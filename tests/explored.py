@@ -10,7 +10,7 @@ from leakbound.evaluation import score_run
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.study.plan import Exploring
 from leakbound.scorers import make_scorer
-from leakbound.store import Plan, Run
+from leakbound.store import TARGET, Plan, Run
 from leakbound.store.cut import Cut
 from leakbound.types import (
     Completion,
@@ -41,7 +41,7 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
     run = begin(out, benchmark())
     scorer = make_scorer(SCORER)
     for decoding in decodings:
-        name = "target" if len(decodings) == 1 else f"target {decoding.name}"
+        key = TARGET if len(decodings) == 1 else TARGET.under(decoding)
         spec = {
             "model": "canned",
             "fingerprint": {"weights": "canned"},
@@ -51,7 +51,7 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
             "seed": 0,
             "explore": Exploring("hybrid", FORWARDS, scorer).to_dict(),
         }
-        arm = run.add_arm(name, spec)
+        arm = run.add_arm(key, spec)
         for part in arm.parts:
             queries = [query for query in run.queries if query.id in part.query_ids]
             found = [_explored(query, decoding) for query in queries]

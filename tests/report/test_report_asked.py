@@ -244,7 +244,7 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     assert len(view.found) == len(stored) == 3
     for shown, found in zip(view.found, stored, strict=True):
         question = found.query.prompt_id
-        fresh = bound(run, "leak probability", question, arm=found.arm)
+        fresh = bound(run, "leak probability", question, arm=str(found.arm))
         assert shown.leakage["keyword"] == fresh
         assert shown.own["keyword"] == bound(run, "leak probability", question, arm="target")
         assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)

@@ -11,7 +11,7 @@ import pytest
 from test_run import QUERIES, begin, fill, spec
 
 from leakbound.errors import MixError
-from leakbound.store import Arm, DamagedError, Look, Part
+from leakbound.store import TARGET, Arm, DamagedError, Look, Part
 from leakbound.store.cut import Cut
 from leakbound.store.looks import rounds_of
 from leakbound.store.sealed import write_sealed
@@ -24,7 +24,7 @@ FIXED: dict[str, Any] = {"stopping": "fixed n", "looks": [{"n": 6, "alpha": "all
 
 def stopping(path: Path, **more: Any) -> Arm:
     looks = [{"n": 4, "alpha": "any time"}]
-    return begin(path).add_arm("target", spec(64, stopping=RULE, looks=looks, cut=WHOLE, **more))
+    return begin(path).add_arm(TARGET, spec(64, stopping=RULE, looks=looks, cut=WHOLE, **more))
 
 
 def look(n: int, goals: dict[str, int]) -> dict[str, Look]:
@@ -101,7 +101,7 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
 
 
 def test_an_arm_of_fixed_n_has_one_round_and_no_looks(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec(**FIXED))
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec(**FIXED))
     fill(arm)
     assert arm.stopping is None
     assert arm.rounds == (arm.plan.parts([q.id for q in QUERIES], arm.cut),)
@@ -145,14 +145,14 @@ def test_another_rule_is_another_run(tmp_path: Path) -> None:
     for key, value in (("claim", "p<=0.05"), ("confidence", 0.9), ("cap", 65)):
         changed = spec(64, stopping={**RULE, key: value}, looks=[{"n": 4, "alpha": "any time"}])
         with pytest.raises(MixError, match=rf"stopping: {key}: it has .* says {value!r}"):
-            begin(tmp_path / "r").add_arm("target", changed)
+            begin(tmp_path / "r").add_arm(TARGET, changed)
 
 
 def test_n_that_was_fixed_cannot_grow(tmp_path: Path) -> None:
-    begin(tmp_path / "r").add_arm("target", spec(6, **FIXED))
+    begin(tmp_path / "r").add_arm(TARGET, spec(6, **FIXED))
     longer = spec(9, **{**FIXED, "looks": [{"n": 9, "alpha": "all"}]})
     with pytest.raises(MixError, match=r"n = 6, fixed before.*says 9.*void.*--out, and --until"):
-        begin(tmp_path / "r").add_arm("target", longer)
+        begin(tmp_path / "r").add_arm(TARGET, longer)
 
 
 def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Path) -> None:

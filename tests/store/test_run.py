@@ -13,7 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.store import Arm, DamagedError, Plan, Run, write_sealed, write_text
+from leakbound.store import (
+    CONTROL,
+    TARGET,
+    Arm,
+    ArmKey,
+    DamagedError,
+    Plan,
+    Run,
+    write_sealed,
+    write_text,
+)
 from leakbound.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
 from leakbound.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
 
@@ -66,6 +76,23 @@ def begin(path: Path) -> Run:
     return Run.create(path, PROMPTS, QUERIES, RECORD)
 
 
+def test_the_key_of_an_arm_is_read_from_its_name() -> None:
+    for name, key in (
+        ("target", TARGET),
+        ("control-greedy", CONTROL.greedy_answers),
+        ("control T=0.4 top-p=0.5", ArmKey("control", decoding="T=0.4 top-p=0.5")),
+        ("target T=0.4 inputs", ArmKey(decoding="T=0.4").with_rewritings),
+        ("control inputs", TARGET.with_rewritings.control),
+        ("target attack T=1", ArmKey(asks="attack", decoding="T=1")),
+        ("target greedy", ArmKey(decoding="greedy")),
+        ("round 3 T=1", ArmKey(asks="search", decoding="T=1", round=3)),
+        ("selection", ArmKey(asks="selection")),
+    ):
+        assert (ArmKey.from_text(name), str(key)) == (key, name)
+        assert key.control.is_control
+        assert key.with_rewritings.in_own_words == key.in_own_words
+
+
 def test_a_plan_covers_every_draw_of_every_query_once() -> None:
     for n in (1, 7, 1024, 1500, 100_000):
         plan = Plan.of(n)
@@ -87,10 +114,10 @@ def test_prompts_come_back_as_they_went() -> None:
 
 
 def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     assert len(arm.missing_parts()) == len(arm.parts) == 10
     fill(arm, skip=3)
-    again = begin(tmp_path / "r").add_arm("target", spec())
+    again = begin(tmp_path / "r").add_arm(TARGET, spec())
     assert [part.number for part in again.missing_parts()] == [3]
     fill(again)
     assert again.missing_parts() == []
@@ -100,7 +127,7 @@ def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
 
 def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
-    run.add_arm("target", spec())
+    run.add_arm(TARGET, spec())
     for changed, named in (
         (spec(n=8), r"plan: n: it has 6, this one says 8"),
         (spec(seed=1), r"seed: it has 0, this one says 1"),
@@ -108,16 +135,16 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
         (spec(fingerprint={"weights": "v"}), r"fingerprint: weights"),
     ):
         with pytest.raises(MixError, match=named):
-            begin(tmp_path / "r").add_arm("target", changed)
-    run.add_arm("control", spec(imported="x"))
+            begin(tmp_path / "r").add_arm(TARGET, changed)
+    run.add_arm(CONTROL, spec(imported="x"))
     with pytest.raises(MixError, match=r"imported: it has 'x', this one says None"):
-        run.add_arm("control", spec())
+        run.add_arm(CONTROL, spec())
     other = {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "def"}}
     with pytest.raises(MixError, match="sha256"):
         Run.create(tmp_path / "r", PROMPTS, QUERIES, other)
     moved = {**RECORD, "benchmark": {**RECORD["benchmark"], "origin": "elsewhere"}}
     Run.create(tmp_path / "r", PROMPTS, QUERIES, moved)
-    begin(tmp_path / "r").add_arm("target", spec(model="another/path", machine={"threads": 9}))
+    begin(tmp_path / "r").add_arm(TARGET, spec(model="another/path", machine={"threads": 9}))
 
 
 def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_path: Path) -> None:
@@ -142,7 +169,7 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
 def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str) -> None:
     run = begin(tmp_path / "r")
-    arm = run.add_arm("target", spec())
+    arm = run.add_arm(TARGET, spec())
     fill(arm)
     file = sorted((arm.folder / "completions").iterdir())[2]
     before = read_table(file)
@@ -158,7 +185,7 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
         changed = before.set_column(2, "count", [[1] * len(before)])
         pq.write_table(changed.replace_schema_metadata(before.schema.metadata), file)
     else:
-        other = begin(tmp_path / "o").add_arm("target", spec(seed=5))
+        other = begin(tmp_path / "o").add_arm(TARGET, spec(seed=5))
         fill(other)
         file.write_bytes(sorted((other.folder / "completions").iterdir())[2].read_bytes())
     damaged = file.read_bytes()
@@ -176,7 +203,7 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
 
 
 def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm, broken="p3")
     assert arm.failures == {"p3": "NaN"}
     assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p3"}
@@ -185,7 +212,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
     calls = []
 
@@ -214,7 +241,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -
 
 
 def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
     arm.score("s", "s", lambda table: [0.0] * len(table))
     file = arm.scores_file("s")
@@ -228,7 +255,7 @@ def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
 
 
 def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
     later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
     failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
@@ -238,7 +265,7 @@ def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
 
 
 def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
     part = arm.parts[0]
     lost = [
@@ -273,7 +300,7 @@ def test_files_are_there_whole_or_not_at_all(
 
 def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
-    run.add_arm("target", spec())
+    run.add_arm(TARGET, spec())
     file = run.path / "prompts.parquet"
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(DamagedError, match=r"not a whole Parquet file.*Restore it"):
@@ -281,7 +308,7 @@ def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
 
 
 def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm("target", spec())
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
     file = sorted((arm.folder / "completions").iterdir())[0]
     table, meta = read_table(file), read_meta(file)
@@ -294,7 +321,7 @@ def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
 
 
 def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> None:
-    arms = [begin(tmp_path / name).add_arm("target", spec()) for name in "ab"]
+    arms = [begin(tmp_path / name).add_arm(TARGET, spec()) for name in "ab"]
     for arm in arms:
         fill(arm)
     part = arms[1].parts[0]
@@ -315,16 +342,30 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["../../other", "/etc", "..", ".", "", "a/b", "a\\b", "C:", "a\x1b]52", "\u202ea"]
+    "name",
+    [
+        "../../other",
+        "/etc",
+        "..",
+        "",
+        "a",
+        "target a/b",
+        "target a\\b",
+        "target C:",
+        "target a\x1b]52",
+        "target \u202ea",
+        "target  T=1",
+        "target " + 200 * "a",
+    ],
 )
 def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
     run = begin(tmp_path / "deep" / "r")
-    with pytest.raises(DamagedError, match="no name of a folder"):
-        run.add_arm(name, spec())
-    run.add_arm("target T=0.7 top-p=0.9", spec())
+    with pytest.raises(InputError, match="no name of an arm"):
+        ArmKey.from_text(name)
+    run.add_arm(ArmKey.from_text("target T=0.7 top-p=0.9"), spec())
     record = {**run.record, "arms": {name: spec()}}  # as another's run.json has it, digest and all
     write_sealed(run.path / "run.json", record)
-    with pytest.raises(DamagedError, match=r"run\.json` names an arm .* no name of a folder"):
+    with pytest.raises(DamagedError, match=r"run\.json` names an arm: .* no name of an arm"):
         Run.open(run.path)
 
 
@@ -333,7 +374,7 @@ def test_a_run_is_its_owners_alone_even_in_a_folder_that_was_there(tmp_path: Pat
     folder = tmp_path / "r"
     folder.mkdir()
     folder.chmod(0o755)
-    fill(begin(folder).add_arm("target", spec()))
+    fill(begin(folder).add_arm(TARGET, spec()))
     modes = {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()}
     folders = {f.stat().st_mode & 0o777 for f in (folder, *folder.rglob("*")) if f.is_dir()}
     assert (modes, folders) == ({0o600}, {0o700})
@@ -341,7 +382,7 @@ def test_a_run_is_its_owners_alone_even_in_a_folder_that_was_there(tmp_path: Pat
 
 def test_run_json_is_readable(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
-    run.add_arm("target", spec())
+    run.add_arm(TARGET, spec())
     record = json.loads((run.path / "run.json").read_text())
     assert record["arms"]["target"]["plan"]["n"] == 6
     assert record["benchmark"]["name"] == "mine"

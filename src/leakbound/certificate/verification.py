@@ -127,7 +127,7 @@ def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Run, Arm] | Ch
     try:
         arm = run.arms.get(claim.arm)
         if arm is None:
-            return compared("run", "the run has the arm", claim.arm, ABSENT)
+            return compared("run", "the arm is in run.json", claim.arm, ABSENT)
         made_from(run, arm, make_scorer(claim.scorer))
         return claim, run, arm
     except _UNUSABLE as error:

@@ -204,7 +204,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool) -> list[Path]:
     require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
     require_sampled(run)
     require_complete(run)
-    if redact and not drawn.own_words:
+    if redact and not drawn.key.own_words:
         raise InputError(
             f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
             "scores alone do not tell. Export an arm that asks the questions in their own words."

@@ -15,7 +15,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.names import GREEDY, IMPORTED, TARGET
+from leakbound.evaluation.study.names import IMPORTED
 from leakbound.formats.catalogue import read_logs
 from leakbound.formats.imported import Asked, Draw, Log
 from leakbound.formats.joined import Imported, join
@@ -23,7 +23,7 @@ from leakbound.formats.log_scores import take_scores
 from leakbound.formats.openunlearning_names import asked_by
 from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders
-from leakbound.store import Arm, Part, Plan, Run, holding, sha256
+from leakbound.store import GREEDY, TARGET, Arm, ArmKey, Part, Plan, Run, holding, sha256
 from leakbound.store.cut import Cut
 from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
 
@@ -72,20 +72,20 @@ def import_samples(
             f"`{paths[0]}` was drawn greedily, and one answer says nothing about a distribution. "
             "Import samples drawn at a temperature above 0; greedy ones may stand beside them."
         )
-    arms = {name: join(mine) for name, mine in drawn_by.items() if mine}
+    arms = {key: join(mine) for key, mine in drawn_by.items() if mine}
     if benchmark is None:
         task, prompt_ids = _as_asked(arms, logs)
     else:
         task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
-        prompt_ids = {name: _matched(drawn.asked, task) for name, drawn in arms.items()}
+        prompt_ids = {key: _matched(drawn.asked, task) for key, drawn in arms.items()}
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
     given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
     task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
     named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
     run = begin(Path(out), task, named)
-    for name, drawn in arms.items():
-        spec = _spec(drawn, [digests[log.path] for log in drawn_by[name]], _order(run, name, drawn))
-        _store(run.add_arm(name, spec), drawn, prompt_ids[name], given)
+    for key, drawn in arms.items():
+        spec = _spec(drawn, [digests[log.path] for log in drawn_by[key]], _order(run, key, drawn))
+        _store(run.add_arm(key, spec), drawn, prompt_ids[key], given)
     return run
 
 
@@ -141,8 +141,8 @@ def _digests(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _as_asked(
-    arms: Mapping[str, Imported], logs: Sequence[Log]
-) -> tuple[Benchmark, dict[str, dict[str, str]]]:
+    arms: Mapping[ArmKey, Imported], logs: Sequence[Log]
+) -> tuple[Benchmark, dict[ArmKey, dict[str, str]]]:
     """The files' own questions as a benchmark, and their ids, by arm; the same for every arm."""
     asked, *others = (drawn.asked for drawn in arms.values())
     texts = {one.id: one.text for one in asked}
@@ -156,7 +156,7 @@ def _as_asked(
         max_new_tokens=200,
         origin=", ".join(dict.fromkeys(log.tool for log in logs)),
     )
-    return task, {name: {id: id for id in texts} for name in arms}
+    return task, {key: {id: id for id in texts} for key in arms}
 
 
 def _matched(asked: Sequence[Asked], task: Benchmark) -> dict[str, str]:
@@ -204,14 +204,15 @@ def _prompt(one: Asked) -> Prompt:
     )
 
 
-def _order(run: Run, arm: str, drawn: Imported) -> int:
+def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     """What keys the order of the draws, and owes nothing to them: their file's digest would.
 
     That of the run that drew them; else that of an earlier import into this run; else entropy.
     """
     if "order" in drawn.stated:
         return int(drawn.stated["order"])
-    return int(run.arms[arm].spec["order"]) if arm in run.arms else orders.entropy()
+    arm = run.arm(key)
+    return orders.entropy() if arm is None else int(arm.spec["order"])
 
 
 def _spec(drawn: Imported, digests: Sequence[str], order: int) -> dict[str, Any]:

@@ -38,19 +38,12 @@ from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.evaluation.study.attack import Attack
 from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
-from leakbound.evaluation.study.names import (
-    CONTROL,
-    CONTROL_GREEDY,
-    GREEDY,
-    INPUTS,
-    arm_names,
-    control_of,
-)
+from leakbound.evaluation.study.names import arm_keys
 from leakbound.evaluation.study.plan import Drawing
 from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.evaluation.study.settings import ModelArm, ModelSettings
 from leakbound.evaluation.study.study import CONFIDENCE, Study, words
-from leakbound.store import Plan, QueryShares, Run, holding
+from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, Plan, QueryShares, Run, holding
 from leakbound.types import Decoding, Generate, Progress, Scorer, silent
 
 
@@ -259,20 +252,20 @@ def draw_study(
         require_known(finished[CONTROL_GREEDY], wanted)
     jobs = with_inputs(opened(), sharing)
     if control is not None and source is None:
-        beside = {control_of(name): how for name, how in arms.items()}
+        beside = {key.control: how for key, how in arms.items()}
         jobs += with_inputs(settings.jobs(control, beside, task, progress), sharing)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, seed) for job in jobs]
     run.remember("study", study.to_dict())
     import_control(run, finished)
     if finished and wanted.metrics:
-        copy_readings(finished[CONTROL_GREEDY], run.arms[CONTROL_GREEDY])
+        copy_readings(finished[CONTROL_GREEDY], run.arms[str(CONTROL_GREEDY)])
     read_models(zip(planned, jobs, strict=True), wanted, progress)
     hunt = _hunt(run, task, study, drawing, opened, progress)
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, progress)
     if hunt is not None:
-        asked_too = next((job for job in jobs if job.arm.startswith(CONTROL)), None)
+        asked_too = next((job for job in jobs if job.key.is_control), None)
         attack_questions(run, hunt, asked_too, drawing)
     return run
 
@@ -281,7 +274,7 @@ def _require_fit(
     task: Benchmark,
     study: Study,
     drawing: Drawing,
-    arms: Mapping[str, Decoding],
+    arms: Mapping[ArmKey, Decoding],
     source: Path | None,
 ) -> None:
     """Refuse inputs and an attack that do not fit the rest of the study."""
@@ -351,13 +344,13 @@ def _decodings(decoding: Decoding | Sequence[Decoding] | None) -> tuple[Decoding
     return (decoding,) if isinstance(decoding, Decoding) else tuple(decoding)
 
 
-def _arms(decodings: Sequence[Decoding]) -> dict[str, Decoding]:
-    """The decodings asked for by the names of their arms, the greedy one first."""
+def _arms(decodings: Sequence[Decoding]) -> dict[ArmKey, Decoding]:
+    """The decodings asked for by their arms, the greedy one first."""
     greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
-    return {GREEDY: greedy, **arm_names(decodings)}
+    return {GREEDY: greedy, **arm_keys(decodings)}
 
 
-def _beside(arms: Mapping[str, Decoding], sharing: QueryShares | None) -> dict[str, Decoding]:
+def _beside(arms: Mapping[ArmKey, Decoding], sharing: QueryShares | None) -> dict[ArmKey, Decoding]:
     """Those arms, and the ones that ask rewritings too."""
-    also = {name + INPUTS: how for name, how in arms.items() if sharing and not how.greedy}
+    also = {key.with_rewritings: how for key, how in arms.items() if sharing and not how.greedy}
     return {**arms, **also}

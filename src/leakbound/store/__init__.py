@@ -3,6 +3,15 @@
 from pathlib import Path
 
 from leakbound.store.arm import Arm, Asked
+from leakbound.store.arm_key import (
+    ATTACK,
+    CONTROL,
+    CONTROL_GREEDY,
+    GREEDY,
+    SELECTING,
+    TARGET,
+    ArmKey,
+)
 from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
@@ -36,9 +45,16 @@ def load(path: str | Path) -> Run:
 
 
 __all__ = [
+    "ATTACK",
+    "CONTROL",
+    "CONTROL_GREEDY",
+    "GREEDY",
     "LOCK",
+    "SELECTING",
     "SELECTION",
+    "TARGET",
     "Arm",
+    "ArmKey",
     "ArmScores",
     "Asked",
     "DamagedError",

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leakbound.store import tables
+from leakbound.store.arm_key import ArmKey
 from leakbound.store.cut import Cut, read_cut, write_cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
@@ -44,15 +45,21 @@ class Arm:
     Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
     in one that is sampled until a claim is decided, each look leads to another.
 
-    folder: where its files are; its name is the arm's.
+    folder: where its files are.
+    key: which arm of the run it is.
     asked: what the run asks; an arm may ask a part of that, or what a search found instead.
     note: told what had to be set aside.
     """
 
     def __init__(
-        self, folder: Path, spec: Mapping[str, Any], asked: Asked, note: Callable[[str], None]
+        self,
+        folder: Path,
+        key: ArmKey,
+        spec: Mapping[str, Any],
+        asked: Asked,
+        note: Callable[[str], None],
     ) -> None:
-        self.folder, self.name, self.spec, self.asked = folder, folder.name, spec, asked
+        self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
         self.note = note
         self.decoding = Decoding.from_dict(spec["decoding"])
         self.plan = Plan(**spec["plan"])
@@ -61,6 +68,11 @@ class Arm:
         stops = self.stopping is not None
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self.rounds = self._known_rounds()
+
+    @property
+    def name(self) -> str:
+        """Its key as a text: the name of its folder, and its entry in tables."""
+        return str(self.key)
 
     @property
     def stopping(self) -> Mapping[str, Any] | None:
@@ -84,11 +96,6 @@ class Arm:
     def found(self) -> tuple[Query, ...]:
         """What a search found to ask instead of the questions, under their ids; empty elsewhere."""
         return tuple(Query(**query) for query in self.spec.get("found", ()))
-
-    @property
-    def own_words(self) -> bool:
-        """True if it asks every question in its own words and nothing else."""
-        return self.sharing is None and not self.found
 
     @property
     def texts(self) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leakbound.errors import InputError
+from leakbound.types import Decoding
 
 Model = Literal["target", "control"]
-Asked = Literal["own words", "rewritings", "attack", "search", "selection"]
+Asks = Literal["own words", "rewritings", "attack", "search", "selection"]
 _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
 _GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
 _LONGEST = 200  # characters of a name: it is that of a folder
@@ -22,7 +23,7 @@ class ArmKey:
     another text is another draw.
 
     model: the one under evaluation (`target`), or its `control`.
-    asked: every question in its `own words`; `rewritings` of it too; or what an `attack` found to
+    asks: every question in its `own words`; `rewritings` of it too; or what an `attack` found to
         leak most of it. A `search` for that, and the `selection` of rewritings, draw to decide what
         is asked: such arms stand in runs of their own and are never bounded.
     decoding: the name of the decoding, where the run has several; else empty.
@@ -31,14 +32,15 @@ class ArmKey:
     """
 
     model: Model = "target"
-    asked: Asked = "own words"
+    asks: Asks = "own words"
     decoding: str = ""
     greedy: bool = False
     round: int = 0
 
     def __post_init__(self) -> None:
         text = str(self)
-        if len(text) > _LONGEST or any(c in "/\\:" or not c.isprintable() for c in text):
+        odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
+        if odd or len(text) > _LONGEST:
             raise InputError(
                 f"{text[:_LONGEST]!r} is no name of an arm: it cannot be that of a folder."
             )
@@ -47,12 +49,12 @@ class ArmKey:
         """The name, such as `target`, `control T=0.4`, `target T=1 inputs` or `greedy`."""
         if self.greedy:
             return _GREEDY[self.model]
-        if self.asked == "selection":
+        if self.asks == "selection":
             return _SELECTION
-        if self.asked == "search":
+        if self.asks == "search":
             return f"{_ROUND} {self.round} {self.decoding}"
-        found = _ATTACK if self.asked == "attack" else ""
-        inputs = _INPUTS if self.asked == "rewritings" else ""
+        found = _ATTACK if self.asks == "attack" else ""
+        inputs = _INPUTS if self.asks == "rewritings" else ""
         return " ".join(word for word in (self.model, found, self.decoding, inputs) if word)
 
     @classmethod
@@ -74,7 +76,7 @@ class ArmKey:
     @property
     def own_words(self) -> bool:
         """True if every question is asked in its own words and nothing else is."""
-        return self.asked == "own words"
+        return self.asks == "own words"
 
     @property
     def control(self) -> ArmKey:
@@ -84,22 +86,27 @@ class ArmKey:
     @property
     def with_rewritings(self) -> ArmKey:
         """The arm that asks rewritings too."""
-        return replace(self, asked="rewritings")
+        return replace(self, asks="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
         """The arm of the same model and decoding that asks the questions alone."""
-        return replace(self, asked="own words")
+        return replace(self, asks="own words")
 
     @property
     def greedy_answers(self) -> ArmKey:
         """The arm of the same model's greedy answers."""
         return ArmKey(self.model, greedy=True)
 
+    def under(self, decoding: Decoding) -> ArmKey:
+        """The arm of this decoding, of a run that has several."""
+        return replace(self, decoding=decoding.name)
+
 
 TARGET, CONTROL = ArmKey(), ArmKey("control")
-GREEDY = TARGET.greedy_answers
-SELECTING = ArmKey(asked="selection")
+GREEDY, CONTROL_GREEDY = TARGET.greedy_answers, CONTROL.greedy_answers
+ATTACK = ArmKey(asks="attack")
+SELECTING = ArmKey(asks="selection")
 
 
 def _read(name: str) -> ArmKey | None:
@@ -108,12 +115,12 @@ def _read(name: str) -> ArmKey | None:
         if name == greedy:
             return ArmKey(model, greedy=True)
         if first == model:
-            asked: Asked = "own words"
+            asks: Asks = "own words"
             if words[:1] == [_ATTACK]:
-                asked, words = "attack", words[1:]
+                asks, words = "attack", words[1:]
             elif words[-1:] == [_INPUTS]:
-                asked, words = "rewritings", words[:-1]
-            return ArmKey(model, asked, " ".join(words))
+                asks, words = "rewritings", words[:-1]
+            return ArmKey(model, asks, " ".join(words))
     if first == _ROUND and words and words[0].isdecimal():
-        return ArmKey(asked="search", decoding=" ".join(words[1:]), round=int(words[0]))
+        return ArmKey(asks="search", decoding=" ".join(words[1:]), round=int(words[0]))
     return SELECTING if name == _SELECTION else None

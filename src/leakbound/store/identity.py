@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import MixError
-from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.types import ProbedPrompt, probe_difference
 
 _FEW, _LONG = 3, 200  # of what a message shows: entries, characters
@@ -24,18 +23,6 @@ _IN_WORDS = {
 _NOT_IDENTITY = ("model", "machine", "cut", "probe")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
-
-
-def require_arm_name(file: Path, name: str) -> None:
-    """Refuse an arm whose folder would lie elsewhere than beside the other arms'.
-
-    DamagedError, naming the file that has the name.
-    """
-    odd = any(c in "/\\:" or not c.isprintable() for c in name)
-    if odd or name in ("", ".", "..") or len(name) > _LONG:
-        raise DamagedError(
-            f"`{file}` names an arm {name[:_LONG]!r}, which is no name of a folder. {ELSEWHERE}"
-        )
 
 
 def questions(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import leakbound
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm, Asked
+from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
 from leakbound.store.files import make_private
 from leakbound.store.identity import (
     identity,
     questions,
-    require_arm_name,
     require_same,
     require_same_law,
     require_same_n,
@@ -47,8 +47,7 @@ class Run:
         self.path = path
         self.record = record
         self.notes: list[str] = list(record.get("notes", ()))
-        for name in record["arms"]:
-            require_arm_name(self._record_file, str(name))
+        self._keys = {_key(self._record_file, str(name)): name for name in record["arms"]}
         self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
         self.asked = Asked(
             tables.prompts_of(self._table(_PROMPTS)),
@@ -132,7 +131,11 @@ class Run:
     @property
     def arms(self) -> dict[str, Arm]:
         """The arms planned so far, by name."""
-        return {name: self._arm(name, spec) for name, spec in self.record["arms"].items()}
+        return {str(key): self._arm(key) for key in self._keys}
+
+    def arm(self, key: ArmKey) -> Arm | None:
+        """The arm with this key; None where it is not planned."""
+        return self._arm(key) if key in self._keys else None
 
     def write_estimates(
         self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
@@ -191,8 +194,9 @@ class Run:
         """Where the prompts and queries are; run.json has the digests of both."""
         return self.path / _PROMPTS, self.path / _QUERIES
 
-    def _arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
-        return Arm(self.path / "arms" / name, spec, self.asked, self.notes.append)
+    def _arm(self, key: ArmKey) -> Arm:
+        spec = self.record["arms"][str(key)]
+        return Arm(self.path / "arms" / str(key), key, spec, self.asked, self.notes.append)
 
     def _table(self, name: str) -> pa.Table:
         """The table of prompts or queries that the run began with."""
@@ -248,23 +252,32 @@ class Run:
             self.record[name] = dict(value)
             write_sealed(self._record_file, self.record)
 
-    def add_arm(self, name: str, spec: Mapping[str, Any]) -> Arm:
+    def add_arm(self, key: ArmKey, spec: Mapping[str, Any]) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
         `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model` and `machine` are only
         recorded, `probe` is compared within roundings, and `cut` is there where the parts of the
         arm are fixed beforehand.
         """
-        require_arm_name(self._record_file, name)
+        name = str(key)
         known = self.record["arms"].get(name)
         if known is not None:
             require_same_n(self.path, known, spec)
             require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
             require_same_law(self.path, known, spec)
-            return self._arm(name, known)
+            return self._arm(key)
         self.record["arms"][name] = dict(spec)
         write_sealed(self._record_file, self.record)
-        return self._arm(name, dict(spec))
+        self._keys[key] = name
+        return self._arm(key)
+
+
+def _key(file: Path, name: str) -> ArmKey:
+    """The key of an arm that a record names; DamagedError where none can have that name."""
+    try:
+        return ArmKey.from_text(name)
+    except InputError as error:
+        raise DamagedError(f"`{file}` names an arm: {error} {ELSEWHERE}") from error
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

@@ -94,10 +94,10 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
     assert {one.query.prefix for one in found} == {OPENER}
     assert {one.decoding.temperature for one in found} == {0.2}
     for one in found:
-        arm = whole.arms[one.arm]
+        arm = whole.arms[str(one.arm)]
         assert arm.decoding == one.decoding
         assert one.query in arm.queries
-        (row,) = rows(whole, arm=one.arm, query_id=one.query.id, estimand="leak probability")
+        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, estimand="leak probability")
         assert row["n"] == 256
         assert 0.5 < row["lower"] <= 0.7 <= row["upper"]
         assert row["target"] == "the query found for this question, under the decoding found"
@@ -212,7 +212,7 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     assert found is not None
     final = {
         row["query_id"]: row
-        for one in {one.arm for one in found}
+        for one in {str(one.arm) for one in found}
         for row in rows(many, arm=one, estimand="leak probability")
         if row["query_id"]
     }
@@ -313,7 +313,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
         AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decoding=grid,
         **HOW,
     )  # fmt: skip
-    assert [one.arm for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
+    assert [str(one.arm) for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, target="these questions on average, under every decoding jointly")
     assert {r["arm"] for r in cells} == {"target T=0.2", "target T=1"}

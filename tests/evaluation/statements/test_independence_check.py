@@ -17,7 +17,7 @@ from leakbound.evaluation import bound_run, evaluate, score_run
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Plan, Run
+from leakbound.store import TARGET, Arm, Plan, Run
 from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
@@ -39,7 +39,7 @@ def arm_of(
     spec: dict[str, Any] = {
         "fingerprint": {}, "decoding": decoding.to_dict(), "seed": 0, "plan": plan.to_dict(),
     }  # fmt: skip
-    arm = run.add_arm("target", {**spec, "explore": {"mode": "hybrid"}} if explores else spec)
+    arm = run.add_arm(TARGET, {**spec, "explore": {"mode": "hybrid"}} if explores else spec)
     completions = tuple(
         Completion(
             text=text,

@@ -26,7 +26,7 @@ from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Plan
+from leakbound.store import TARGET, Arm, Plan
 from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
 
 FAR = 1048576
@@ -94,7 +94,7 @@ def explored_arm(
         "fingerprint": {}, "decoding": DECODING.to_dict(), "seed": 0,
         "plan": Plan.exploring().to_dict(), "explore": {"mode": "hybrid"},
     }  # fmt: skip
-    arm = run.add_arm("target", spec)
+    arm = run.add_arm(TARGET, spec)
     sample = Sample(query=run.queries[0], decoding=DECODING, completions=tuple(completions))
     one = Exploration(
         events=tuple(events), remainder=remainder, sample=sample, explored=1, forwards=2

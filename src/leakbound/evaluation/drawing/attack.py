@@ -8,12 +8,11 @@ from dataclasses import replace
 from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
 from leakbound.evaluation.drawing.search import AttackSearch, winners
 from leakbound.evaluation.study.attack_queries import AttackQuery, attack_file, read_attack_queries
-from leakbound.evaluation.study.names import control_of
 from leakbound.evaluation.study.plan import Drawing
 from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
-from leakbound.store import Run, write_sealed
+from leakbound.store import ArmKey, Run, write_sealed
 from leakbound.types import Decoding
 
 
@@ -26,8 +25,8 @@ def attack_questions(
     """
     found = read_attack_queries(run)
     if found is None:
-        names = {decoding: name for name, decoding in hunt.arms.items()}
-        found = tuple(_of_winner(*item, names) for item in winners(run, hunt).items())
+        keys = {decoding: key for key, decoding in hunt.arms.items()}
+        found = tuple(_of_winner(*item, keys) for item in winners(run, hunt).items())
         write_sealed(attack_file(run), {"found": [one.to_dict() for one in found]})
     jobs = list(_jobs(found, hunt.job, control))
     for job in jobs:
@@ -38,7 +37,7 @@ def attack_questions(
 
 
 def _of_winner(
-    prompt_id: str, winner: Winner[Variant], names: Mapping[Decoding, str]
+    prompt_id: str, winner: Winner[Variant], keys: Mapping[Decoding, ArmKey]
 ) -> AttackQuery:
     variant = winner.candidate
     return AttackQuery(
@@ -46,7 +45,7 @@ def _of_winner(
         decoding=variant.decoding,
         shots=variant.shots,
         rounds=winner.standings,
-        arm=names[variant.decoding],
+        arm=keys[variant.decoding],
     )
 
 
@@ -57,6 +56,6 @@ def _jobs(
     for arm in dict.fromkeys(one.arm for one in found):
         mine = [one for one in found if one.arm == arm]
         decoding, queries = mine[0].decoding, tuple(one.query for one in mine)
-        for job, name in ((target, arm), (control, control_of(arm))):
+        for job, key in ((target, arm), (control, arm.control)):
             if job is not None:
-                yield replace(job, arm=name, decoding=decoding, sharing=None, found=queries)
+                yield replace(job, key=key, decoding=decoding, sharing=None, found=queries)

@@ -12,11 +12,11 @@ from leakbound.evaluation.drawing.readings import require_able
 from leakbound.evaluation.drawing.search import retained_pairs
 from leakbound.evaluation.study.attack import Attack
 from leakbound.evaluation.study.metrics import Wanted
-from leakbound.evaluation.study.names import arm_names
+from leakbound.evaluation.study.names import arm_keys
 from leakbound.evaluation.study.plan import Drawing
 from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.evaluation.study.settings import ModelArm
-from leakbound.store import Run
+from leakbound.store import ArmKey, Run
 from leakbound.types import Decoding, Measures
 
 
@@ -28,11 +28,11 @@ def require_possible(jobs: Sequence[ModelArm], run: Run, drawing: Drawing, wante
             job.engine.measure(run.queries)
         require_able(job.engine, wanted)
         if drawing.exploring is not None and not job.decoding.greedy:
-            require_explores(job.engine, job.arm, job.decoding)
+            require_explores(job.engine, str(job.key), job.decoding)
 
 
 def require_inputs_fit(
-    inputs: Inputs, drawing: Drawing, arms: Mapping[str, Decoding], control: Path | None
+    inputs: Inputs, drawing: Drawing, arms: Mapping[ArmKey, Decoding], control: Path | None
 ) -> None:
     """Refuse what rewritings cannot be combined with."""
     if drawing.until is not None or drawing.exploring is not None:
@@ -53,10 +53,10 @@ def require_inputs_fit(
 
 
 def require_attack_fits(
-    attack: Attack, task: Benchmark, arms: Mapping[str, Decoding], control: Path | None
+    attack: Attack, task: Benchmark, arms: Mapping[ArmKey, Decoding], control: Path | None
 ) -> None:
     """Refuse what a search for worst-case inputs cannot be combined with, or do without."""
-    arm_names(attack.decodings(list(arms.values())))
+    arm_keys(attack.decodings(list(arms.values())))
     retained_pairs(task)
     if control is not None:
         raise InputError(

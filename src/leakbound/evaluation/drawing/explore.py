@@ -129,7 +129,7 @@ def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress =
         mode=plan["mode"],
         forwards=plan["forwards"],
         seed=int(arm.spec["seed"]),
-        purpose=scoring(arm.name),
+        purpose=scoring(arm.key),
     )
     settle = ranges(scorer, prompts)
     total = sum(len(part.query_ids) for part in arm.parts)

@@ -16,6 +16,7 @@ from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (
+    SELECTING,
     SELECTION,
     Arm,
     QueryShares,
@@ -110,7 +111,7 @@ class QueryPlan:
 def selecting(job: ModelArm) -> ModelArm:
     """The job whose draws select inputs: the same model, nothing of its law cut off."""
     plain = Decoding(max_new_tokens=job.decoding.max_new_tokens)
-    return replace(job, arm=SELECTION, decoding=plain)
+    return replace(job, key=SELECTING, decoding=plain)
 
 
 def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: Source) -> list[Query]:

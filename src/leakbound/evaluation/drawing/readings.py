@@ -44,7 +44,7 @@ def read_models(
 ) -> None:
     """`read_model` of every model of a run, each beside the arm of its greedy answers."""
     for arm, job in arms:
-        if wanted.metrics and arm.name in MODELS.values():
+        if wanted.metrics and arm.key in MODELS.values():
             read_model(arm, job.engine, wanted, progress)
 
 
@@ -117,7 +117,7 @@ class _Pass:
 
     def _blocks(self, todo: Sequence[T], doing: str, unit: str, size: int) -> Iterator[Sequence[T]]:
         """Some of `todo` at a time; between two of them what is known may be saved."""
-        model = next(model for model, greedy in MODELS.items() if greedy == self.arm.name)
+        model = next(model for model, greedy in MODELS.items() if greedy == self.arm.key)
         for at in range(0, len(todo), size):
             self.progress(f"{doing} {model}", at, len(todo), unit)
             self._unsaved = True

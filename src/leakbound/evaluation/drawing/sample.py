@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
@@ -13,11 +13,11 @@ from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
-from leakbound.evaluation.study.names import INPUTS, NO_INPUTS, TARGET, control_of
+from leakbound.evaluation.study.names import NO_INPUTS
 from leakbound.evaluation.study.plan import Drawing, scoring
 from leakbound.evaluation.study.settings import ModelArm
 from leakbound.evaluation.study.until import Until
-from leakbound.store import Arm, Part, Plan, QueryShares, Run
+from leakbound.store import Arm, ArmKey, Part, Plan, QueryShares, Run
 from leakbound.types import (
     Decoding,
     Draws,
@@ -30,16 +30,13 @@ from leakbound.types import (
     silent,
 )
 
-if TYPE_CHECKING:
-    pass
-
 
 def with_inputs(jobs: Sequence[ModelArm], sharing: QueryShares | None) -> list[ModelArm]:
     """The jobs, and after them one that asks rewritings too for each of those that sample."""
     if sharing is None:
         return list(jobs)
     sampled = [job for job in jobs if not job.decoding.greedy]
-    return [*jobs, *(replace(job, arm=job.arm + INPUTS, sharing=sharing) for job in sampled)]
+    return [*jobs, *(replace(job, key=job.key.with_rewritings, sharing=sharing) for job in sampled)]
 
 
 def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
@@ -53,14 +50,14 @@ def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
         queries["queries"] = job.sharing.to_dict()
     if job.found:
         queries["found"] = [asdict(query) for query in job.found]
-    return run.add_arm(job.arm, _drawn_by(job, seed) | queries | _plan(job, drawing))
+    return run.add_arm(job.key, _drawn_by(job, seed) | queries | _plan(job, drawing))
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
     plan = Plan.of(max(draws.values()))
     asked = {"queries": QueryShares("fixed", draws).to_dict(), "plan": plan.to_dict()}
-    return run.add_arm(job.arm, _drawn_by(job, seed) | asked)
+    return run.add_arm(job.key, _drawn_by(job, seed) | asked)
 
 
 def _drawn_by(job: ModelArm, seed: int) -> dict[str, Any]:
@@ -91,7 +88,7 @@ def _plan(job: ModelArm, drawing: Drawing) -> dict[str, Any]:
     if drawing.exploring is not None:
         return {"plan": Plan.exploring().to_dict(), "explore": drawing.exploring.to_dict(), **once}
     plan = {"plan": Plan.of(drawing.n).to_dict()}
-    if drawing.until is not None and job.arm.startswith(TARGET):
+    if drawing.until is not None and not job.key.is_control:
         first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
         return {**plan, "stopping": drawing.until.to_dict(), "looks": first}
     return {**plan, **once}
@@ -172,7 +169,7 @@ def _results(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
         seed=int(arm.spec["seed"]),
-        purpose=scoring(arm.name) if purpose is None else purpose,
+        purpose=scoring(arm.key) if purpose is None else purpose,
         draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True))
         if part.draws_per_query
         else {},
@@ -198,10 +195,12 @@ def finished_run(control: object) -> Path | None:
     return None
 
 
-def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) -> dict[str, Arm]:
+def finished_control(
+    run: Run, source: Path, decodings: Mapping[ArmKey, Decoding]
+) -> dict[ArmKey, Arm]:
     """The arms of the finished run at `source` that can stand beside this run's as its control.
 
-    `decodings` are those of this run's arms by name. Raises MixError where the questions or the
+    `decodings` are those of this run's arms. Raises MixError where the questions or the
     decodings are others, InputError where the run is not finished.
     """
     other = Run.open(source)
@@ -217,30 +216,31 @@ def finished_control(run: Run, source: Path, decodings: Mapping[str, Decoding]) 
             f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
             "control model itself, and it is asked the same."
         )
-    arms = other.arms
-    for name, decoding in decodings.items():
-        arm = arms.get(name)
+    found: dict[ArmKey, Arm] = {}
+    for key, decoding in decodings.items():
+        arm = other.arm(key)
         if arm is not None:
             require_fixed_n(arm)
         if arm is None or arm.missing_parts():
             raise InputError(
-                f"the control run `{source}` is not finished: its arm {name!r} is incomplete. "
+                f"the control run `{source}` is not finished: its arm '{key}' is incomplete. "
                 "Run its command again, then this one."
             )
         if arm.decoding != decoding:
             raise MixError(
-                f"arm {name!r} of the control run `{source}` was drawn under {arm.decoding}, this "
+                f"arm '{key}' of the control run `{source}` was drawn under {arm.decoding}, this "
                 f"run's under {decoding}. Evaluate the control with the same options."
             )
-    return {control_of(name): arms[name] for name in decodings}
+        found[key.control] = arm
+    return found
 
 
-def import_control(run: Run, control: Mapping[str, Arm]) -> None:
+def import_control(run: Run, control: Mapping[ArmKey, Arm]) -> None:
     """Copy another run's arms into this one, so that it stays complete in itself."""
-    for name, arm in control.items():
+    for key, arm in control.items():
         drawn_as = arm.spec.get("drawn as", arm.name)
         parts = {"cut": arm.cut.to_dict()}  # those of a copy are those of its source
         spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as, **parts}
-        copy = run.add_arm(name, spec)
+        copy = run.add_arm(key, spec)
         for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

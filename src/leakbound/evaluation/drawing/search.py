@@ -22,7 +22,7 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.study.attack import Search
 from leakbound.evaluation.study.attack_queries import FOLDER
-from leakbound.evaluation.study.names import ATTACK, NO_INPUTS, arm_names
+from leakbound.evaluation.study.names import NO_INPUTS, arm_keys
 from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs import NUMBER, RuleInputs, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
@@ -30,7 +30,7 @@ from leakbound.inputs.openers import NEUTRAL, openers
 from leakbound.inputs.shots import PREFIXES, SHOTS, shots
 from leakbound.inputs.variants import Fits, Space, Variant, variants
 from leakbound.scorers import digest, settings
-from leakbound.store import Arm, ArmScores, Run
+from leakbound.store import ATTACK, Arm, ArmKey, ArmScores, Run
 from leakbound.types import Decoding, Generate, Progress, Prompt, Query, Scorer, silent
 
 PURPOSE = "attack"
@@ -54,9 +54,9 @@ class AttackSearch:
     progress: Progress = silent
 
     @property
-    def arms(self) -> dict[str, Decoding]:
-        """The names of the arms that draw from what is found."""
-        return arm_names(self.decodings, ATTACK)
+    def arms(self) -> dict[ArmKey, Decoding]:
+        """The arms that draw from what is found."""
+        return arm_keys(self.decodings, ATTACK)
 
     def to_dict(self, run: Run) -> dict[str, Any]:
         """As the record of the run it serves holds it: the same searches alike."""
@@ -186,17 +186,17 @@ def _drawn(
     A query that failed is not tried again once its round is over, or another command's decisions
     would not be this one's.
     """
-    job = replace(hunt.job, arm=_round(number, decoding), decoding=decoding)
+    job = replace(hunt.job, key=_round(number, decoding), decoding=decoding)
     arm = plan_unscored(trial, job, draws, hunt.seed)
     if any(not arm.has(part) for part in arm.parts_to_draw()):
         sample_arm(arm, job.engine, hunt.progress, purpose=f"{PURPOSE}:{arm.name}")
     score_arm(arm, hunt.search.scorer)
-    names = [_round(earlier, decoding) for earlier in range(1, number + 1)]
-    return [trial.arms[name] for name in names if name in trial.arms]
+    rounds = (trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
+    return [drawn for drawn in rounds if drawn is not None]
 
 
-def _round(number: int, decoding: Decoding) -> str:
-    return f"round {number} {decoding.name}"
+def _round(number: int, decoding: Decoding) -> ArmKey:
+    return ArmKey(asks="search", decoding=decoding.name, round=number)
 
 
 def _standings(arms: Sequence[Arm], scorer: Scorer) -> dict[str, Standing]:

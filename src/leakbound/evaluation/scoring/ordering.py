@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 from leakbound.evaluation.study.names import IMPORTED
 from leakbound.evaluation.study.plan import scoring
 from leakbound.stats import order_key
-from leakbound.store import Arm
+from leakbound.store import Arm, ArmKey
+from leakbound.store.arm_key import Asks
 from leakbound.types import Scorer
 
-CONTROL_ARM = "control"
+_ASKED: dict[Asks, str] = {
+    "own words": "own words",
+    "rewritings": "rewritings",
+    "attack": "found",
+    "search": "rewritings",
+    "selection": "rewritings",
+}  # words that stay the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,8 @@ def draws_key(arm: Arm) -> int:
             "benchmark": arm.asked.benchmark,
             "decoding": arm.decoding.to_dict(),
             "draw seed": arm.spec["seed"],
-            "role": "control" if arm.name.startswith(CONTROL_ARM) else "target",
-            "asked": "found" if arm.found else "rewritings" if arm.sharing else "own words",
+            "role": arm.key.model,
+            "asked": _ASKED[arm.key.asks],
         }
     )
 
@@ -70,4 +77,4 @@ def purpose_of(arm: Arm) -> str | None:
     elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
     if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
         return None
-    return scoring(arm.spec.get("drawn as", arm.name))
+    return scoring(ArmKey.from_text(arm.spec.get("drawn as", arm.name)))

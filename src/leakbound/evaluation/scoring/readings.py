@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from leakbound.errors import InputError
 from leakbound.evaluation.study.metrics import ANSWER, Wanted
-from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, TARGET
-from leakbound.store import Arm, Place, Readings
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings
+from leakbound.store.arm_key import Model
 from leakbound.types import Query
 
-MODELS = {TARGET: GREEDY, CONTROL: CONTROL_GREEDY}
+MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 """The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
 
 

@@ -28,7 +28,6 @@ from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE
 from leakbound.evaluation.statements.rows import ALL, Row, entry
 from leakbound.evaluation.statements.together import Pair
-from leakbound.evaluation.study.names import CONTROL, INPUTS, TARGET
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores, DamagedError, Run, holding, read_calibration
 from leakbound.types import Progress, Scorer, silent
@@ -206,10 +205,9 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
 
     By differences where their draws share nothing; else the error is shared equally between them.
     """
-    arms = run.arms
-    for name, arm in arms.items():
-        control = arms.get(CONTROL + name.removeprefix(TARGET))
-        if not name.startswith(TARGET) or control is None or arm.decoding.greedy:
+    for name, arm in run.arms.items():
+        control = run.arm(arm.key.control)
+        if arm.key.is_control or control is None or arm.decoding.greedy:
             continue
         pair = [drawn(a, scorer) for a in (arm, control)]
         query_ids = pair[0].scores.query_ids
@@ -226,12 +224,11 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
 
 def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
     """How much more is found by asking rewritings too: each question, all, and on how many."""
-    arms = run.arms
-    for name, arm in arms.items():
-        if arm.sharing is None:
+    for name, arm in run.arms.items():
+        own = run.arm(arm.key.in_own_words)
+        if arm.key.asks != "rewritings" or own is None:
             continue
-        full = drawn(arm, scorer)
-        output = drawn(arms[name.removesuffix(INPUTS)], scorer)
+        full, output = drawn(arm, scorer), drawn(own, scorer)
         query_ids = full.scores.query_ids
         if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
             continue

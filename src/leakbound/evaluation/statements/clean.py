@@ -25,7 +25,7 @@ def clean_questions(
             f"{arm.place} was explored, and this needs draws of the whole "
             "distribution. Sample another run without --explore, or use `leakbound certify`."
         )
-    if not arm.own_words:
+    if not arm.key.own_words:
         raise InputError(
             f"{arm.place} asks rewritings too, or what a search found, "
             "and this is about the questions' own words. Name the arm that asks those."

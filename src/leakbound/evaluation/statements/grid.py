@@ -19,9 +19,8 @@ from leakbound.evaluation.statements.drawn import Drawn, drawn
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
 from leakbound.evaluation.statements.rows import ALL, Row, entry, stack
-from leakbound.evaluation.study.names import TARGET
 from leakbound.stats import questions
-from leakbound.store import Arm, Run
+from leakbound.store import TARGET, Arm, Run
 from leakbound.types import Decoding, Scorer
 
 GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
@@ -122,7 +121,9 @@ class _Cell:
 
 def _cells(run: Run, scorer: Scorer) -> list[_Cell]:
     """The target's decodings; none where one of them lacks questions."""
-    arms = [a for a in run.arms.values() if a.name.startswith(TARGET) and a.own_words]
+    arms = [
+        a for a in run.arms.values() if a.key.own_words and not (a.key.is_control or a.key.greedy)
+    ]
     cells = [_Cell(arm, scorer, drawn(arm, scorer)) for arm in arms]
     whole = all(len(cell.drawn.scores.query_ids) == len(run.questions) for cell in cells)
     return cells if whole else []

@@ -14,10 +14,10 @@ from leakbound.errors import MixError
 from leakbound.evaluation.scoring.readings import MODELS, require_known
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, choose
-from leakbound.evaluation.study.names import CONTROL, TARGET
 from leakbound.evaluation.study.study import Study
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
+from leakbound.store.arm_key import Model
 from leakbound.types import Progress, Prompt, Query, silent
 
 FILE = "utility.json"
@@ -28,7 +28,7 @@ Texts = Mapping[str, Counter[str]]
 @holding("measure")
 def measure_run(
     run: Run, task: Benchmark, names: Sequence[str], progress: Progress = silent
-) -> Mapping[str, Mapping[str, Values]]:
+) -> Mapping[Model, Mapping[str, Values]]:
     """Measure the models of a run, by model and metric, and write it all to `utility.json`.
 
     Everything was read, answered and drawn before, and no model is loaded but the classifier that a
@@ -46,17 +46,17 @@ def measure_run(
             f"`{run.path}` asked other questions than {task.name!r} has now. Measure it on the "
             "benchmark it was made with."
         )
-    models = [model for model, arm in MODELS.items() if arm in run.arms]
+    models = [model for model, key in MODELS.items() if run.arm(key)]
     wanted = choose(
-        names, task, control=CONTROL in models, draws=all(_sampled(run, m) for m in models)
+        names, task, control="control" in models, draws=all(_sampled(run, m) for m in models)
     )
     fluency = Fluency.open(wanted, task, Study.of(run, "settings").settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
-    found: dict[str, dict[str, Values]] = {model: {} for model in models}
+    found: dict[Model, dict[str, Values]] = {model: {} for model in models}
     for done, (name, metric) in enumerate(wanted.metrics.items()):
         progress("measuring", done, len(wanted.metrics), "metrics")
         for model in models:
-            reference = items.get(CONTROL) if model == TARGET else None
+            reference = items.get("control") if model == "target" else None
             found[model][name] = metric.value(items[model], reference)
     progress("measuring", len(wanted.metrics), len(wanted.metrics), "metrics")
     _write(run, wanted, found, fluency)
@@ -65,10 +65,10 @@ def measure_run(
 
 def by_chance(models: Mapping[str, Any]) -> list[str]:
     """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
-    alone = [model for model in models if model != TARGET or CONTROL not in models]
+    alone = [model for model in models if model != "target" or "control" not in models]
     names = [
         name
-        for name in models[TARGET]["metrics"]
+        for name in models["target"]["metrics"]
         if name in METRICS and METRICS[name].reference == "retrained or chance"
     ]
     if not (alone and names):
@@ -77,9 +77,9 @@ def by_chance(models: Mapping[str, Any]) -> list[str]:
     return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
 
 
-def _items(run: Run, model: str, wanted: Wanted, fluency: Fluency | None) -> Items:
+def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> Items:
     """What is known of every prompt of every part under one model."""
-    greedy = run.arms[MODELS[model]]
+    greedy = run.arms[str(MODELS[model])]
     known = require_known(greedy, wanted)
     own = wanted.needs.get(wanted.own)
     answers = _texts(greedy) if own and own.greedy else {}
@@ -130,14 +130,14 @@ def _item(
     )
 
 
-def _sampled(run: Run, model: str) -> Arm | None:
+def _sampled(run: Run, model: Model) -> Arm | None:
     """The first arm that draws a number of outputs of every question, in its own words."""
     return next(
         (
             arm
-            for name, arm in run.arms.items()
-            if name.startswith(model)
-            and arm.own_words
+            for arm in run.arms.values()
+            if arm.key.model == model
+            and arm.key.own_words
             and arm.exploring is None
             and not arm.decoding.greedy
         ),
@@ -159,7 +159,7 @@ def _texts(arm: Arm) -> Texts:
 def _write(
     run: Run,
     wanted: Wanted,
-    found: Mapping[str, Mapping[str, Values]],
+    found: Mapping[Model, Mapping[str, Values]],
     fluency: Fluency | None,
 ) -> None:
     """Store metrics with what made them; what others keep in the file stays."""
@@ -168,7 +168,7 @@ def _write(
         for model, by_name in found.items()
     }
     parts = {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()}
-    models = {model: run.arms[MODELS[model]].spec["fingerprint"] for model in found}
+    models = {model: run.arms[str(MODELS[model])].spec["fingerprint"] for model in found}
     needs = {
         part: {**asdict(need), "kinds": sorted(need.kinds), "compared": sorted(need.compared)}
         for part, need in wanted.needs.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.inputs.halving import Standing
-from leakbound.store import DamagedError, Run, read_sealed
+from leakbound.store import ArmKey, DamagedError, Run, read_sealed
 from leakbound.types import Decoding, Query
 
 FOLDER = "attack"  # within that of the run
@@ -25,7 +25,7 @@ class AttackQuery:
     decoding: Decoding
     shots: tuple[str, ...]
     rounds: tuple[Standing, ...]
-    arm: str
+    arm: ArmKey
 
     @property
     def lower(self) -> float:
@@ -45,7 +45,7 @@ class AttackQuery:
             "decoding": self.decoding.name,
             "rounds": [asdict(standing) for standing in self.rounds],
             "lower": self.lower,
-            "arm": self.arm,
+            "arm": str(self.arm),
         }
 
 
@@ -75,5 +75,5 @@ def _found(entry: Mapping[str, Any], decodings: Mapping[str, Decoding]) -> Attac
         decoding=decodings[entry["decoding"]],
         shots=tuple(entry["shots"]),
         rounds=tuple(Standing(**standing) for standing in entry["rounds"]),
-        arm=entry["arm"],
+        arm=ArmKey.from_text(entry["arm"]),
     )

@@ -10,6 +10,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.study.attack import Attack, Search
 from leakbound.evaluation.study.until import Until
 from leakbound.scorers import settings
+from leakbound.store import ArmKey
 from leakbound.types import Effort, ExploreMode, Scorer
 
 BUDGET = 2_000
@@ -81,6 +82,6 @@ class Drawing:
         return cls(n)
 
 
-def scoring(name: str) -> str:
-    """The purpose of draws that an arm of this name is given to be scored."""
-    return f"score:{name}"
+def scoring(key: ArmKey) -> str:
+    """The purpose of draws that an arm is given to be scored."""
+    return f"score:{key}"

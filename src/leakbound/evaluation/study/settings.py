@@ -9,7 +9,7 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import Prompting, open_engine
-from leakbound.store import QueryShares
+from leakbound.store import ArmKey, QueryShares
 from leakbound.types import (
     Decoding,
     Generate,
@@ -21,13 +21,13 @@ from leakbound.types import (
 
 @dataclass(frozen=True, slots=True)
 class ModelArm:
-    """An arm to be: its name, its decoding, and the model that draws it, named and open.
+    """An arm to be: its key, its decoding, and the model that draws it, named and open.
 
     `sharing`: how it shares draws among each question's queries, where it asks rewritings;
     `found`: what a search found to ask instead of the questions, under their ids.
     """
 
-    arm: str
+    key: ArmKey
     decoding: Decoding
     model: str
     engine: Generate
@@ -68,7 +68,7 @@ class ModelSettings:
     def jobs(
         self,
         model: str | Path | Generate,
-        arms: Mapping[str, Decoding],
+        arms: Mapping[ArmKey, Decoding],
         benchmark: Benchmark,
         progress: Progress = silent,
     ) -> list[ModelArm]:
@@ -79,4 +79,4 @@ class ModelSettings:
             progress(f"loading {Path(model).name}", 1, 1, "models")
         else:
             name, engine = type(model).__name__, model
-        return [ModelArm(arm, decoding, name, engine) for arm, decoding in arms.items()]
+        return [ModelArm(key, decoding, name, engine) for key, decoding in arms.items()]

@@ -6,10 +6,9 @@ from leakbound.evaluation.statements.attack import Rows
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL, Bound, statement
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
-from leakbound.evaluation.study.names import ATTACK, TARGET, control_of
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.stats import about
-from leakbound.store import Run
+from leakbound.store import ATTACK, TARGET, Run
 from leakbound.text.figures import DASH, below, number
 
 _SHOWN = 10
@@ -21,15 +20,14 @@ def attack_table(run: Run, scorer: str, rows: Rows) -> Table | None:
     if not found:
         return None
     bounds, steers = _bounds(rows), scorer == run.record["attack"]["scorer"]["name"]
-    control = {one.arm: control_of(one.arm) for one in found}
     lines = [
         (
-            bounds.get((one.arm, one.query.id)),
+            bounds.get((str(one.arm), one.query.id)),
             (
                 one.query.id,
-                _cell(bounds.get((TARGET, one.query.id))),
-                _cell(bounds.get((one.arm, one.query.id))),
-                _cell(bounds.get((control[one.arm], one.query.id))),
+                _cell(bounds.get((str(TARGET), one.query.id))),
+                _cell(bounds.get((str(one.arm), one.query.id))),
+                _cell(bounds.get((str(one.arm.control), one.query.id))),
                 number(one.lower) if steers else DASH,
                 described(one),
             ),
@@ -74,7 +72,7 @@ def _note(run: Run, rows: Rows) -> str:
     settings = run.record["attack"]
     searched = f"searched with {settings['budget']:,} draws a question"
     said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
-    mine = [row for row in rows if row["arm"] == ATTACK and row["query_id"] is ALL]
+    mine = [row for row in rows if row["arm"] == str(ATTACK) and row["query_id"] is ALL]
     worst = statement(mine, about.WORST, *LEAKAGE)
     if worst is not None:
         said.append(f"the worst question leaks at least {below(worst['lower'])}")

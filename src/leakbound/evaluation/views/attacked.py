@@ -8,11 +8,10 @@ from leakbound.evaluation.statements.gaps import GAP
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
-from leakbound.evaluation.study.names import ATTACK, CONTROL, TARGET, control_of
 from leakbound.evaluation.views.asked import read_full
 from leakbound.evaluation.views.measured import Estimates, bound_of
 from leakbound.evaluation.views.view import Bound, FoundModel, FoundQuery
-from leakbound.store import Run
+from leakbound.store import ATTACK, CONTROL, TARGET, Run
 
 
 def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Iterator[FoundQuery]:
@@ -22,11 +21,11 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
     """
     own = next(
         (
-            name
-            for name, arm in run.arms.items()
-            if name.startswith(TARGET) and arm.own_words and not arm.decoding.greedy
+            arm.name
+            for arm in run.arms.values()
+            if arm.key.own_words and not (arm.key.is_control or arm.decoding.greedy)
         ),
-        TARGET,
+        str(TARGET),
     )
     for found in read_attack_queries(run) or ():
         yield FoundQuery(
@@ -39,9 +38,9 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
             draws=found.rounds[-1].draws if found.rounds else 0,
             rounds=len(found.rounds),
             lower=found.lower,
-            leakage=_bounds(estimates, found.arm, found.query.prompt_id),
+            leakage=_bounds(estimates, str(found.arm), found.query.prompt_id),
             own=_bounds(estimates, own, found.query.prompt_id),
-            gap=_bounds(estimates, ATTACK, found.query.prompt_id, f"{GAP} "),
+            gap=_bounds(estimates, str(ATTACK), found.query.prompt_id, f"{GAP} "),
         )
 
 
@@ -49,8 +48,8 @@ def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundM
     """What all questions as they were found come to, for a run's target and its control."""
     if not any(arm.found for arm in run.arms.values()):
         return
-    for arm, named in ((ATTACK, label), (control_of(ATTACK), f"{CONTROL} of {label}")):
-        rows = {s: estimates.of(arm, s, ALL) for s in estimates.scorers}
+    for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
+        rows = {s: estimates.of(str(key), s, ALL) for s in estimates.scorers}
         if any(rows.values()):
             yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
 

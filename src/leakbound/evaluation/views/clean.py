@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leakbound import stats
 from leakbound.evaluation.statements.clean import clean_questions
-from leakbound.evaluation.study.names import CONTROL
 from leakbound.evaluation.views.table import Table
 from leakbound.store import Run
 from leakbound.types import Scorer
@@ -14,7 +13,7 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
     """A row for each sampled arm of the target: how many questions are clean, and which are not."""
     rows = []
     for arm in run.arms.values():
-        if arm.decoding.greedy or not arm.own_words or arm.name.startswith(CONTROL):
+        if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
             continue
         query_ids, found = clean_questions(arm, scorer, limit, confidence)
         doubtful = [q for q, holds in zip(query_ids, found.holds, strict=True) if not holds]

@@ -7,7 +7,6 @@ from typing import Any
 
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import ALL, Bound, statement
-from leakbound.evaluation.study.names import CONTROL, TARGET
 from leakbound.evaluation.views.table import interval
 from leakbound.stats import about
 from leakbound.store import Run
@@ -26,13 +25,13 @@ def excess_sentences(run: Run, rows: Rows) -> list[str]:
 
     `rows` are the estimates of one scorer.
     """
-    sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy and arm.own_words]
-    if not any(arm.name.startswith(CONTROL) for arm in sampled):
+    sampled = [arm for arm in run.arms.values() if not arm.decoding.greedy and arm.key.own_words]
+    if not any(arm.key.is_control for arm in sampled):
         return [NO_CONTROL]
     return [
         f"{arm.name}: {excess_sentence(*excess_of(rows, arm.name))}"
         for arm in sampled
-        if arm.name.startswith(TARGET)
+        if not arm.key.is_control
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakbound.evaluation.study.names import CONTROL
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.view import (
     Bound,
@@ -25,6 +24,7 @@ from leakbound.evaluation.views.words import (
     of_count,
     quantity,
 )
+from leakbound.store import CONTROL
 from leakbound.text.figures import DASH, number
 
 SHOWN_K = (1, 8, 32, 128)
@@ -227,7 +227,7 @@ def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ..
     cells = cells_of(view, model, scorer)
     controlled = any(other.control for other in view.models)
     overall = model.overall[scorer.name]
-    named = model.is_control and model.label != CONTROL
+    named = model.is_control and model.label != str(CONTROL)
     return (
         Cell(f"{model.label} (control)" if named else model.label),
         *(map(bound_cell, (overall.excess, overall.worst_excess)) if controlled else ()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
-from leakbound.evaluation.study.names import TARGET
 from leakbound.evaluation.views.table import Table
 from leakbound.store import Run
 from leakbound.text.figures import DASH, number
@@ -17,7 +16,7 @@ def metrics_table(run: Run) -> Table | None:
     models = stored["arms"]
     rows = tuple(
         (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
-        for name in models[TARGET]["metrics"]
+        for name in models["target"]["metrics"]
     )
     parts = stored["fingerprint"]["parts"]
     sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())

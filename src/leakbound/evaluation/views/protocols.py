@@ -15,7 +15,6 @@ from leakbound.evaluation.statements.gaps import GAP
 from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
 from leakbound.evaluation.statements.rows import ALL, Bound, statement
-from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, INPUTS
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.stats import about
@@ -32,7 +31,7 @@ def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
     arms = [arm for arm in run.arms.values() if arm.sharing is not None]
     if not arms:
         return None
-    arms.sort(key=lambda arm: arm.name.startswith(CONTROL))
+    arms.sort(key=lambda arm: arm.key.is_control)
     columns = ("arm", "greedy", "output", "full", "worst question", "worst query")
     n = max(arm.plan.n for arm in arms)
     return Table(
@@ -60,8 +59,8 @@ def asked(run: Run) -> list[str]:
 
 def _line(arm: Arm, rows: Rows) -> tuple[str, ...]:
     """One arm under the three protocols."""
-    output = arm.name.removesuffix(INPUTS)
-    beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+    output = str(arm.key.in_own_words)
+    beside = str(arm.key.greedy_answers)
     greedy = [r["value"] for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
     known = bool(greedy) and all(value is not None for value in greedy)
     return (

@@ -9,7 +9,6 @@ from typing import Any
 from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY, INPUTS, control_of
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.grid import read_grid
@@ -29,7 +28,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run
+from leakbound.store import CONTROL, Arm, Run
 from leakbound.store.identity import some
 
 
@@ -88,7 +87,7 @@ def _asked_in_other_words(
     """What each model of the page answers to rewritings, where it was asked any."""
     for i, place in enumerate(places):
         run = runs[place.run]
-        arm = run.arms.get(place.arm.name + INPUTS)
+        arm = run.arm(place.arm.key.with_rewritings)
         if arm is not None:
             yield read_asked(i, place.label, run, arm, tables[place.run], redact)
 
@@ -118,9 +117,9 @@ def _places(runs: Mapping[str, Run]) -> list[_Place]:
     """Every sampled model once: the targets, then the controls that are no run's target too."""
     targets: dict[str, tuple[str, Arm]] = {}
     for label, run in runs.items():
-        plain = [arm for arm in run.arms.values() if arm.own_words]
+        plain = [arm for arm in run.arms.values() if arm.key.own_words]
         sampled = [arm for arm in plain if not arm.decoding.greedy]
-        mine = [arm for arm in sampled if not arm.name.startswith(CONTROL)]
+        mine = [arm for arm in sampled if not arm.key.is_control]
         for arm in mine:
             name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
             targets[name] = (label, arm)
@@ -128,9 +127,11 @@ def _places(runs: Mapping[str, Run]) -> list[_Place]:
     controls: dict[str, tuple[str, Arm]] = {}
     beside: dict[str, str] = {}
     for name, (label, arm) in targets.items():
-        control = runs[label].arms.get(control_of(arm.name))
+        control = runs[label].arm(arm.key.control)
         if control is not None:
-            fresh = CONTROL if CONTROL not in {*targets, *controls} else f"{CONTROL} of {name}"
+            fresh = f"{CONTROL}"
+            if fresh in {*targets, *controls}:
+                fresh = f"{CONTROL} of {name}"
             beside[name] = known.setdefault(_drawn_as(control), fresh)
             if beside[name] == fresh:
                 controls[fresh] = (label, control)
@@ -153,7 +154,7 @@ def _drawn_as(arm: Arm) -> str:
 
 def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model:
     arm = place.arm
-    greedy = run.arms.get(CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY)
+    greedy = run.arm(arm.key.greedy_answers)
     texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
     return Model(
         label=place.label,

@@ -8,7 +8,6 @@ from typing import Any
 from leakbound.evaluation.statements.claim import CLAIM
 from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
 from leakbound.evaluation.statements.rows import Bound, statement
-from leakbound.evaluation.study.names import CONTROL, CONTROL_GREEDY, GREEDY
 from leakbound.evaluation.views.attack import attack_table
 from leakbound.evaluation.views.excess import excess_sentences
 from leakbound.evaluation.views.grid import grid_summary
@@ -45,12 +44,8 @@ def summary(run: Run) -> list[Table]:
 
 
 def _table(run: Run, scorer: str, rows: Rows) -> Table:
-    shown = [
-        arm
-        for arm in run.arms.values()
-        if arm.name not in (GREEDY, CONTROL_GREEDY) and arm.own_words
-    ]
-    shown.sort(key=lambda arm: arm.name.startswith(CONTROL))
+    shown = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
+    shown.sort(key=lambda arm: arm.key.is_control)
     bounded = [r["confidence"] for r in rows if r["estimand"] in LEAKAGE and r["confidence"] < 1]
     confidence = next(iter(bounded), 1.0)
     k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k" and _known(r)), default=1)
@@ -59,7 +54,7 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
     body = []
     for arm in shown:
         mine = [r for r in rows if r["arm"] == arm.name]
-        beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+        beside = str(arm.key.greedy_answers)
         greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
         absent = DASH if arm.decoding.greedy else "incomplete"
         body.append(
@@ -116,7 +111,7 @@ def _leaked(arm: Arm, rows: Rows) -> str:
         return ""
     share = statement(mine, about.MEAN, name)
     succeed = f"; the share that leaks in so many ({name}, mean): {_interval(share, '')}"
-    beside = CONTROL_GREEDY if arm.name.startswith(CONTROL) else GREEDY
+    beside = str(arm.key.greedy_answers)
     greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
     said = f", {sum(r['value'] == 1 for r in greedy)} in the greedy answer" if greedy else ""
     leaked = sum(row["value"] > 0 for row in each if _known(row))
