@@ -18,7 +18,7 @@ LAYERS = (
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
     {"engines", "benchmarks", "formats", "store"},
-    {"evaluation", "certificate", "comparison", "unlearning", "report", "demo"},
+    {"evaluation", "certificate", "comparison", "unlearning", "report", "demo", "testing"},
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -247,7 +247,6 @@ def test_missing_draws_can_hide_any_decision() -> None:
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"arm": "control"}, "no arm 'control'"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):

@@ -145,6 +145,11 @@ def test_the_examples_scorer_and_benchmark_say_what_is_wrong() -> None:
         make_scorer("first-words")
 
 
+@pytest.mark.usefixtures("capitals")
+def test_the_examples_own_tests_pass() -> None:
+    assert pytest.main(["-q", "-p", "no:cacheprovider", str(THEIRS / "tests")]) == 0
+
+
 @pytest.mark.usefixtures("others")
 def test_every_family_asks_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"

@@ -1,0 +1,255 @@
+"""What every engine owes its callers, tried with draws of its own.
+
+An engine that draws from another decoding than it was asked for, or whose draws are not
+independent, voids every bound in silence. Most promises are exact and cannot fail by chance. Two
+are told by chance, and one that keeps them fails `check_engine` at most once in 1 / `FALSE_ALARM`
+calls: other keys give other draws, and the temperature is the one that was asked for.
+
+The temperature is told without knowing the model. Among single-token completions that are x or
+y, log p(x) / p(y) at temperature T is 1/T times what it is at 1; both lie in intervals of
+Clopper and Pearson, which must meet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from leakbound.errors import InputError
+from leakbound.stats import proportion_bound
+from leakbound.types import Completion, Decoding, Draws, Generate, Query, Sample
+
+FALSE_ALARM = 1e-6
+"""The chance, at most, that an engine that keeps every promise fails one call."""
+
+_KEYED = 200  # draws of a key: two keys agree on all with chance 0.9 ** 200 < 1e-9 a query
+_MOST_ALIKE = 0.75  # observed; then no output has a chance beyond 0.9
+_TEMPERED = 4000  # single-token draws at each temperature
+_COLD = 0.5
+
+Key = tuple[int, ...] | str
+Interval = tuple[float, float]
+
+
+def check_engine(
+    engine: Generate, queries: Sequence[Query], *, max_new_tokens: int = 8, draws: int = _TEMPERED
+) -> None:
+    """Raise InputError at the first promise of `Generate` that the engine breaks.
+
+    Args:
+        engine: what is tried. It draws about 6 * `draws` completions of every query.
+        queries: at least one, that the model answers neither always alike nor, at its first
+            token, evenly: else nothing can be told of it, which raises InputError too.
+        max_new_tokens: the longest completions that are tried; above 1.
+        draws: single-token draws at each of two temperatures. More of them tell an engine from
+            one that is off by less.
+    """
+    trial = _Trial(engine, tuple(queries), Decoding(max_new_tokens=max_new_tokens), draws)
+    _check_seam(trial)
+    _check_counts(trial)
+    _check_keys(trial)
+    _check_certain_decodings(trial)
+    _check_length(trial)
+    _check_temperature(trial)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """An engine at work on its queries."""
+
+    engine: Generate
+    queries: tuple[Query, ...]
+    decoding: Decoding
+    draws: int
+
+    def sample(
+        self, draws: Draws, decoding: Decoding | None = None, queries: Sequence[Query] = ()
+    ) -> dict[str, Sample]:
+        """One sample a query, by its id; a Failure is refused."""
+        asked, how = queries or self.queries, decoding or self.decoding
+        self.engine.check(asked, how)
+        found: dict[str, Sample] = {}
+        for each in self.engine.generate(asked, how, draws):
+            if not isinstance(each, Sample):
+                self.refuse(f"query {each.query.id!r} must be drawn, got: {each.reason}")
+            if each.query.id in found:
+                self.refuse(f"query {each.query.id!r} must be answered once, got two samples")
+            if each.decoding != how:
+                self.refuse(f"a sample must say its decoding {how.name}, got {each.decoding.name}")
+            found[each.query.id] = each
+        if found.keys() != {query.id for query in asked}:
+            self.refuse(f"every query must be answered, got only {sorted(found)}")
+        return found
+
+    def refuse(self, promise: str) -> NoReturn:
+        """InputError that names the promise and the engine."""
+        raise InputError(
+            f"{promise}: engine {type(self.engine).__name__}. Mend it: bounds rest on this."
+        )
+
+
+def _check_seam(trial: _Trial) -> None:
+    engine: object = trial.engine
+    if not isinstance(engine, Generate):
+        trial.refuse("an engine must have usage, fingerprint, check and generate")
+    told = json.dumps(engine.fingerprint, sort_keys=True)
+    if told != json.dumps(engine.fingerprint, sort_keys=True):
+        trial.refuse("the fingerprint must stay the same")
+
+
+def _check_counts(trial: _Trial) -> None:
+    """Every chunk has its draws, its completions are distinct, and `usage` counts them."""
+    before = trial.engine.usage.draws
+    for query_id, sample in trial.sample(Draws(sizes=(30, 20), first_chunk=5)).items():
+        by_chunk = Counter[int]()
+        for completion in sample.completions:
+            by_chunk[completion.chunk] += completion.count
+        if by_chunk != {5: 30, 6: 20}:
+            trial.refuse(f"chunks 5 and 6 must have 30 and 20 draws, got {dict(by_chunk)}")
+        _check_completions(trial, query_id, sample)
+    drawn = trial.engine.usage.draws - before
+    if drawn != 50 * len(trial.queries):
+        trial.refuse(f"`usage` must count {50 * len(trial.queries)} draws, got {drawn}")
+    own = {query.id: 3 + i for i, query in enumerate(trial.queries)}
+    shared = trial.sample(Draws(sizes=(max(own.values()),), draws_per_query=own))
+    if {query_id: sample.n for query_id, sample in shared.items()} != own:
+        trial.refuse(f"`draws_per_query` must be kept, {own}")
+
+
+def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
+    keys = [(_key(c), c.finish_reason, c.chunk) for c in sample.completions]
+    if len(set(keys)) < len(keys) or any(c.count < 1 for c in sample.completions):
+        trial.refuse(f"the completions of a chunk must be distinct and counted, at {query_id!r}")
+    for c in sample.completions:
+        if c.logprob is None or c.model_logprob is None:
+            continue
+        if not math.isclose(c.logprob, c.model_logprob, rel_tol=1e-3, abs_tol=1e-3):
+            trial.refuse(f"at T = 1 `logprob` must be `model_logprob`, at {c.text!r}")
+
+
+def _check_keys(trial: _Trial) -> None:
+    """Draws are a function of seed, purpose, query and chunk, and of nothing else."""
+    draws = Draws(sizes=(1,) * _KEYED)
+    first = {query_id: _one_by_one(sample) for query_id, sample in trial.sample(draws).items()}
+    varied = [q for q in trial.queries if _is_varied(first[q.id])]
+    if not varied:
+        trial.refuse(
+            "draws of other chunks must differ, got almost always the same answer to every query"
+        )
+    again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
+    if _one_by_one(again[varied[0].id], 7) != first[varied[0].id][7:47]:
+        trial.refuse("the same seed, purpose, query and chunk must give the same draws")
+    others = {
+        "seed": trial.sample(replace(draws, seed=1), queries=varied),
+        "purpose": trial.sample(replace(draws, purpose="other"), queries=varied),
+        "chunk": trial.sample(replace(draws, first_chunk=_KEYED), queries=varied),
+        "query": _as_if_asked(trial, draws, varied),
+    }
+    for what, found in others.items():
+        start = _KEYED if what == "chunk" else 0
+        if any(_one_by_one(found[q.id], start) == first[q.id] for q in varied):
+            trial.refuse(f"another {what} must give other draws")
+
+
+def _as_if_asked(trial: _Trial, draws: Draws, queries: Sequence[Query]) -> dict[str, Sample]:
+    """The same questions under other ids, by the ids that they have."""
+    twins = [replace(query, id=f"{query.id}~again") for query in queries]
+    found = trial.sample(draws, queries=twins)
+    return {query.id: found[twin.id] for query, twin in zip(queries, twins, strict=True)}
+
+
+def _check_certain_decodings(trial: _Trial) -> None:
+    """Greedy in three ways: the same completion, every time."""
+    ways = {
+        "temperature": replace(trial.decoding, temperature=0.0),
+        "top_k": replace(trial.decoding, top_k=1),
+        "top_p": replace(trial.decoding, top_p=1e-9),
+    }
+    greedy: dict[str, set[Key]] = {}
+    for setting, decoding in ways.items():
+        for query_id, sample in trial.sample(Draws(sizes=(60,)), decoding).items():
+            found = {_key(completion) for completion in sample.completions}
+            if len(found) > 1 or found != greedy.setdefault(query_id, found):
+                trial.refuse(f"`{setting}` must be as asked: under {decoding.name} one completion")
+
+
+def _check_length(trial: _Trial) -> None:
+    """No completion has more tokens than asked; without ids, a token has two words at most."""
+    for most in (1, trial.decoding.max_new_tokens):
+        decoding = replace(trial.decoding, max_new_tokens=most)
+        for sample in trial.sample(Draws(sizes=(60,)), decoding).values():
+            for c in sample.completions:
+                words = len(c.text.split())
+                if (len(c.token_ids) if c.token_ids is not None else words / 2) > most:
+                    trial.refuse(f"`max_new_tokens` must be as asked, {most}, got {c.text!r}")
+
+
+def _check_temperature(trial: _Trial) -> None:
+    """The log ratio of two first tokens at T = 1/2 is twice what it is at T = 1."""
+    one = replace(trial.decoding, max_new_tokens=1)
+    pilot = trial.sample(Draws(sizes=(trial.draws,), purpose="pilot"), one)
+    pairs = {q.id: pair for q in trial.queries if (pair := _telling_pair(pilot[q.id]))}
+    warm = trial.sample(Draws(sizes=(trial.draws,)), one)
+    cold = trial.sample(Draws(sizes=(trial.draws,)), replace(one, temperature=_COLD))
+    told, alpha = False, FALSE_ALARM / (5 * max(len(pairs), 1))
+    for query_id, pair in pairs.items():
+        at_1, at_cold = (_log_ratio(found[query_id], pair, alpha) for found in (warm, cold))
+        scaled = (_COLD * at_cold[0], _COLD * at_cold[1])
+        if not _meet(at_1, scaled):
+            trial.refuse(
+                f"`temperature` must be as asked: at {_COLD:g} the log ratio of the two commonest "
+                f"tokens of {query_id!r} must be {1 / _COLD:g} times that at 1, "
+                f"{at_1[0]:.2f} to {at_1[1]:.2f}, got {at_cold[0]:.2f} to {at_cold[1]:.2f}"
+            )
+        told = told or not _meet(at_1, at_cold)
+    if not told:
+        trial.refuse("nothing can be told of the temperature; give queries with a likeliest token")
+
+
+def _key(completion: Completion) -> Key:
+    return completion.text if completion.token_ids is None else completion.token_ids
+
+
+def _one_by_one(sample: Sample, first: int = 0) -> list[Key]:
+    """The draws of chunks of one, in their order."""
+    by_chunk = {completion.chunk: _key(completion) for completion in sample.completions}
+    return [by_chunk[chunk] for chunk in sorted(by_chunk) if chunk >= first]
+
+
+def _is_varied(keys: Sequence[Key]) -> bool:
+    return max(Counter(keys).values()) <= _MOST_ALIKE * len(keys)
+
+
+def _counts(sample: Sample) -> Mapping[Key, int]:
+    found = Counter[Key]()
+    for completion in sample.completions:
+        found[_key(completion)] += completion.count
+    return found
+
+
+def _telling_pair(sample: Sample) -> tuple[Key, Key] | None:
+    """The commonest token, and the one whose ratio to it tells most of the temperature."""
+    (first, most), *rest = Counter(_counts(sample)).most_common()
+    worth = {key: math.log(most / count) * count / most for key, count in rest}
+    best = max(worth, key=lambda key: worth[key], default=None)
+    return None if best is None or not worth[best] else (first, best)
+
+
+def _log_ratio(sample: Sample, pair: tuple[Key, Key], alpha: float) -> Interval:
+    """log p(x) / p(y), each end wrong with chance `alpha` at most."""
+    counts = _counts(sample)
+    x, y = (counts.get(key, 0) for key in pair)
+    share = proportion_bound(x, x + y, confidence=1 - 2 * alpha, side="both")
+    return _logit(float(share.lower)), _logit(float(share.upper))
+
+
+def _logit(p: float) -> float:
+    return -math.inf if p <= 0 else math.inf if p >= 1 else math.log(p / (1 - p))
+
+
+def _meet(a: Interval, b: Interval) -> bool:
+    return a[0] <= b[1] and b[0] <= a[1]
