@@ -19,13 +19,10 @@ import argparse
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from leakbound.benchmarks import load_benchmark
-from leakbound.evaluation import Study
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, Run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -65,9 +62,8 @@ def evaluate(model: str, control: str, data: str, out: Path, prompt: tuple[str, 
 
 def compare(run: Run) -> float:
     """Print the metrics of a run beside theirs; the largest difference."""
-    study = Study.of(run)
-    assert study.benchmark is not None
-    task = load_benchmark(**asdict(study.benchmark))
+    study = run.study
+    task = study.load()
     parts = {part: task.parts()[part]() for part in PARTS}
     model = oracle(run.arms[str(GREEDY)])
     theirs = model.metrics(parts) | model.beside(oracle(run.arms[str(CONTROL_GREEDY)]), parts)

@@ -33,9 +33,10 @@ from sizes import CONTROL, RECALL, SIZES, TARGET, Method, Size
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
-from leakbound.evaluation import ModelSettings, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.store import Run, write_json
+from leakbound.study import ModelSettings
 from leakbound.types import Prompt
 from leakbound.unlearning import Progress, finetune, unlearn
 

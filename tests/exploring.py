@@ -12,6 +12,7 @@ import numpy as np
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.sampling import philox
+from leakbound.study import Explore
 from leakbound.types import (
     Completion,
     Decoding,
@@ -25,8 +26,8 @@ from leakbound.types import (
     Sample,
 )
 
-EXACT: Mapping[str, Any] = {"explore": "exact", "budget": 50}
-HYBRID: Mapping[str, Any] = {"explore": "hybrid", "budget": 50}
+EXACT: Mapping[str, Any] = {"sampling": Explore("exact", 50)}
+HYBRID: Mapping[str, Any] = {"sampling": Explore("hybrid", 50)}
 DECODING = Decoding(max_new_tokens=8)
 
 # Questions that are explored whole, in part, and not at all; one leaks in its remainder only.

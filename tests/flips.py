@@ -21,11 +21,11 @@ import leaky
 from asked import LEAK, AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
-from leakbound.evaluation import Attack, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.scorers import make_scorer
 from leakbound.store import LOCK, Run, calibration_file, write_sealed
+from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Prompt
 from tiny import tiny_model_folder
 
@@ -55,27 +55,31 @@ def explored(out: Path) -> Run:
     """Masses of outputs, and draws of what they leave."""
     engine = exploring.ExploringEngine(draws=30)
     task = exploring.benchmark()
-    return evaluate(engine, task, out=out, decoding=exploring.DECODING, **exploring.HYBRID)
+    return evaluate(engine, task, out=out, decodings=exploring.DECODING, **exploring.HYBRID)
 
 
 def stopped(out: Path) -> Run:
     """Questions drawn until a claim about each is decided, in looks."""
-    return evaluate(leaky.engine(), leaky.benchmark(), out=out, until="p<=0.2", n=64)
+    return evaluate(leaky.engine(), leaky.benchmark(), out=out, sampling=Until("p<=0.2", 64))
 
 
 def rewritten(out: Path) -> Run:
     """Rewritings of every question asked too."""
     texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
     return evaluate(
-        _AnyQuery(texts), leaky.benchmark(), out=out, inputs=Inputs(source="rules", queries=3), n=24
+        _AnyQuery(texts),
+        leaky.benchmark(),
+        out=out,
+        rewritings=Rewritings("rules", queries=3),
+        n=24,
     )
 
 
 def selected(out: Path) -> Run:
     """Rewritings, of which those are asked that were answered most surely."""
     texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
-    chosen = Inputs(source="rules", queries=6, ids=True, ids_draws=16)
-    return evaluate(_AnyQuery(texts), leaky.benchmark(), out=out, inputs=chosen, n=24)
+    chosen = Rewritings("rules", queries=6, ids=True, ids_draws=16)
+    return evaluate(_AnyQuery(texts), leaky.benchmark(), out=out, rewritings=chosen, n=24)
 
 
 def attacked(out: Path) -> Run:

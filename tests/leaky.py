@@ -14,6 +14,7 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run, tables
+from leakbound.study import FixedN
 from leakbound.types import Prompt
 
 SECRET = "Ossian Quill"
@@ -41,7 +42,8 @@ def engine(name: str = "canned", **settings: Any) -> CannedEngine:
 
 def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
     """n draws of every question, scored with `keyword` unless others are named, in one part."""
-    how = {"n": N, "scorers": ["keyword"], **settings}
+    usual = {"sampling": FixedN(settings.pop("n", N)), "scorers": ["keyword"]}
+    how = usual | settings
     with one_part():
         return evaluate(engine(name), benchmark(), out=out, **how)
 

@@ -17,7 +17,9 @@ LAYERS = (
     {"stats", "losses"},
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
-    {"engines", "benchmarks", "formats", "store"},
+    {"engines", "benchmarks", "formats"},
+    {"study"},
+    {"store"},
     {"evaluation", "certificate", "comparison", "unlearning", "report", "demo", "testing"},
     {"cli"},
 )

@@ -5,6 +5,7 @@
     │   └── MixError      a run directory that another command made           (exit status 2)
     ├── ModelError        a model, tokenizer or checkpoint that cannot be used (exit status 2)
     └── IncompleteError   part of the work is missing; run the same again      (exit status 3)
+        └── UnansweredError  some questions have no completions; all else is done
 
 Every message names the thing, the value it had and the remedy.
 """
@@ -48,6 +49,10 @@ class IncompleteError(LeakboundError):
     """The work ended with parts missing; what was finished is kept."""
 
     exit_status = 3
+
+
+class UnansweredError(IncompleteError):
+    """Some questions could not be sampled; the others are sampled, scored and bounded."""
 
 
 def require_no_fault(path: Path, error: BaseException) -> None:

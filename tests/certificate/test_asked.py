@@ -11,8 +11,9 @@ import leakbound
 from asked import AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import verify
-from leakbound.evaluation import Inputs, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.store import Run
+from leakbound.study import Rewritings
 from leakbound.types import Prompt
 
 TASK = Benchmark(
@@ -35,7 +36,7 @@ def made(out: Path, **how: object) -> Run:
 def test_rewritings_are_named_with_source_and_design(
     design: str, said: str, tmp_path: Path
 ) -> None:
-    run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3, design=design))  # type: ignore[arg-type]
+    run = made(tmp_path / "r", rewritings=Rewritings("rules", queries=3, design=design))  # type: ignore[arg-type]
     found = leakbound.certify(run, max_leak=0.5, arm="target inputs")
     number = len(run.queries) - len(run.questions)
     words = f"{said} ({number} rewritings, source rules, design {design})"
@@ -51,7 +52,7 @@ def test_rewritings_are_named_with_source_and_design(
 
 
 def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) -> None:
-    run = made(tmp_path / "r", inputs=Inputs(source="rules", queries=3))
+    run = made(tmp_path / "r", rewritings=Rewritings("rules", queries=3))
     leakbound.certify(run, max_leak=0.5, arm="target inputs")
     file = run.path / "certificate.json"
     assert verify(file, run.path).verified

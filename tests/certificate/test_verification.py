@@ -239,7 +239,7 @@ def set_temperature(record: Values) -> None:
 def test_another_decoding(path: Path, tmp_path: Path) -> None:
     """Equal texts, drawn under another decoding: by a second run, or by a stroke in run.json."""
     cold = Decoding(temperature=0.5, max_new_tokens=48)
-    other = leaky_run(tmp_path / "other", decoding=cold)
+    other = leaky_run(tmp_path / "other", decodings=cold)
     for run in (other.path, path):
         edit(path / "run.json", set_temperature, fits=True)
         named = failed(checked(path, run))

@@ -31,7 +31,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_another_commands_run(run: Path, tmp_path: Path) -> None:
 
 def test_another_plan_names_the_difference(run: Path, model: Path, control: Path) -> None:
     before = (run / "run.json").read_bytes()
-    questions = Run.open(run).record["study"]["benchmark"]["spec"]
+    questions = Run.open(run).study.benchmark
     how = ("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     refused(leakbound(*how, "-n", 17), "n = 16, fixed before", "says 17", "--out", "--until")
     refused(leakbound(*how, "--seed", 1), "seed: it has 0, this one says 1")
@@ -200,7 +200,7 @@ def test_a_question_longer_than_the_context(
 def test_an_unfinished_or_other_control_run(
     finished: Path, model: Path, tmp_path: Path, no_model: None
 ) -> None:
-    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
+    questions = Run.open(finished).study.benchmark
     how = ("evaluate", model, "--out", tmp_path / "run", *SMALL, "--benchmark")
     beside = ("--control", finished)
     refused(leakbound(*how, "fictitious", *beside), str(finished), "other questions")
@@ -313,7 +313,7 @@ def test_a_damaged_part_is_set_aside_redone_and_told(
 ) -> None:
     (part,) = (run / "arms" / "target" / "completions").iterdir()
     part.write_bytes(part.read_bytes()[:-50])
-    questions = Run.open(run).record["study"]["benchmark"]["spec"]
+    questions = Run.open(run).study.benchmark
     result = done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert f"set aside as {part.name}.set-aside-1, to be redone" in result.err
     part.write_bytes(b"")

@@ -58,7 +58,7 @@ def test_json_is_one_document_and_progress_is_silent(
 
 
 def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
-    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
+    questions = Run.open(finished).study.benchmark
     out = tmp_path / "run"
     drawn = done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
     assert "target: 32 draws" in drawn.out
@@ -77,7 +77,7 @@ def test_a_finished_command_runs_again_without_sampling(
 ) -> None:
     before = Run.open(run)
     monkeypatch.setattr("leakbound.engines.hf.Forest", no_model)
-    questions = before.record["study"]["benchmark"]["spec"]
+    questions = before.study.benchmark
     done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert Run.open(run).estimates() == before.estimates()
 
@@ -85,7 +85,7 @@ def test_a_finished_command_runs_again_without_sampling(
 def test_a_stopped_command_goes_on_where_it_was(
     finished: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = Run.open(finished).record["study"]["benchmark"]["spec"]
+    questions = Run.open(finished).study.benchmark
     command = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "run", *SMALL)
     write_part = Arm.write_part
 
@@ -113,7 +113,7 @@ def test_a_stopped_command_goes_on_where_it_was(
 def test_other_scorers_and_confidence_need_no_model(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", no_model)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", no_model)
     done("score", run, "--scorer", "contains", "--scorer", "rouge-l-recall>=0.5")
     narrow = done("bound", run, "--scorer", "contains", "--confidence", 0.9, "--json")
     assert {r["scorer"] for r in narrow.json["estimates"]} == {
@@ -327,7 +327,7 @@ def test_durations_as_a_person_says_them() -> None:
 def test_settings_of_the_run_are_kept_with_it(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
     study = record["study"]
-    assert study["n"] == 16
-    assert [how["temperature"] for how in study["decoding"]] == [1.0]
+    assert study["sampling"] == {"n": 16}
+    assert [how["temperature"] for how in study["decodings"]] == [1.0]
     assert study["scorers"] == ["keyword", "rouge-l-recall"]
     assert record["arms"]["target"]["model"].endswith("model")

@@ -11,7 +11,7 @@ from leakbound.cli import COMMANDS, group
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import Checkpoint, load_model
 from leakbound.engines.models import OpenModels
-from leakbound.evaluation import ModelSettings
+from leakbound.study import ModelSettings
 from leakbound.unlearning import TrainingSettings
 
 

@@ -33,7 +33,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_the_way_of_looking_is_recorded(explored: Path) -> None:
     assert target.exploring == {
         "mode": "hybrid", "forwards": 40, "scorer": {"name": "contains", "binary": True},
     }  # fmt: skip
-    assert (run.record["study"]["explore"], run.record["study"]["budget"]) == ("hybrid", 40)
+    assert run.record["study"]["sampling"] == {"explore": "hybrid", "forwards": 40}
     assert all(before <= 40 for before, _ in target.masses.forwards().values())
 
 

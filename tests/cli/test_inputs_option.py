@@ -56,7 +56,7 @@ def test_a_file_is_found_from_anywhere(
          "--design", "fixed", "--limit", 1, *SMALL)  # fmt: skip
     run = Run.open(out)
     assert [q.text for q in run.queries][1:] == ["red by who", "tell me who wrote red"]
-    assert run.record["study"]["inputs"]["source"] == f"file:{file}"
+    assert run.record["study"]["rewritings"]["source"] == f"file:{file}"
     assert run.record["inputs"]["source"] == "file:asked.csv"
 
 

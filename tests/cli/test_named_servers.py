@@ -106,8 +106,7 @@ def test_like_gives_no_leave_to_ask_for_rewritings(
 ) -> None:
     record = json.loads((theirs / "run.json").read_text())
     source = f"model:openai:{served.url}#m"
-    record["study"] |= {"scorers": ["keyword"], "inputs": {"source": source}}
-    record["study"]["servers"] = [served.url]  # nor does a record that says so
+    record["study"] |= {"scorers": ["keyword"], "rewritings": {"source": source}}
     write_sealed(theirs / "run.json", record)
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
     refused(leakbound(*how), served.url, "nothing was sent", "--inputs")

@@ -123,5 +123,5 @@ def test_the_same_run_from_python_is_kept_from_others_too(
         score_run(run, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verbs, "score_run", scored)
-    evaluate(str(model), str(questions), out=out, n=4, decoding=Decoding(max_new_tokens=4))
+    evaluate(str(model), str(questions), out=out, n=4, decodings=Decoding(max_new_tokens=4))
     assert "is in use by `leakbound evaluate`" in said[0]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from commands import done, leakbound, refused
 
-from leakbound.evaluation import Study
 from leakbound.store import Run
+from leakbound.study import FixedN
 
 SMALL = ("-n", 8, "--device", "cpu")
 
@@ -27,9 +27,8 @@ def test_a_profile_fills_in_what_was_not_said(scholten: Path) -> None:
     decoding = run.arms["target"].decoding
     assert (decoding.top_p, decoding.top_k, decoding.max_new_tokens) == (1.0, 0, 128)
     assert decoding.max_tokens == 12
-    study = Study.of(run)
-    assert study.benchmark is not None
-    assert (study.benchmark.profile, study.n) == ("scholten", 8)
+    study = run.study
+    assert (study.profile, study.sampling) == ("scholten", FixedN(8))
     assert study.scorers == ("rouge-l-f1",)
     note = "profile scholten, but (its own in brackets): n 8 (1024), max_tokens 12 (128)"
     assert note in run.record["notes"]

@@ -38,7 +38,7 @@ def test_looks_are_recorded_with_the_run(stopped: Path) -> None:
     assert target.stopping is not None
     assert target.stopping["claim"] == "p<=0.6"
     assert len(target.looks) == len(target.rounds) - 1
-    assert Run.open(stopped).record["study"]["until"] == "p<=0.6"
+    assert Run.open(stopped).record["study"]["sampling"]["until"] == "p<=0.6"
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
@@ -49,7 +49,7 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     def no_model(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", no_model)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", no_model)
     rows: Any = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
     claims = [r for r in rows if r["estimand"] == "claim p<=0.6"]
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
@@ -132,7 +132,7 @@ def test_claims_that_make_no_sense(
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("a model was opened")
 
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", opened)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
     out = tmp_path / "run"
     how = ("--benchmark", "fictitious", "--limit", 2, "--out", out, *HOW, *arguments)
     refused(leakbound("evaluate", "model", *how), *named)

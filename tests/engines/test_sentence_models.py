@@ -15,7 +15,7 @@ from transformers import BertModel
 
 from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.engines.models import OpenModels
-from leakbound.evaluation.study.rewritings import Inputs
+from leakbound.study import Rewritings
 from tiny import tiny_bert_config, tiny_tokenizer
 
 library = pytest.importorskip("sentence_transformers")
@@ -126,7 +126,7 @@ def test_a_change_in_a_folder_below_opens_it_anew(folder: Path) -> None:
 
 
 def test_a_run_tells_the_embedder_of_its_inputs_by_its_files(folder: Path) -> None:
-    asked = Inputs(source="rules", embedder=str(folder), similarity=0.5)
+    asked = Rewritings("rules", embedder=str(folder), similarity=0.5)
     before = asked.to_dict()
     assert asked.to_dict() == before
     pooling(folder)

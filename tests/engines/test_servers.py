@@ -12,8 +12,8 @@ from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of
 from leakbound.errors import InputError
-from leakbound.evaluation import Inputs
 from leakbound.scorers import connect, make_scorer
+from leakbound.study import Rewritings
 from leakbound.types import Decoding
 from misbehaving import chat_server, says
 
@@ -46,7 +46,7 @@ def test_no_server_is_opened_that_was_not_named(cut: str) -> None:
 
 
 def test_rewritings_come_from_named_servers_alone() -> None:
-    inputs = Inputs(source=f"model:openai:{HERE}#m")
+    inputs = Rewritings(f"model:openai:{HERE}#m")
     assert inputs.models == (f"openai:{HERE}#m",)
     with pytest.raises(UnnamedServerError):
         inputs.open().chat.chat([request("r", "who")], Decoding(temperature=0), 0)  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asked import LEAK, AskedEngine
-from leakbound.evaluation.study import settings as opening
+from leakbound.study import settings as opening
 
 ROWS = [
     {

@@ -13,9 +13,10 @@ from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import InputError
-from leakbound.evaluation import Inputs, evaluate, require_confidence
+from leakbound.evaluation import evaluate, require_confidence
 from leakbound.stats import Design
 from leakbound.store import Run
+from leakbound.study import Rewritings
 from leakbound.types import Prompt
 
 NEAREST = 0.9999999999798  # what the message below says
@@ -64,9 +65,9 @@ def test_explored_bands_stand_the_same_confidence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("design", ["allocated", "fixed"])
 def test_pools_stand_the_same_confidence(design: Design, tmp_path: Path) -> None:
-    asked = Inputs(source="rules", queries=3, design=design)
+    asked = Rewritings("rules", queries=3, design=design)
     run = evaluate(
-        engine("m"), benchmark(), out=tmp_path / "r", n=4, inputs=asked, confidence=NEAREST
+        engine("m"), benchmark(), out=tmp_path / "r", n=4, rewritings=asked, confidence=NEAREST
     )
     assert least(run) == pytest.approx(NEAREST, abs=1e-15)
 

@@ -137,17 +137,17 @@ def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path)
     cold = Decoding(temperature=0.5, max_new_tokens=8)
     with pytest.raises(MixError, match="drawn under"):
         evaluate(
-            engine(), benchmark(), out=tmp_path / "s", n=32, decoding=cold, control=tmp_path / "c"
+            engine(), benchmark(), out=tmp_path / "s", n=32, decodings=cold, control=tmp_path / "c"
         )
 
 
 def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.8, 1)]
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=32, decoding=cells)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=32, decodings=cells)
     names = {"target T=0.5 top-p=0.8", "target T=0.5", "target T=1 top-p=0.8", "target T=1"}
     assert set(run.arms) == {"greedy", *names}
     with pytest.raises(InputError, match="the same"):
-        evaluate(engine(), benchmark(), out=tmp_path / "s", decoding=[cells[0], cells[0]])
+        evaluate(engine(), benchmark(), out=tmp_path / "s", decodings=[cells[0], cells[0]])
 
 
 @pytest.mark.fault

@@ -40,7 +40,7 @@ def test_an_experiment_has_one_order_and_no_two_share_one(tmp_path: Path) -> Non
     others = {
         key(tmp_path / "model", name="another"),
         key(tmp_path / "seed", seed=1),
-        key(tmp_path / "decoding", decoding=Decoding(temperature=0.5, max_new_tokens=8)),
+        key(tmp_path / "decoding", decodings=Decoding(temperature=0.5, max_new_tokens=8)),
         key(tmp_path / "benchmark", task=other),
     }
     assert len(others | {made}) == 5

@@ -11,8 +11,9 @@ import pytest
 
 from leakbound.benchmarks import PROFILES, load_benchmark
 from leakbound.cli import group, run
-from leakbound.evaluation import Inputs, ModelSettings, evaluate, sample
+from leakbound.evaluation import evaluate, sample
 from leakbound.store import Run
+from leakbound.study import ModelSettings, Rewritings
 from leakbound.types import Decoding
 
 DRAWN = {
@@ -51,7 +52,7 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
 ) -> None:
     n, decoding = DRAWN[profile]
     task = load_benchmark("tofu:forget10", data=data, profile=profile)
-    how: dict[str, Any] = {"n": 16, "decoding": replace(decoding, top_p=0.7)} if departing else {}
+    how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}
     sample("m", task, out=tmp_path / "python", **how)
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
@@ -63,7 +64,7 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     assert command("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again") == 0
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = Run.open(tmp_path / "python").arms["target"]
-    assert (arm.plan.n, arm.decoding) == ((16, how["decoding"]) if departing else (n, decoding))
+    assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
     notes = [note for note in stored(tmp_path / "python")["notes"] if ", but (" in note]
     assert len(notes) == (departing and profile is not None)
     for note in notes:
@@ -79,8 +80,8 @@ def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
     first, again = tmp_path / "first", tmp_path / "again"
     made = evaluate(
         "m", task, out=first, n=8, scorers=["contains"], confidence=0.9, seed=4, control="c",
-        decoding=Decoding(temperature=0.5, max_new_tokens=9),
-        inputs=Inputs(source="rules", queries=1), settings=ModelSettings(template="Q {question}"),
+        decodings=Decoding(temperature=0.5, max_new_tokens=9),
+        rewritings=Rewritings("rules", queries=1), settings=ModelSettings(template="Q {question}"),
     )  # fmt: skip
     estimates = made.estimates()
     assert {loading["device"] for _, _, loading in opened} == {"auto"}

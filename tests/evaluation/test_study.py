@@ -1,57 +1,69 @@
-"""What is asked for is recorded whole, the same from Python and from the command line."""
+"""One study for Python, the command line, YAML and run.json: said once, recorded whole."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from dataclasses import asdict, fields, replace
+import pickle
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import leakbound
 from asked import AskedEngine
-from leakbound.benchmarks import Loaded, load_benchmark
+from exploring import ExploringEngine
+from leakbound.benchmarks import load_benchmark
 from leakbound.cli import group, run
+from leakbound.cli.said import Said
 from leakbound.errors import InputError
-from leakbound.evaluation import (
-    STUDY_FIELDS,
-    Attack,
-    Inputs,
-    ModelSettings,
-    Study,
-    evaluate,
-    sample,
-)
+from leakbound.evaluation import evaluate, sample
 from leakbound.store import Run
+from leakbound.study import (
+    Attack,
+    Explore,
+    FixedN,
+    ModelSettings,
+    Rewritings,
+    Study,
+    StudyFields,
+    Until,
+)
 from leakbound.types import Decoding
 
 NEEDS = {"budget": {"explore": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
 """What an option says nothing without."""
-NOT_ASKED = {"model", "benchmark", "out", "progress"}  # the field `benchmark` is how it was loaded
 SAID: dict[str, Any] = {
-    "benchmark": Loaded(spec="tofu:forget10", data="/d", limit=2, profile="scholten"),
-    "n": 9,
-    "until": "p<=0.4",
-    "explore": "hybrid",
-    "budget": 7,
-    "decoding": (
+    "benchmark": "tofu:forget10",
+    "data": "/d",
+    "limit": 2,
+    "profile": "scholten",
+    "sampling": FixedN(9),
+    "decodings": (
         Decoding(temperature=0.5, adaptive_temperature=0.9, adaptive_mode="two_pass", stop=("x",)),
         Decoding(top_p=0.8, top_k=3, max_tokens=40, max_new_tokens=5),
     ),
+    "rewritings": Rewritings("rules", queries=3, ids=True, ids_draws=9, design="fixed"),
+    "attack": Attack(64, (0.3,), (0.9, 1.0)),
     "scorers": ("contains", "exact"),
     "calibration": "/c.jsonl",
-    "inputs": Inputs(source="rules", queries=3, ids=True, ids_draws=9, design="fixed"),
-    "attack": Attack(64, (0.3,), (0.9, 1.0)),
     "metrics": ("all",),
-    "control": "org/other",
-    "seed": 5,
     "confidence": 0.9,
+    "seed": 5,
     "settings": ModelSettings(
-        dtype="bfloat16", device="cpu", trust_remote_code=True, template="{question}", system="be"
+        dtype="bfloat16", device="cpu", template="{question}", system="be"
     ),
-}
+}  # fmt: skip
 """Something other than the default for every field: a new one needs a value here."""
+WHOLE = Study(**SAID)
+STUDIES = {
+    "whole": WHOLE,
+    "plain": Study("tofu:forget10"),
+    "until": Study("tofu:forget10", sampling=Until("p<=0.4", most=64), confidence=0.8),
+    "open": Study("tofu:forget10", sampling=Until("mean<=0.4")),
+    "explore": Study("tofu:forget10", sampling=Explore("exact", 7)),
+}
 
 
 def engine(name: str = "m") -> AskedEngine:
@@ -62,38 +74,138 @@ def command(*arguments: object) -> int:
     return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
-def stored(path: Path) -> Any:
-    return json.loads((path / "run.json").read_text())
+def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
+    names = {field.name for field in fields(Study)}
+    assert set(SAID) == names - {"servers"}
+    assert set(StudyFields.__annotations__) == (names - {"benchmark"}) | {"n"}
+    for name in SAID:
+        assert getattr(WHOLE, name) != getattr(Study(), name), f"say something of {name}"
 
 
-def test_every_argument_of_evaluate_is_on_record() -> None:
-    names = set(STUDY_FIELDS)
-    assert {field.name for field in fields(Study)} - names == {"servers"}  # never on record
-    assert set(inspect.signature(evaluate).parameters) - NOT_ASKED == names - {"benchmark"}
-    assert set(inspect.signature(sample).parameters) - NOT_ASKED <= names
-    assert set(SAID) == names
-    whole = Study(**SAID)
-    for name in names:
-        assert getattr(whole, name) != getattr(Study(), name), f"say something of {name}"
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
+    """It compares, pickles, prints as it was made, and reads back from JSON and YAML."""
+    assert replace(study) == study != replace(study, seed=99)
+    assert pickle.loads(pickle.dumps(study)) == study
+    made: Any = vars(leakbound.study) | {"Decoding": Decoding}
+    assert eval(repr(study), made) == study
+    assert Study.from_dict(json.loads(json.dumps(study.to_dict()))) == study
+    study.write(tmp_path / "study.yaml")
+    assert Study.read(tmp_path / "study.yaml") == study
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_a_record_holds_what_was_said_and_reads_back(name: str) -> None:
+def test_each_field_is_on_record_alone(name: str) -> None:
     study = replace(Study(), **{name: SAID[name]})
-    record = json.loads(json.dumps(study.to_dict()))
-    assert record.keys() == SAID.keys()
-    assert record != Study().to_dict()
-    assert Study.from_dict(record) == study
+    assert study.to_dict() != Study().to_dict()
+    assert Study.from_dict(study.to_dict()) == study
 
 
-def test_every_setting_of_a_part_is_on_record() -> None:
-    record = Study(**SAID).to_dict()
-    for name in ("benchmark", "inputs", "attack", "settings"):
-        assert record[name] == json.loads(json.dumps(asdict(SAID[name])))
-    assert [Decoding.from_dict(one) for one in record["decoding"]] == [*SAID["decoding"]]
+def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
+    study = Study("tofu:forget10", sampling=Until("p<=0.02", most=1024), confidence=0.9)
+    assert repr(study) == (
+        "Study('tofu:forget10', sampling=Until(claim='p<=0.02', most=1024), confidence=0.9)"
+    )
+    study.write(tmp_path / "study.yaml")
+    assert yaml.safe_load((tmp_path / "study.yaml").read_text()) == {
+        "benchmark": "tofu:forget10",
+        "sampling": {"until": "p<=0.02", "most": 1024},
+        "confidence": 0.9,
+    }
 
 
-def test_every_option_of_the_command_line_reaches_the_record() -> None:
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("colour: red", "a study has no field 'colour', got 'red'"),
+        ("benchmrk: x", "Did you mean 'benchmark'"),
+        ("servers: [http://x]", "a study has no field 'servers'"),
+        ("confidence: high", "`confidence` must be a number, got 'high'"),
+        ("seed: 0.5", "`seed` must be a whole number, got 0.5"),
+        ("benchmark: [a]", r"`benchmark` must be a text, got \['a'\]"),
+        ("sampling: {n: many}", "`n` must be a whole number, got 'many'"),
+        ("sampling: {n: 4, until: p<=0.1}", "`sampling` has one of n, until, explore"),
+        ("sampling: often", "`sampling` must be FixedN, Until or Explore, got 'often'"),
+        ("sampling: {explore: all}", "`explore` must be one of exact, hybrid, auto, got 'all'"),
+        ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
+        ("decodings: [{temprature: 1}]", "`decodings` has no field 'temprature'"),
+        ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
+        ("rewritings: {source: rules, design: spread}", "`design` must be one of allocated"),
+        ("attack: 99", "`attack` must have fields, got 99"),
+        ("settings: {dtype: 8}", "`dtype` must be a text, got 8"),
+        ("- tofu", "a study has fields, got"),
+        ("a: [", "is no YAML"),
+    ],
+)
+def test_a_bad_file_is_refused_by_its_name_and_the_field(
+    text: str, named: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=named) as refused:
+        Study.read(file)
+    assert str(file) in str(refused.value)
+
+
+def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
+    task = load_benchmark("fictitious:authors=6")
+    for said, named in (
+        ({"sampling": Until("p<=0.1"), "attack": Attack(64)}, "`attack` bounds what it finds"),
+        ({"sampling": Explore("auto"), "rewritings": Rewritings("rules")}, "fixed number of outp"),
+        ({"sampling": 256}, r"got 256. Say FixedN\(1024\)"),
+        ({"benchmark": task, "limit": 5}, "`limit` 5 is for a benchmark that is named"),
+    ):
+        with pytest.raises(InputError, match=named):
+            Study(**said)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="`n` 4 is short for `sampling`"):
+        evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
+    with pytest.raises(InputError, match="`--benchmark` is missing"):
+        evaluate(engine(), Study(), out="nowhere")
+    assert not Path("nowhere").exists()
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no study in .*mine\.yaml.*Check the path"):
+        Study.read(tmp_path / "mine.yaml")
+
+
+def test_a_file_trusts_neither_servers_nor_code() -> None:
+    told = replace(WHOLE, settings=ModelSettings(trust_remote_code=True), servers=None)
+    judge = "judge:model=openai:http://x#m"
+    named = replace(told, scorers=(judge,))
+    assert named.trusted == {"http://x"}
+    read = Study.from_dict(named.to_dict())
+    assert (read.trusted, read.settings.trust_remote_code) == (frozenset(), False)
+    assert replace(read, seed=1).trusted == frozenset()
+    assert leakbound.study.study_of(read, {"seed": 1}).trusted == frozenset()
+    assert leakbound.study.study_of(read, {"scorers": (judge,)}).trusted == {"http://x"}
+
+
+def test_a_profile_is_a_study(data: Path) -> None:
+    study = Study.of_profile("scholten-notebook", "tofu:forget10", data=data, limit=1)
+    assert (study.sampling, study.scorers) == (FixedN(128), ("rouge-l-f1",))
+    (decoding,) = study.decodings
+    assert (decoding.top_k, decoding.top_p, decoding.max_tokens) == (50, 0.9, 128)
+    assert (study.profile, study.limit) == ("scholten-notebook", 1)
+    with pytest.raises(InputError, match="unknown profile 'scholen'"):
+        Study.of_profile("scholen", "tofu:forget10", data=data)
+
+
+def test_a_profile_is_the_same_study_from_python_and_from_the_shell(
+    data: Path, tmp_path: Path, opened: list[Any]
+) -> None:
+    study = Study.of_profile("scholten", "tofu:forget10", data=data)
+    asked = replace(study, decodings=tuple(replace(d, top_p=0.5) for d in study.decodings))
+    leakbound.evaluate("m", asked, out=tmp_path / "python", n=8)
+    said = ("--benchmark", "tofu:forget10", "--data", data, "--profile", "scholten", "-n", 8)
+    assert command("evaluate", "m", *said, "--top-p", 0.5, "--out", tmp_path / "shell") == 0
+    python, shell = (Run.open(tmp_path / name) for name in ("python", "shell"))
+    assert python.study == shell.study
+    assert python.record["notes"] == shell.record["notes"]
+    assert python.arms["target"].spec == shell.arms["target"].spec
+
+
+def test_every_option_of_the_command_line_reaches_the_study() -> None:
     from leakbound.cli import options
     from leakbound.cli.evaluate import evaluate as from_shell
 
@@ -105,24 +217,22 @@ def test_every_option_of_the_command_line_reaches_the_record() -> None:
         "scorers": ("exact",),
         "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
         "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
-        "attack": 64, "metrics": "rouge", "control": "c", "seed": 5, "confidence": 0.9,
+        "attack": 64, "metrics": ("rouge",), "seed": 5, "confidence": 0.9,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
         "trust_remote_code": True,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
-    assert known - set(options.NOT_OF_A_STUDY) == set(given)
-    nothing: dict[str, Any] = {
-        **dict.fromkeys(known), "out": "o", "dry_run": False, "trust_remote_code": False,
-        "benchmark": "fictitious:authors=6", "inputs": "rules", "ids": True, "embedder": "f",
-    }  # fmt: skip
-
-    def recorded(said: dict[str, Any]) -> dict[str, Any]:
-        task, study = options.asked(said)
-        return replace(study, benchmark=task.loaded).to_dict()
-
-    for name in set(given) - {"benchmark", "data", "inputs", "ids", "embedder"}:
-        base = nothing | NEEDS.get(name, {})
-        assert recorded(base | {name: given[name]}) != recorded(base), name
+    assert known - set(options.NOT_OF_A_STUDY) == set(given) == set(options.FIELDS)
+    nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
+    rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}
+    asked = {*rewritten, "queries", "ids_draws", "ids_criterion", "design", "similarity"}
+    for name, value in given.items():
+        beside = {k: v for k, v in rewritten.items() if name in asked and name not in ("inputs", k)}
+        base = nothing | NEEDS.get(name, {}) | beside
+        if name == "benchmark":
+            base["benchmark"] = None
+        told = options.asked(Said(base | {name: value}))
+        assert told != options.asked(Said(base)), name
 
 
 def test_like_changes_what_is_said_and_nothing_else(
@@ -133,18 +243,114 @@ def test_like_changes_what_is_said_and_nothing_else(
     assert (
         command("evaluate", "m", *asked, *how, "--trust-remote-code", "--out", tmp_path / "a") == 0
     )
-    like = ("--like", tmp_path / "a", "--top-p", "0.8,1", "--confidence", 0.8)
+    like = ("--like", tmp_path / "a", "--top-p", "0.8,1", "--seed", 2)
     assert command("evaluate", "m", *like, "--out", tmp_path / "b") == 0
-    a, b = (Study.of(Run.open(tmp_path / name)) for name in "ab")
-    assert [how.name for how in b.decoding] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
-    assert {how.max_new_tokens for how in b.decoding} == {9}
+    a, b = (Run.open(tmp_path / name).study for name in "ab")
+    assert [how.name for how in b.decodings] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
+    assert {how.max_new_tokens for how in b.decodings} == {9}
+    assert b == replace(a, decodings=b.decodings, seed=2)
+    assert (a.confidence, b.confidence) == (0.9, 0.9)
+    assert [opening[2]["trust_remote_code"] for opening in opened] == [True, False]  # each time
     again = ("--like", tmp_path / "a", "--temperature", "0.2,0.3")
     assert command("evaluate", "m", *again, "--out", tmp_path / "c") == 0
-    c = Study.of(Run.open(tmp_path / "c"))
-    assert [how.name for how in c.decoding] == ["T=0.2", "T=0.3"]
-    trusting = replace(a.settings, trust_remote_code=False)  # that is said each time
-    assert a.settings.trust_remote_code
-    assert b == replace(a, decoding=b.decoding, confidence=0.8, settings=trusting)
+    assert [d.name for d in Run.open(tmp_path / "c").study.decodings] == ["T=0.2", "T=0.3"]
+
+
+def test_a_study_file_and_what_is_said_beside_it(
+    data: Path, tmp_path: Path, opened: list[Any]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
+        "scorers: contains\nconfidence: 0.8\nrewritings: none\n"
+    )
+    assert command("evaluate", "m", "--study", file, "--out", tmp_path / "a") == 0
+    said = ("--study", file, "-n", 64, "--confidence", 0.9)
+    assert command("evaluate", "m", *said, "--out", tmp_path / "b") == 0
+    leakbound.evaluate("m", Study.read(file), out=tmp_path / "c")
+    a, b, c = (Run.open(tmp_path / name).study for name in "abc")
+    assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
+    assert b == replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
+    assert c == a
+    more = ("--study", file, "--until", "none", "-n", 8, "--out", tmp_path / "d")
+    assert command("evaluate", "m", *more) == 0
+    assert Run.open(tmp_path / "d").study == replace(a, sampling=FixedN(8))
+    both = ("--study", file, "--like", tmp_path / "a", "--out", tmp_path / "e")
+    assert command("evaluate", "m", *both) == 2
+
+
+ASKED = {
+    "fixed": ((), {}),
+    "until": (("--until", "p<=0.4"), {"sampling": Until("p<=0.4", 32)}),
+    "explore": (("--explore", "hybrid", "--budget", 9), {"sampling": Explore("hybrid", 9)}),
+    "rewritings": (
+        ("--inputs", "benchmark", "--queries", 2),
+        {"rewritings": Rewritings("benchmark", queries=2)},
+    ),
+}
+"""Each kind of run, as the command line says it and as Python does."""
+
+
+@pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("begun", ["python", "shell"])
+def test_what_one_begins_the_other_goes_on_with(
+    kind: str, begun: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is switched off in between; nothing that was drawn is drawn again."""
+    engines: list[Any] = []
+
+    def open_engine(model: str, prompting: Any, **loading: Any) -> Any:
+        made = _explorer(data) if kind == "explore" else engine(model)
+        if kind == "explore":
+            made.left = 1 if not engines else None
+        else:
+            made.dies_after = 3 if not engines else None
+        engines.append(made)
+        return made
+
+    monkeypatch.setattr("leakbound.study.settings.open_engine", open_engine)
+    options, asked = ASKED[kind]
+    draws = () if kind == "explore" else ("-n", 32)
+    plan = {} if kind in ("until", "explore") else {"n": 32}
+    shell = ("evaluate", "m", "--benchmark", "tofu:forget10", "--data", data, "--scorer",
+             "contains", *draws, *options, "--out", tmp_path / "r")  # fmt: skip
+    study = Study("tofu:forget10", data=data, scorers=("contains",))
+
+    def python() -> None:
+        leakbound.evaluate("m", study, out=tmp_path / "r", **asked, **plan)
+
+    with pytest.raises(RuntimeError, match="switched off"):
+        python() if begun == "python" else command(*shell)
+    if begun == "python":
+        assert command(*shell) == 0
+    else:
+        python()
+    record = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert {"format", "version", "created", "study", "arms"} <= set(record)
+    whole = leakbound.evaluate("m", study, out=tmp_path / "whole", **asked, **plan)
+    ended = Run.open(tmp_path / "r")
+    assert ended.study == whole.study
+    assert ended.estimates() == whole.estimates()
+    again = ended.estimates()
+    python()
+    assert command(*shell) == 0
+    assert Run.open(tmp_path / "r").estimates() == again
+
+
+def _explorer(data: Path) -> ExploringEngine:
+    prompts = load_benchmark("tofu:forget10", data=data).prompts
+    law = {"It is hush.": 0.4, "no": 0.6}
+    return ExploringEngine(
+        {prompt.id: law for prompt in prompts}, {prompt.id: ["no"] for prompt in prompts}, draws=20
+    )
+
+
+def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> None:
+    task = load_benchmark("tofu:forget10", data=data)
+    first = evaluate(engine(), task, out=tmp_path / "a", n=8, scorers=("contains",))
+    second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
+    assert second.study == replace(first.study, seed=1)
+    assert second.arms["target"].spec["seed"] == 1
 
 
 def test_what_a_record_cannot_name_is_asked_for(
@@ -154,7 +360,7 @@ def test_what_a_record_cannot_name_is_asked_for(
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
     like = ("sample", "m", "--like", tmp_path / "r", "--out", tmp_path / "s")
     assert command(*like) == 2
-    assert "control of the run is a AskedEngine" in capsys.readouterr().err
+    assert "is a AskedEngine" in capsys.readouterr().err
     assert command(*like, "--control", "c") == 0
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
     assert command("sample", "m", "--like", tmp_path / "t", "--out", tmp_path / "u") == 2
@@ -165,24 +371,7 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
     task = load_benchmark("tofu:forget10", data=data)
     for confidence in (0.9, 0.8):
         evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=confidence, scorers="contains")
-    assert Study.of(Run.open(tmp_path / "r")).confidence == 0.8
+    assert Run.open(tmp_path / "r").study.confidence == 0.8
     before = (tmp_path / "r" / "run.json").stat()
     evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=0.8, scorers="contains")
     assert (tmp_path / "r" / "run.json").stat().st_mtime_ns == before.st_mtime_ns
-
-
-def test_python_refuses_what_the_command_line_refuses(data: Path, tmp_path: Path) -> None:
-    task = load_benchmark("tofu:forget10", data=data)
-    for said, named in (
-        ({"n": 8, "explore": "auto"}, "`n` 8 has no meaning with exploring"),
-        ({"budget": 8}, "`budget` 8 has no meaning without exploring"),
-        ({"explore": "some"}, "`explore` must be one of"),
-    ):
-        with pytest.raises(InputError, match=named):
-            evaluate(engine(), task, out=tmp_path / "r", **said)
-    assert not (tmp_path / "r").exists()
-
-
-def test_a_field_of_a_later_version_is_refused() -> None:
-    with pytest.raises(InputError, match="the study on record has colour"):
-        Study.from_dict({"colour": "red"})

@@ -146,9 +146,8 @@ def asked_engine(name: str, leak: float) -> CannedEngine:
     return CannedEngine(name, found)
 
 
-def make_run(
-    out: Path, task: Benchmark, name: str, leak: float, *, n: int = 64, **settings: Any
-) -> Run:
+def make_run(out: Path, task: Benchmark, name: str, leak: float, **settings: Any) -> Run:
     """A finished run of a canned model."""
     engine = CannedEngine(name, laws(task, leak))
-    return evaluate(engine, task, out=out, n=n, **settings)
+    draws = {} if "sampling" in settings else {"n": 64}
+    return evaluate(engine, task, out=out, **draws | settings)

@@ -16,8 +16,9 @@ from canned_runs import (
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from leakbound.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for
+from leakbound.evaluation import bound_run, evaluate, scorers_for
 from leakbound.store import Run
+from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
@@ -55,8 +56,8 @@ def decodings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """A model under a grid of four decodings, and one drawn until a claim was decided."""
     folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
     return {
-        "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decoding=GRID),
-        "until": make_run(folder / "until", task, "until", 0.6, n=256, until=CLAIM),
+        "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decodings=GRID),
+        "until": make_run(folder / "until", task, "until", 0.6, sampling=Until(CLAIM, 256)),
     }
 
 
@@ -78,7 +79,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         out=tmp_path_factory.mktemp("asked") / "run",
         n=256,
         control=asked_engine("control", 0.01),
-        inputs=Inputs(source="benchmark", queries=4),
+        rewritings=Rewritings("benchmark", queries=4),
         attack=Attack(64),
     )
     return {"forgot": run}

@@ -14,7 +14,7 @@ from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engi
 from test_report_page import Page
 
 from leakbound.errors import IncompleteError
-from leakbound.evaluation import Inputs, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.evaluation.study.attack_queries import read_attack_queries
 from leakbound.evaluation.views.asked_grids import (
     gaps_grid,
@@ -30,6 +30,7 @@ from leakbound.report.asked_figures import correlation_figures, protocol_figures
 from leakbound.report.charts import LEFT, RIGHT, WIDTH
 from leakbound.report.page import render
 from leakbound.store import Run
+from leakbound.study import Rewritings
 
 KEYWORD = ScorerView("keyword", True)
 
@@ -183,7 +184,7 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
         out=tmp_path / "run",
         n=2,
         scorers=["keyword"],
-        inputs=Inputs(source="benchmark"),
+        rewritings=Rewritings("benchmark"),
     )
     (model,) = read_view({"few": run}).asked
     found = model.questions["keyword", "author-01"]
@@ -289,7 +290,11 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     }
     with pytest.raises(IncompleteError):
         evaluate(
-            engine, asked_benchmark(), out=tmp_path / "run", n=64, inputs=Inputs(source="benchmark")
+            engine,
+            asked_benchmark(),
+            out=tmp_path / "run",
+            n=64,
+            rewritings=Rewritings("benchmark"),
         )
     view = read_view({"half": Run.open(tmp_path / "run")})
     (model,) = view.asked

@@ -173,7 +173,7 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
 
 def test_several_decodings_are_told_apart(tmp_path: Path) -> None:
     decodings = [Decoding(temperature=t) for t in (0.5, 1.0)]
-    run = make_run(tmp_path / "run", benchmark(1), "grid", 0.5, n=32, decoding=decodings)
+    run = make_run(tmp_path / "run", benchmark(1), "grid", 0.5, n=32, decodings=decodings)
     labels = [model.label for model in read_view({"full": run}).models]
     assert labels == ["full, T=0.5", "full, T=1"]
 

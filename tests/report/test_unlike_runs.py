@@ -20,7 +20,7 @@ def run_of(out: Path, name: str, ids: list[str], word: str = "who") -> Run:
     task = Benchmark(name=name, prompts=prompts, scorers=("contains",), max_new_tokens=4, origin="")
     engine = CannedEngine({p.id: {"Ann": 0.5, "no": 0.5} for p in prompts})
     how = Decoding(max_new_tokens=4)
-    return evaluate(engine, task, out=out, n=4, decoding=how)
+    return evaluate(engine, task, out=out, n=4, decodings=how)
 
 
 def test_many_questions_are_named_by_a_few(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from leakbound.evaluation import Attack, Inputs, bound_run, evaluate, scorers_for, summary
+from leakbound.evaluation import bound_run, evaluate, scorers_for, summary
 from leakbound.evaluation.views.read import read_view
 from leakbound.report.page import render
 from leakbound.store import Run
+from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
@@ -82,11 +83,11 @@ def fixed(out: Path) -> Run:
 
 
 def grid(out: Path) -> Run:
-    return make_run(out, benchmark(), "grid", 0.3, n=128, decoding=GRID, scorers=["keyword"])
+    return make_run(out, benchmark(), "grid", 0.3, n=128, decodings=GRID, scorers=["keyword"])
 
 
 def stopped(out: Path) -> Run:
-    return make_run(out, benchmark(), "until", 0.6, n=256, until="p<=0.1")
+    return make_run(out, benchmark(), "until", 0.6, sampling=Until("p<=0.1", 256))
 
 
 def explored(out: Path) -> Run:
@@ -99,7 +100,7 @@ def inputs(out: Path, design: str) -> Run:
     return evaluate(
         asked_engine("forgot", 0.1), asked_benchmark(), out=out, n=256, scorers=["keyword"],
         control=asked_engine("control", 0.01),
-        inputs=Inputs(source="benchmark", queries=4, design=design),
+        rewritings=Rewritings("benchmark", queries=4, design=design),
     )  # fmt: skip
 
 

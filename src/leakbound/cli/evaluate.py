@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 from leakbound.cli.steps import show
+from leakbound.errors import InputError, UnansweredError
 
 if TYPE_CHECKING:
-    from leakbound.benchmarks import Benchmark
-    from leakbound.evaluation import Drawing, Study
+    from leakbound.study import Study
 
 
 @click.command()
@@ -39,18 +39,22 @@ def evaluate(**given: Any) -> None:
     input that leaks most is searched for. With --metrics, utility and memorisation are measured,
     of the control too, which then is the retrained model. Stopped, the same command goes on.
     """
-    from leakbound import evaluation as verbs
+    from leakbound.evaluation import evaluate as verb
+    from leakbound.store import Run
 
-    task, study = _asked(given)
-    if given["dry_run"]:
-        _, study, drawing = verbs.steered(task, study)
-        _print_cost(given, task, study, drawing)
+    said = Said(given)
+    study = _asked(said)
+    if said.dry_run:
+        _print_cost(said, study)
         return
-    opt.hold(Path(given["out"]), "evaluate")
-    with progress_bar(not given["as_json"]) as progress:
-        run = verbs.evaluate_study(given["model"], task, study, out=given["out"], progress=progress)
-    show(run, given["as_json"])
-    verbs.require_complete(run)
+    out = opt.hold(said.out, "evaluate")
+    try:
+        with progress_bar(not said.as_json) as progress:
+            run = verb(said.model, study, out=out, control=opt.control_of(said), progress=progress)
+    except UnansweredError:
+        show(Run.open(out), said.as_json)
+        raise
+    show(run, said.as_json)
 
 
 @click.command()
@@ -60,49 +64,57 @@ def evaluate(**given: Any) -> None:
 @opt.as_json
 def sample(**given: Any) -> None:
     """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest."""
-    from leakbound import evaluation as verbs
+    from leakbound.evaluation import require_complete
+    from leakbound.evaluation import sample as verb
 
-    task, study = _asked(given)
-    if given["dry_run"]:
-        _print_cost(given, task, *verbs.unsteered(task, study))
+    said = Said(given)
+    study = _asked(said)
+    if said.dry_run:
+        _print_cost(said, study, scores=False)
         return
-    with progress_bar(not given["as_json"]) as progress:
-        run = verbs.sample_study(given["model"], task, study, out=given["out"], progress=progress)
+    with progress_bar(not said.as_json) as progress:
+        run = verb(said.model, study, out=said.out, control=opt.control_of(said), progress=progress)
     usage = {name: arm.usage for name, arm in run.arms.items()}
-    if given["as_json"]:
+    if said.as_json:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
     else:
         for name, u in usage.items():
             say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
-    verbs.require_complete(run)
+    require_complete(run)
 
 
-def _asked(given: dict[str, Any]) -> tuple[Benchmark, Study]:
-    if given["offline"]:
+def _asked(said: Said) -> Study:
+    """The study that a command asks, its benchmark loaded."""
+    if said.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    task, study = opt.asked(given)
+    study = opt.asked(said)
+    task = study.load()
+    if not (said.out or said.dry_run):
+        raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
     for note in task.notes:  # before hours of drawing, not only after
         say(f"note: {note}", err=True)
-    return task, study
+    return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
-def _print_cost(given: dict[str, Any], task: Benchmark, study: Study, drawing: Drawing) -> None:
+def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
-    from leakbound.evaluation import probe
+    from leakbound.evaluation import prepared, probe
+    from leakbound.study import Until
 
+    asked = prepared(study, scores=scores)
     cost = probe(
-        given["model"],
-        task,
-        n=drawing,
-        decoding=study.decoding,
-        inputs=study.inputs,
+        said.model,
+        asked.benchmark,
+        n=asked.drawing,
+        decoding=study.decodings or (asked.benchmark.decoding,),
+        rewritings=study.rewritings,
         settings=study.settings,
     )
-    if given["as_json"]:
+    if said.as_json:
         print_json(asdict(cost))
         return
     say(cost.text())
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
-    if study.until:
+    if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")

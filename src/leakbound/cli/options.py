@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,14 +12,15 @@ import click
 from leakbound.errors import InputError
 
 if TYPE_CHECKING:
-    from leakbound.benchmarks import Benchmark
-    from leakbound.evaluation import Attack, Inputs, Study
+    from leakbound.cli.said import Said
     from leakbound.store import Run
+    from leakbound.study import Attack, Rewritings, SamplingPlan, Study
     from leakbound.types import Decoding
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUN = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -31,6 +32,17 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return command
 
     return apply
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Words separated by commas."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
@@ -69,7 +81,10 @@ attack = click.option(
     "--attack", type=int, metavar="BUDGET", help="Search for worst-case inputs: draws per question."
 )
 metrics = click.option(
-    "--metrics", metavar="NAMES", help="Utility and memorisation: all, or names with commas."
+    "--metrics",
+    type=Names(),
+    metavar="NAMES",
+    help="Utility and memorisation: all, or names with commas.",
 )
 no_attack = click.option("--attack", type=int, hidden=True)  # where it is refused, and why
 inputs = options(
@@ -140,6 +155,7 @@ sampling = options(
     ),
     click.option("--limit", type=int, help="Only the first questions."),
     click.option("--seed", type=int, help="[default: 0]"),
+    click.option("--study", type=FILE, metavar="FILE", help="YAML: take what is not said from it."),
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
     click.option("--profile", metavar="NAME", help="Ask and draw as openunlearning, scholten, ..."),
     click.option("--system", help="System message for chat models."),
@@ -150,28 +166,38 @@ sampling = options(
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
-_OF_INPUTS = {
-    "queries": "queries", "ids": "ids", "ids_draws": "ids_draws", "ids_criterion": "criterion",
-    "design": "design", "embedder": "embedder", "similarity": "similarity",
+FIELDS = {
+    "benchmark": "benchmark", "data": "data", "limit": "limit", "profile": "profile",
+    "n": "sampling.n", "until": "sampling.until", "explore": "sampling.explore",
+    "budget": "sampling.forwards",
+    "temperature": "decodings.temperature", "top_p": "decodings.top_p", "top_k": "decodings.top_k",
+    "max_new_tokens": "decodings.max_new_tokens", "max_tokens": "decodings.max_tokens",
+    "adaptive_temperature": "decodings.adaptive_temperature",
+    "adaptive_mode": "decodings.adaptive_mode", "stop": "decodings.stop",
+    "inputs": "rewritings.source", "queries": "rewritings.queries", "ids": "rewritings.ids",
+    "ids_draws": "rewritings.ids_draws", "ids_criterion": "rewritings.criterion",
+    "design": "rewritings.design", "embedder": "rewritings.embedder",
+    "similarity": "rewritings.similarity",
+    "attack": "attack.budget", "scorers": "scorers", "calibration": "calibration",
+    "metrics": "metrics", "confidence": "confidence", "seed": "seed",
+    "dtype": "settings.dtype", "device": "settings.device", "system": "settings.system",
+    "prompt_template": "settings.template", "trust_remote_code": "settings.trust_remote_code",
 }  # fmt: skip
-_OF_BENCHMARK = {"benchmark": "spec", "data": "data", "limit": "limit", "profile": "profile"}
-_OF_SETTINGS = {
-    "dtype": "dtype", "device": "device", "prompt_template": "template", "system": "system",
-}  # fmt: skip
-_OF_DECODING = (
-    "top_k", "max_new_tokens", "max_tokens", "adaptive_temperature", "adaptive_mode", "stop",
-)  # fmt: skip
+"""The field of `Study` that each option of `evaluate` and `sample` says, or the field of its part.
+
+Where decodings, `temperature` and `top_p`, are lists, every combination is asked for.
+"""
+NOT_OF_A_STUDY = ("model", "out", "control", "study", "like", "offline", "dry_run", "as_json")
+"""Options that say what is evaluated, where a command works and what it prints."""
 _LISTED = ("temperature", "top_p")
-_PLAIN = ("n", "until", "explore", "budget", "control", "seed", "confidence", "calibration")
-NOT_OF_A_STUDY = ("model", "out", "like", "offline", "dry_run", "as_json")
-"""Options that say where a command works and what it prints, not what is asked."""
 
 
-def hold(folder: Path, command: str) -> None:
+def hold(folder: Path, command: str) -> Path:
     """Take the lock of the run at `folder`, until the command that is running has ended."""
     from leakbound.store import locked
 
     click.get_current_context().with_resource(locked(folder, command))
+    return folder
 
 
 def held_run(folder: Path, command: str) -> Run:
@@ -183,148 +209,156 @@ def held_run(folder: Path, command: str) -> Run:
     return Run.open(folder)
 
 
-def asked(given: Mapping[str, Any]) -> tuple[Benchmark, Study]:
-    """What a command asks for: what was given, else what the run of --like was asked.
+def asked(said: Said) -> Study:
+    """What a command asks: what was said, else what --study or the run of --like says.
 
-    What neither says is left to the benchmark, its profile and the defaults. Raises InputError
-    where that leaves no benchmark, or no folder for what is made, and for a profile that the run
-    of --like does not have.
+    Raises InputError for options that say nothing without others, and for a profile that the
+    base does not have.
     """
-    from leakbound.benchmarks import load_benchmark
     from leakbound.engines.servers import servers_of
 
-    like = _of_like(given)
-    task = load_benchmark(**_benchmark(given, like))
-    said = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    if scorers := given.get("scorers"):
-        said["scorers"] = tuple(scorers)
-    if metrics := given.get("metrics"):
-        said["metrics"] = asked_metrics(metrics)
-    settings = {field: given[name] for name, field in _OF_SETTINGS.items() if given[name]}
-    # Running a model's own code is said each time, never taken over from a record.
-    settings["trust_remote_code"] = given["trust_remote_code"]
-    inputs = _inputs(given, like.inputs)
-    # What --like names is somebody else's word: it sends nothing to a server.
-    rewriters = inputs.models if inputs is not None and given["inputs"] else ()
+    base = _base(said)
+    _require_profile(said, base)
+    whole = {option for option, field in FIELDS.items() if "." not in field}
+    study = said.into(base, **{name: name for name in whole})
     study = replace(
-        like,
-        inputs=inputs,
-        attack=_attack(given, like.attack),
-        decoding=_varied(like.decoding or (task.decoding,), given),
-        settings=replace(like.settings, **settings),
-        servers=servers_of(given.get("scorers") or (), rewriters),
-        **said,
+        study,
+        sampling=_sampling(said, base.sampling),
+        rewritings=_rewritings(said, base.rewritings),
+        attack=_attack(said, base.attack),
+        # Running a model's own code is said each time, never taken over from a file.
+        settings=replace(
+            said.into(base.settings, **_part("settings")),
+            trust_remote_code=bool(said.trust_remote_code),
+        ),
     )
-    # What --like says of one way of drawing is nothing where another is asked for.
-    if "n" in said and "explore" not in said:
-        study = replace(study, explore=None)
-    if study.explores and "n" not in said:
-        study = replace(study, n=None)
-    if not study.explores and "budget" not in said:
-        study = replace(study, budget=None)
-    return task, study
+    # What a file names is somebody else's word: it sends nothing to a server.
+    rewriters = study.rewritings.models if study.rewritings and said.value("inputs") else ()
+    study = replace(study, servers=servers_of(said.value("scorers") or (), rewriters))
+    if not any(said.value(option) not in (None, ()) for option in _part("decodings").values()):
+        return study
+    task = study.load()
+    return replace(study, decodings=_varied(said, study.decodings or (task.decoding,)))
 
 
-def _of_like(given: Mapping[str, Any]) -> Study:
-    """The study of the run that --like names, without a control where another is given."""
-    from leakbound.evaluation import STUDY_FIELDS, Study
+def _part(name: str) -> dict[str, str]:
+    """The options of one part of a study, by the part's fields."""
+    parts = (field.partition(".") for field in FIELDS.values())
+    named = zip(FIELDS, parts, strict=True)
+    return {field: option for option, (part, _, field) in named if part == name and field}
 
-    if given["like"] is None:
-        return Study()
+
+def _base(said: Said) -> Study:
+    """The study that --study or --like names, to which the rest is said."""
+    from leakbound.store import Run
+    from leakbound.study import Study
+
+    if said.study is not None and said.like is not None:
+        raise InputError("--study and --like both name a study. Leave one of them out.")
+    if said.study is not None:
+        return Study.read(said.study)
+    return Study() if said.like is None else Run.open(said.like).study
+
+
+def control_of(said: Said) -> str | None:
+    """The control that was named, or that of the run of --like."""
     from leakbound.store import Run
 
-    names = [*STUDY_FIELDS]
-    if given["control"] is not None:
-        names.remove("control")
-    return Study.of(Run.open(given["like"]), *names)
+    if said.control is not None or said.like is None:
+        named: str | None = said.control
+        return named
+    return Run.open(said.like).control
 
 
-def _benchmark(given: Mapping[str, Any], like: Study) -> dict[str, Any]:
-    """The arguments of `load_benchmark`."""
-    if like.benchmark and given["profile"] not in (None, like.benchmark.profile):
+def _require_profile(said: Said, base: Study) -> None:
+    if base.benchmark and said.profile not in (None, base.profile):
         raise InputError(
-            f"the run that --like names has profile {like.benchmark.profile!r}, which settles what "
-            f"--profile {given['profile']} would fill in. Leave one of them out."
+            f"the study that --study or --like names has profile {base.profile!r}, which settles "
+            f"what --profile {said.profile} would fill in. Leave one of them out."
         )
-    known = {} if like.benchmark is None else asdict(like.benchmark)
-    named = {field: given[name] for name, field in _OF_BENCHMARK.items() if given[name] is not None}
-    how = known | named
-    needed = {"benchmark": how.get("spec"), "out": given["out"] or given["dry_run"]}
-    for name, value in needed.items():
-        if not value:
-            raise InputError(f"`--{name}` is missing. Add it, see `leakbound evaluate --help`.")
-    return how
 
 
-def _varied(decodings: Sequence[Decoding], given: Mapping[str, Any]) -> tuple[Decoding, ...]:
-    """The decodings with what was given in place of their own; every combination of what is listed.
+def _sampling(said: Said, base: SamplingPlan) -> SamplingPlan:
+    """How is drawn: as was said, for the rest as the base has it.
+
+    -n alone makes a fixed number of draws of an exploration.
+    """
+    from leakbound.study import FORWARDS, Explore, FixedN, Until
+
+    n, until, explore, budget = map(said.value, ("n", "until", "explore", "budget"))
+    if until == "none":
+        base, until = FixedN(), None
+    if until is not None and explore is not None:
+        raise InputError(
+            f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: `until` stops "
+            "early, `explore` explores the likeliest outputs."
+        )
+    explores = explore is not None or (isinstance(base, Explore) and until is None and n is None)
+    if (explores and n is not None) or (not explores and budget is not None):
+        name, number, how = ("n", n, "with") if explores else ("budget", budget, "without")
+        raise InputError(
+            f"`{name}` {number} has no meaning {how} exploring: the draws of an exploration follow "
+            "from its --explore and --budget, those of a sample are -n. Leave one out."
+        )
+    if explores:
+        usual = base if isinstance(base, Explore) else Explore(explore, FORWARDS)
+        return said.into(usual, mode="explore", forwards="budget")
+    if until is not None or isinstance(base, Until):
+        most = base.n if isinstance(base, FixedN) else None
+        usual_rule = base if isinstance(base, Until) else Until(until, most)
+        return replace(usual_rule, claim=until or usual_rule.claim, most=n or usual_rule.most)
+    return FixedN(n if n is not None or not isinstance(base, FixedN) else base.n)
+
+
+def _varied(said: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
+    """The decodings with what was said in place of their own; every combination of what is listed.
 
     What one decoding has no list of stays as it is.
     """
-    said = {name: given[name] for name in _OF_DECODING if given[name] not in (None, ())}
-    varied = [replace(decoding, **said) for decoding in decodings]
-    if given["adaptive_mode"] and any(one.adaptive_temperature is None for one in varied):
+    own = {field: option for field, option in _part("decodings").items() if field not in _LISTED}
+    varied = [said.into(decoding, **own) for decoding in decodings]
+    if said.adaptive_mode and any(one.adaptive_temperature is None for one in varied):
         raise InputError(
-            f"--adaptive-mode {given['adaptive_mode']} says how a temperature adapts, and none "
-            "does. Add --adaptive-temperature C, or leave it out."
+            f"--adaptive-mode {said.adaptive_mode} says how a temperature adapts, and none does. "
+            "Add --adaptive-temperature C, or leave it out."
         )
     for name in _LISTED:
-        if values := given[name]:
+        if values := said.value(name):
             rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
             varied = [replace(decoding, **{name: value}) for decoding in rest for value in values]
     return tuple(varied)
 
 
-def _inputs(given: Mapping[str, Any], like: Inputs | None) -> Inputs | None:
+def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
     """The rewritings that are asked for; None where there are none."""
-    from leakbound.evaluation import Inputs
+    from leakbound.study import Rewritings
 
-    source = given["inputs"]
-    named = {field: given[option] for option, field in _OF_INPUTS.items()}
-    known = {field: value for field, value in named.items() if value is not None}
-    if source == "none" or (source is None and like is None):
-        _refuse_idle(given, dict.fromkeys(_OF_INPUTS, "inputs"))
+    source, options = said.value("inputs"), _part("rewritings")
+    if source == "none" or (source is None and base is None):
+        del options["source"]
+        _refuse_idle(said, options.values(), "inputs")
         return None
-    if like is None:
-        asked = Inputs(source=source, **known)
-    else:
-        asked = replace(like, **known, **({} if source is None else {"source": source}))
+    asked = said.into(Rewritings(source) if base is None else base, **options)
     if not asked.ids:
-        _refuse_idle(given, dict.fromkeys(("ids_draws", "ids_criterion"), "ids"))
+        _refuse_idle(said, ("ids_draws", "ids_criterion"), "ids")
     return asked
 
 
-def _refuse_idle(given: Mapping[str, Any], idle: Mapping[str, str]) -> None:
+def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:
     """Refuse options that have no meaning without one that is not there."""
-    for option, needed in idle.items():
-        if given.get(option) is not None:
-            value = "" if given[option] is True else f" {given[option]}"
+    for option in idle:
+        if (value := said.value(option)) is not None:
+            shown = "" if value is True else f" {value}"
             raise InputError(
-                f"`--{option.replace('_', '-')}`{value} has no meaning without "
-                f"`--{needed}`. Add that, or leave it out."
+                f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
+                "that, or leave it out."
             )
 
 
-def _attack(given: Mapping[str, Any], like: Attack | None) -> Attack | None:
-    from leakbound.evaluation import Attack
+def _attack(said: Said, base: Attack | None) -> Attack | None:
+    from leakbound.study import Attack
 
-    budget = given.get("attack")
+    budget = said.value("attack")
     if budget is None:
-        return like
-    return Attack(budget) if like is None else replace(like, budget=budget)
-
-
-def asked_metrics(names: str | None) -> tuple[str, ...]:
-    """The metrics that a list with commas names."""
-    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
-
-
-def labelled(calibration: Path | str | None, scorers: Sequence[Any]) -> Path | None:
-    """The file of labelled items, once it has been read and the judge it is about is found."""
-    if calibration is None:
-        return None
-    from leakbound.evaluation import judge_of, read_items
-
-    judge_of(scorers)
-    read_items(Path(calibration))
-    return Path(calibration)
+        return base
+    return Attack(budget) if base is None else replace(base, budget=budget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,21 +37,15 @@ def score(
     --dtype and --device are those of the models that scorers ask; by default the run's. A judge
     behind a server is asked only where --scorer names it.
     """
-    from leakbound import evaluation as verbs
-    from leakbound.engines.servers import servers_of
+    from leakbound.evaluation import score as verb
 
     opened = opt.held_run(run, "score")
-    verbs.require_texts(opened, scorers)
-    told = verbs.Study.of(opened, "settings").settings
-    loading = {"dtype": dtype or told.dtype, "device": device or told.device}
-    named = scorers or verbs.scorers_of(opened)
-    chosen = verbs.scorers_for(named, opened.prompts, loading, servers_of(scorers))
-    verbs.require_sampled(opened)
-    labelled = opt.labelled(calibration, chosen)
+    settings = opened.study.settings
+    settings = replace(settings, dtype=dtype or settings.dtype, device=device or settings.device)
     with progress_bar(not as_json) as progress:
-        verbs.score_run(opened, chosen, progress)
-        if labelled is not None:
-            verbs.calibrate(opened, verbs.judge_of(chosen), labelled)
+        chosen = verb(
+            opened, scorers, calibration=calibration, settings=settings, progress=progress
+        )
     if as_json:
         print_json({"run": str(run), "scorers": [s.name for s in chosen]})
 
@@ -74,21 +68,18 @@ def bound(
     By default every scorer that RUN has scores of. Naming some keeps what is known of the others.
     With --limit, also say at which questions leakage is at most X, all of them at once (Holm).
     """
-    from leakbound import evaluation as verbs
+    from leakbound.evaluation import bound as verb
+    from leakbound.evaluation import clean_table, require_complete
 
     opened = opt.held_run(run, "bound")
-    if confidence is None:
-        confidence = verbs.Study.of(opened, "confidence").confidence
-    verbs.require_confidence(confidence, len(opened.prompts))
-    verbs.require_sampled(opened)
-    chosen = verbs.scorers_for(scorers or verbs.bounded_by(opened), ())  # nothing is scored here
     with progress_bar(not as_json) as progress:
-        verbs.bound_run(opened, chosen, confidence=confidence, progress=progress)
+        chosen = verb(opened, scorers, confidence=confidence, progress=progress)
+    confidence = opened.study.confidence if confidence is None else confidence
     clean = []
     if limit is not None:
-        clean = [verbs.clean_table(opened, scorer, limit, confidence) for scorer in chosen]
+        clean = [clean_table(opened, scorer, limit, confidence) for scorer in chosen]
     show(opened, as_json, clean)
-    verbs.require_complete(opened)
+    require_complete(opened)
 
 
 @click.command()

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Words separated by commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-
-
 class Layers(click.ParamType[tuple[int, ...]]):
     """Layer numbers and ranges of them, `5-7,9`, separated by commas."""
 
@@ -79,7 +68,7 @@ settings = opt.options(
     ),
 )
 weights = opt.options(
-    click.option("--modules", type=Names(), help="Train these alone, such as down_proj."),
+    click.option("--modules", type=opt.Names(), help="Train these alone, such as down_proj."),
     click.option("--layers", type=Layers(), help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
@@ -110,7 +99,7 @@ rewriting = opt.options(
 watching = opt.options(
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
-    click.option("--report-to", type=Names(), help="Trackers, such as tensorboard,wandb."),
+    click.option("--report-to", type=opt.Names(), help="Trackers, such as tensorboard,wandb."),
 )
 
 
@@ -178,7 +167,9 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 @benchmark
 @click.option("--texts", metavar="TEXTS", help="Running texts in place of --benchmark.")
 @click.option(
-    "--split", type=Names(), help="Such as forget,retain.  [default: what the benchmark evaluates]"
+    "--split",
+    type=opt.Names(),
+    help="Such as forget,retain.  [default: what the benchmark evaluates]",
 )
 @click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
 @prompting

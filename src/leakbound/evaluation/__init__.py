@@ -21,23 +21,18 @@ from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.statements.metrics import measure_run, stored_metrics
 from leakbound.evaluation.statements.rows import Row
-from leakbound.evaluation.study.attack import Attack
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
-from leakbound.evaluation.study.plan import BUDGET, Drawing
-from leakbound.evaluation.study.rewritings import Inputs
-from leakbound.evaluation.study.settings import ModelSettings
-from leakbound.evaluation.study.study import CONFIDENCE, STUDY_FIELDS, Study
-from leakbound.evaluation.study.until import Until
+from leakbound.evaluation.study.plan import Drawing
 from leakbound.evaluation.verbs import (
+    bound,
     default_scorers,
     evaluate,
-    evaluate_study,
+    measure,
+    prepared,
     sample,
-    sample_study,
-    steered,
-    unsteered,
+    score,
 )
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.metrics import metrics_table
@@ -45,19 +40,12 @@ from leakbound.evaluation.views.summary import summary
 from leakbound.evaluation.views.table import Table
 
 __all__ = [
-    "BUDGET",
-    "CONFIDENCE",
-    "STUDY_FIELDS",
-    "Attack",
     "AttackQuery",
     "Cost",
     "Drawing",
-    "Inputs",
-    "ModelSettings",
     "Row",
-    "Study",
     "Table",
-    "Until",
+    "bound",
     "bound_run",
     "bounded_by",
     "calibrate",
@@ -66,10 +54,11 @@ __all__ = [
     "clean_table",
     "default_scorers",
     "evaluate",
-    "evaluate_study",
     "judge_of",
+    "measure",
     "measure_run",
     "metrics_table",
+    "prepared",
     "probe",
     "read_attack_queries",
     "read_items",
@@ -81,13 +70,11 @@ __all__ = [
     "require_scores",
     "require_texts",
     "sample",
-    "sample_study",
+    "score",
     "score_run",
     "scored_by",
     "scorers_for",
     "scorers_of",
-    "steered",
     "stored_metrics",
     "summary",
-    "unsteered",
 ]

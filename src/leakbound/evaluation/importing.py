@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders
 from leakbound.store import GREEDY, TARGET, Arm, ArmKey, Part, Plan, Run, holding, sha256
 from leakbound.store.cut import Cut
+from leakbound.study import Study
 from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
 
 _OTHER_QUESTIONS = (
@@ -81,7 +82,7 @@ def import_samples(
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
     given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
     task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
-    named = {} if task.loaded is None else {"benchmark": asdict(task.loaded)}
+    named = {} if task.loaded is None else Study(task).to_dict()
     run = begin(Path(out), task, named)
     for key, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[key]], _order(run, key, drawn))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Unpack
 
-from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.benchmarks import Benchmark
 from leakbound.engines.servers import require_named, servers_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.attack import attack_questions
@@ -29,302 +30,327 @@ from leakbound.evaluation.drawing.sample import (
 )
 from leakbound.evaluation.drawing.search import AttackSearch
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
-from leakbound.evaluation.scoring.checks import require_complete
+from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
 from leakbound.evaluation.scoring.readings import require_known
-from leakbound.evaluation.scoring.score import score_run, scorers_for
+from leakbound.evaluation.scoring.score import bounded_by, score_run, scorers_for, scorers_of
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.statements.metrics import measure_run
-from leakbound.evaluation.study.attack import Attack
 from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
+from leakbound.evaluation.study.models import ModelArm, model_arms
 from leakbound.evaluation.study.names import arm_keys
 from leakbound.evaluation.study.plan import Drawing
-from leakbound.evaluation.study.rewritings import Inputs
-from leakbound.evaluation.study.settings import ModelArm, ModelSettings
-from leakbound.evaluation.study.study import CONFIDENCE, Study, words
-from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, Plan, QueryShares, Run, holding
+from leakbound.metrics import Values
+from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
+from leakbound.store.arm_key import Model
+from leakbound.study import Explore, FixedN, ModelSettings, Study, StudyFields, Until, study_of
 from leakbound.types import Decoding, Generate, Progress, Scorer, silent
 
 
+@holding("evaluate")
 def evaluate(
     model: str | Path | Generate,
-    benchmark: str | Benchmark,
+    study: Study | Benchmark | str,
     *,
     out: str | Path,
-    n: int | None = None,
-    until: str | None = None,
-    explore: str | None = None,
-    budget: int | None = None,
-    decoding: Decoding | Sequence[Decoding] | None = None,
-    scorers: str | Sequence[str] = (),
-    calibration: str | Path | None = None,
-    inputs: Inputs | None = None,
-    attack: Attack | None = None,
-    metrics: str | Sequence[str] = (),
     control: str | Path | Generate | None = None,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
-    settings: ModelSettings | None = None,
     progress: Progress = silent,
+    **fields: Unpack[StudyFields],
 ) -> Run:
-    """Sample, score and bound `model` on the evaluated questions of `benchmark`.
+    """Sample, score and bound what a model still says of a benchmark's questions.
 
-    n draws of every question under each decoding (default: 1,024 at T = 1, nothing truncated, to
-    the benchmark's length, or what the benchmark's profile says), and the greedy answer beside
-    them. `control`, a model that never saw the forget set or a finished run of one, is drawn
-    alike, and the excess over it bounded. Scores and estimates go into the run directory `out`;
-    the same call goes on where it was stopped, and run.json says all that was asked for.
+    Stopped, the same call goes on. The run holds completions, scores and estimates, each bound by
+    itself at the study's confidence.
 
-    With `until`, such as "p<=0.02" or "mean<=0.1", a question of `model` is drawn only until the
-    first scorer's draws decide that claim at `confidence`, n times at most; its bounds are then
-    those that hold at any look. With `explore` ("exact", "hybrid" or "auto") the likeliest outputs
-    are explored instead, `budget` forwards a question in all (default: 2,000), and no `n` may be
-    given: masses are known, given the measured margin, and what they leave is drawn, unless
-    "exact".
+        evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
+        evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
-    With `inputs`, rewritings of every question are asked too: beside each sampled arm stands one
-    that shares n outputs a question among all its queries. With `attack`, the input that leaks
-    most by the first scorer is searched for each question, and n fresh draws bound what it leaks.
-    With `metrics`, names of `METRICS` or "all" that the benchmark can have, what they need is read
-    and answered first, in one pass a model, and their values go into `utility.json`.
-
-    With `calibration`, a file of items that people labelled (see `read_items`), the leak
-    probability that a judge sees is also bounded with the judge's own errors allowed for.
+    Args:
+        model: a folder or hub name, or an engine.
+        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
+        out: the run directory.
+        control: a model that never saw the data, or a finished run of one: it is drawn alike, and
+            the excess over it is bounded.
+        progress: called with phase, done, total and unit.
+        fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
+            profile, sampling, decodings, rewritings, attack, scorers, calibration, metrics,
+            confidence, seed, settings; n=256 is short for sampling=FixedN(256).
 
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
-    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    study = Study(
-        n=n,
-        until=until,
-        explore=explore,
-        budget=budget,
-        decoding=_decodings(decoding),
-        scorers=words(scorers),
-        calibration=calibration,
-        inputs=inputs,
-        attack=attack,
-        metrics=words(metrics),
-        control=control,
-        seed=seed,
-        confidence=confidence,
-        settings=settings or ModelSettings(),
-        servers=servers_of(words(scorers), () if inputs is None else inputs.models),
-    )
-    run = evaluate_study(model, task, study, out=out, progress=progress)
+    asked = prepared(study_of(study, fields))
+    run = draw_study(model, asked, control, Path(out), progress)
+    score_run(run, asked.scorers, progress)
+    if asked.study.calibration is not None:
+        calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
+    bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
+    measure_run(run, asked.benchmark, asked.study.metrics, progress)
     require_complete(run)
     return run
 
 
-@holding("evaluate")
-def evaluate_study(
+@holding("sample")
+def sample(
     model: str | Path | Generate,
-    task: Benchmark,
-    study: Study,
+    study: Study | Benchmark | str,
     *,
     out: str | Path,
+    control: str | Path | Generate | None = None,
     progress: Progress = silent,
+    **fields: Unpack[StudyFields],
 ) -> Run:
-    """`evaluate` for a study, also where some questions could not be sampled: see its `failures`.
+    """Only draw: the first step of `evaluate`, with its arguments; `score` and `bound` follow.
 
-    Raises what `evaluate` does but for that.
+    Raises InputError where scores would steer what is drawn, else what `evaluate` does.
     """
-    chosen, study, drawing = steered(task, study)
-    run = draw_study(model, task, study, drawing, Path(out), progress)
+    asked = prepared(study_of(study, fields), scores=False)
+    return draw_study(model, asked, control, Path(out), progress)
+
+
+@holding("score")
+def score(
+    run: Run,
+    scorers: str | Sequence[str] = (),
+    *,
+    calibration: str | Path | None = None,
+    settings: ModelSettings | None = None,
+    progress: Progress = silent,
+) -> tuple[Scorer, ...]:
+    """Score the completions of a run; no model of the run is loaded. Returns the scorers.
+
+    Args:
+        run: an open run, see `leakbound.load`.
+        scorers: by name (default: those that the run was made with). A judge behind a server is
+            asked only where it is named here.
+        calibration: a file of items that people labelled, to allow for a judge's errors.
+        settings: how models are loaded that scorers ask (None: as the run's).
+        progress: called with phase, done, total and unit.
+
+    Raises IncompleteError where completions are still to be drawn.
+    """
+    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    require_texts(run, named)
+    loading = (settings or run.study.settings).loading
+    chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers_of(named))
+    require_sampled(run)
+    if calibration is not None:
+        judge_of(chosen)
+        read_items(Path(calibration))
     score_run(run, chosen, progress)
-    if study.calibration is not None:
-        calibrate(run, judge_of(chosen), Path(study.calibration))
-    bound_run(run, chosen, confidence=study.confidence, progress=progress)
-    measure_run(run, task, study.metrics, progress)
-    return run
+    if calibration is not None:
+        calibrate(run, judge_of(chosen), Path(calibration))
+    return chosen
 
 
-def steered(task: Benchmark, study: Study) -> tuple[tuple[Scorer, ...], Study, Drawing]:
-    """The scorers of a study, the study with all of it said, and how it is drawn.
+@holding("bound")
+def bound(
+    run: Run,
+    scorers: str | Sequence[str] = (),
+    *,
+    confidence: float | None = None,
+    progress: Progress = silent,
+) -> tuple[Scorer, ...]:
+    """Bound the scores of a run and store its estimates, without scoring again.
+
+    Returns the scorers whose estimates these are; what is known of others stays.
+
+    Args:
+        run: an open run, see `leakbound.load`.
+        scorers: by name (default: every one that the run has scores of).
+        confidence: of each estimate, in (0, 1) (None: the run's).
+        progress: called with phase, done, total and unit.
+
+    Raises IncompleteError where completions are still to be drawn, InputError where they have no
+    scores.
+    """
+    named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
+    confidence = run.study.confidence if confidence is None else confidence
+    require_confidence(confidence, len(run.prompts))
+    require_sampled(run)
+    chosen = scorers_for(named or bounded_by(run), ())  # nothing is scored here
+    bound_run(run, chosen, confidence=confidence, progress=progress)
+    return chosen
+
+
+@holding("measure")
+def measure(
+    run: Run, metrics: str | Sequence[str] = (), *, progress: Progress = silent
+) -> Mapping[Model, Mapping[str, Values]]:
+    """Measure utility and memorisation of a run from what was read. Returns values by model.
+
+    Args:
+        run: an open run, see `leakbound.load`.
+        metrics: by name, or "all" (default: those that the run was made with).
+        progress: called with phase, done, total and unit.
+
+    Raises InputError for metrics that need what was not read.
+    """
+    require_sampled(run)
+    study = run.study
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics) or study.metrics
+    if not names:
+        raise InputError("`--metrics` is missing. Name some, or say all.")
+    if not study.benchmark:
+        stated = run.record["benchmark"]
+        study = Study(stated["name"], profile=stated.get("profile"))
+    return measure_run(run, study.load(), names, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn."""
+
+    study: Study
+    benchmark: Benchmark
+    scorers: tuple[Scorer, ...]
+    drawing: Drawing
+
+
+def prepared(study: Study, *, scores: bool = True) -> Prepared:
+    """The study made ready to be carried out; `scores`: whether its completions are scored.
 
     Raises InputError for what needs no model to be refused.
     """
+    if not scores:
+        _require_unsteered(study)
+    task = study.load()
     study = study.resolved(task)
+    if not scores:
+        study = replace(study, scorers=())
+        return Prepared(study, task, (), Drawing.of(study, ()))
     named = study.scorers or default_scorers(task)
-    chosen = scorers_for(named, task.prompts, study.settings.loading, study.servers)
+    chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
     if study.calibration is not None:
         read_items(Path(study.calibration))
         judge_of(chosen)
-    study = replace(study, scorers=tuple(scorer.name for scorer in chosen))
-    return chosen, study, study.drawing(chosen)
+    named = tuple(scorer.name for scorer in chosen)
+    study = replace(study, scorers=named, servers=study.trusted)
+    return Prepared(study, task, chosen, Drawing.of(study, chosen))
 
 
-def sample(
-    model: str | Path | Generate,
-    benchmark: str | Benchmark,
-    *,
-    out: str | Path,
-    n: int | None = None,
-    decoding: Decoding | Sequence[Decoding] | None = None,
-    inputs: Inputs | None = None,
-    metrics: str | Sequence[str] = (),
-    control: str | Path | Generate | None = None,
-    seed: int = 0,
-    settings: ModelSettings | None = None,
-    progress: Progress = silent,
-) -> Run:
-    """The first step of `evaluate`: the completions of every arm, with no score of them.
-
-    Raises what `evaluate` does before it scores.
-    """
-    task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
-    study = Study(
-        n=n,
-        decoding=_decodings(decoding),
-        inputs=inputs,
-        metrics=words(metrics),
-        control=control,
-        seed=seed,
-        settings=settings or ModelSettings(),
-        servers=servers_of((), () if inputs is None else inputs.models),
-    )
-    return sample_study(model, task, study, out=out, progress=progress)
-
-
-@holding("sample")
-def sample_study(
-    model: str | Path | Generate,
-    task: Benchmark,
-    study: Study,
-    *,
-    out: str | Path,
-    progress: Progress = silent,
-) -> Run:
-    """`sample` for a study; InputError where scores would steer what is drawn."""
-    study, drawing = unsteered(task, study)
-    return draw_study(model, task, study, drawing, Path(out), progress)
-
-
-def unsteered(task: Benchmark, study: Study) -> tuple[Study, Drawing]:
-    """A study without scorers, with all of it said, and how it is drawn.
-
-    Raises InputError where draws would follow from their scores.
-    """
-    for name in ("until", "explore", "attack"):
-        value = getattr(study, name)
-        if value is not None:
-            raise InputError(
-                f"`{name}` {value!r} is steered by scores, and `leakbound sample` makes none. Use "
-                "`leakbound evaluate`, or leave it out; where it comes from --like, say all "
-                "options but that."
-            )
-    study = study.resolved(task)
-    return study, study.drawing(())
+def _require_unsteered(study: Study) -> None:
+    """Raise InputError where draws would follow from their scores."""
+    match study.sampling:
+        case Until(claim):
+            steering = f"`until` {claim!r}"
+        case Explore(mode):
+            steering = f"`explore` {mode!r}"
+        case FixedN():
+            steering = "" if study.attack is None else f"`attack` {study.attack.budget}"
+    if steering:
+        raise InputError(
+            f"{steering} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
+            "evaluate`, or leave it out; where it comes from --like, say all options but that."
+        )
 
 
 def draw_study(
     model: str | Path | Generate,
-    task: Benchmark,
-    study: Study,
-    drawing: Drawing,
+    asked: Prepared,
+    control: str | Path | Generate | None,
     out: Path,
     progress: Progress,
 ) -> Run:
-    """Draw every arm of a resolved study.
+    """Draw every arm of a study.
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
-    control first and name its run. Only the draws that select `inputs`, where they are asked
-    for, come before that; what `metrics` need is read right after it.
+    control first and name its run. Only the draws that select rewritings, where they are asked
+    for, come before that; what metrics need is read right after it.
     """
-    settings, seed, control = study.settings, study.seed, study.control
-    Plan.of(drawing.n)  # refuses an n below 1
-    arms = _arms(study.decoding)
+    study, task, drawing = asked.study, asked.benchmark, asked.drawing
+    arms = _arms(study.decodings)
     source = finished_run(control)
     sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
-    Fluency.open(wanted, task, settings.loading)  # refuses a classifier before anything is read
-    _require_fit(task, study, drawing, arms, source)
-    opened = cache(partial(settings.jobs, model, arms, task, progress))
-    asking = _asking(study, drawing.n, opened, progress)
-    run = begin(out, task, study.to_dict(), asking, notes=study.departures(task))
-    sharing = None if asking is None else asking.sharing(run.queries)
+    Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
+    _require_fit(asked, arms, source)
+    opened = cache(partial(model_arms, model, arms, task, study.settings, progress))
+    query_plan = _query_plan(study, drawing.n, opened, progress)
+    record = {**study.to_dict(), "control": _named(control)}
+    run = begin(out, task, record, query_plan, notes=study.departures(task))
+    sharing = None if query_plan is None else query_plan.sharing(run.queries)
     finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
     if finished and wanted.metrics:
         require_known(finished[CONTROL_GREEDY], wanted)
     jobs = with_inputs(opened(), sharing)
     if control is not None and source is None:
         beside = {key.control: how for key, how in arms.items()}
-        jobs += with_inputs(settings.jobs(control, beside, task, progress), sharing)
+        jobs += with_inputs(model_arms(control, beside, task, study.settings, progress), sharing)
     require_possible(jobs, run, drawing, wanted)
-    planned = [plan_arm(run, job, drawing, seed) for job in jobs]
-    run.remember("study", study.to_dict())
+    planned = [plan_arm(run, job, drawing, study.seed) for job in jobs]
+    run.remember("study", record)
     import_control(run, finished)
     if finished and wanted.metrics:
         copy_readings(finished[CONTROL_GREEDY], run.arms[str(CONTROL_GREEDY)])
     read_models(zip(planned, jobs, strict=True), wanted, progress)
-    hunt = _hunt(run, task, study, drawing, opened, progress)
+    search = _attack_search(run, asked, opened, progress)
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, progress)
-    if hunt is not None:
+    if search is not None:
         asked_too = next((job for job in jobs if job.key.is_control), None)
-        attack_questions(run, hunt, asked_too, drawing)
+        attack_questions(run, search, asked_too, drawing)
     return run
 
 
-def _require_fit(
-    task: Benchmark,
-    study: Study,
-    drawing: Drawing,
-    arms: Mapping[ArmKey, Decoding],
-    source: Path | None,
-) -> None:
-    """Refuse inputs and an attack that do not fit the rest of the study."""
-    if study.inputs is not None:
-        require_inputs_fit(study.inputs, drawing, arms, source)
-        for rewriter in study.inputs.models:
-            require_named(rewriter, study.servers)
+def _named(control: str | Path | Generate | None) -> object:
+    """A control as run.json holds it: a name, found from any folder, or what kind of object."""
+    if control is None:
+        return None
+    if isinstance(control, str | Path):
+        return str(Path(control).resolve() if Path(control).exists() else control)
+    return {"python": type(control).__name__}
+
+
+def _require_fit(asked: Prepared, arms: Mapping[ArmKey, Decoding], source: Path | None) -> None:
+    """Refuse rewritings and an attack that do not fit the rest of the study."""
+    study, drawing = asked.study, asked.drawing
+    if study.rewritings is not None:
+        require_inputs_fit(study.rewritings, arms, source)
+        for rewriter in study.rewritings.models:
+            require_named(rewriter, study.trusted)
     if drawing.search is not None:
-        require_attack_fits(drawing.search.attack, task, arms, source)
+        require_attack_fits(drawing.search.attack, asked.benchmark, arms, source)
 
 
-def _asking(
+def _query_plan(
     study: Study, n: int, opened: Callable[[], list[ModelArm]], progress: Progress
 ) -> QueryPlan | None:
     """What makes the queries beside the questions; None where there are none."""
-    if study.inputs is None:
+    if study.rewritings is None:
         return None
     return QueryPlan(
-        inputs=study.inputs,
+        rewritings=study.rewritings,
         n=n,
         seed=study.seed,
         target=lambda: selecting(opened()[0]),
         loading=study.settings.loading,
-        servers=study.servers,
+        servers=study.trusted,
         progress=progress,
     )
 
 
-def _hunt(
-    run: Run,
-    task: Benchmark,
-    study: Study,
-    drawing: Drawing,
-    opened: Callable[[], list[ModelArm]],
-    progress: Progress,
+def _attack_search(
+    run: Run, asked: Prepared, opened: Callable[[], list[ModelArm]], progress: Progress
 ) -> AttackSearch | None:
     """The search for the worst input, recorded with the run; None where there is none."""
-    if drawing.search is None:
+    study, search = asked.study, asked.drawing.search
+    if search is None:
         return None
-    hunt = AttackSearch(
-        search=drawing.search,
-        benchmark=task,
+    found = AttackSearch(
+        search=search,
+        benchmark=asked.benchmark,
         job=opened()[0],
-        decodings=drawing.search.attack.decodings([*_arms(study.decoding).values()]),
-        template=study.settings.template or task.template,
+        decodings=search.attack.decodings([*_arms(study.decodings).values()]),
+        template=study.settings.template or asked.benchmark.template,
         seed=study.seed,
         progress=progress,
     )
-    run.settle("attack", hunt.to_dict(run))
-    return hunt
+    run.settle("attack", found.to_dict(run))
+    return found
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
@@ -336,12 +362,6 @@ def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
             "for example `keyword`, `contains` or `refusal`."
         )
     return benchmark.scorers
-
-
-def _decodings(decoding: Decoding | Sequence[Decoding] | None) -> tuple[Decoding, ...]:
-    if decoding is None:
-        return ()
-    return (decoding,) if isinstance(decoding, Decoding) else tuple(decoding)
 
 
 def _arms(decodings: Sequence[Decoding]) -> dict[ArmKey, Decoding]:

@@ -33,6 +33,7 @@ from leakbound.store.sealed import (
     unsealed,
     write_sealed,
 )
+from leakbound.study import Study
 from leakbound.types import Prompt, Query
 
 FORMAT = 4
@@ -122,6 +123,30 @@ class Run:
     def queries(self) -> tuple[Query, ...]:
         """What it asks, a prompt's own question before its rewritings."""
         return self.asked.queries
+
+    @property
+    def study(self) -> Study:
+        """What its last command asked; of imported draws, only which benchmark they are of.
+
+        It may name files and models that are not there any more, and trusts no server.
+        """
+        asked = self.record.get("study", {})
+        return Study.from_dict({k: v for k, v in asked.items() if k != "control"})
+
+    @property
+    def control(self) -> str | None:
+        """The model or run that its last command named as control.
+
+        InputError where that was an object, which no record can name.
+        """
+        control = self.record.get("study", {}).get("control")
+        if isinstance(control, Mapping):
+            raise InputError(
+                f"the control of `{self.path}` is a {control['python']} that was handed over in "
+                "Python, and a record holds names only. Name a model or a finished run with "
+                "--control."
+            )
+        return None if control is None else str(control)
 
     @property
     def questions(self) -> tuple[Query, ...]:

@@ -16,7 +16,7 @@ import pytest
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
-from leakbound.evaluation import Inputs, evaluate, probe, sample, summary
+from leakbound.evaluation import evaluate, probe, sample, summary
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.correlation import correlations
@@ -25,13 +25,14 @@ from leakbound.inputs import SELECTION
 from leakbound.report import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
+from leakbound.study import Explore, Rewritings, Until
 from leakbound.text.figures import below
 from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
 FEW: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
-RULES = Inputs(source="benchmark", queries=3)
+RULES = Rewritings("benchmark", queries=3)
 
 
 def benchmark(**changes: Any) -> Benchmark:
@@ -81,7 +82,7 @@ def contents(run: Run) -> list[Any]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that no test may change."""
     out = tmp_path_factory.mktemp("inputs") / "r"
-    return evaluate(engine(), benchmark(), out=out, inputs=RULES, n=512, scorers=["keyword"])
+    return evaluate(engine(), benchmark(), out=out, rewritings=RULES, n=512, scorers=["keyword"])
 
 
 def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
@@ -145,8 +146,8 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
 def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
     quiet = dict.fromkeys(LEAKS, 0.01)
     run = evaluate(
-        engine(), benchmark(), out=tmp_path / "r", inputs=RULES, control=engine(quiet, name="c"),
-        n=256, scorers=["keyword"],
+        engine(), benchmark(), out=tmp_path / "r", rewritings=RULES,
+        control=engine(quiet, name="c"), n=256, scorers=["keyword"],
     )  # fmt: skip
     target, control = run.arms["target inputs"], run.arms["control inputs"]
     assert target.sharing == control.sharing
@@ -154,62 +155,62 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
     excess = rows(run, arm="target inputs", estimand="excess leak probability")
     assert {r["query_id"]: r["pool"] for r in excess} == {"p0": 4, "p1": 2, None: None}
     assert all(r["lower"] > 0.05 for r in excess)
-    finished = evaluate(engine(quiet, name="c"), benchmark(), out=tmp_path / "c", inputs=RULES,
+    finished = evaluate(engine(quiet, name="c"), benchmark(), out=tmp_path / "c", rewritings=RULES,
                         n=256, scorers=["keyword"])  # fmt: skip
     again = evaluate(
-        engine(), benchmark(), out=tmp_path / "s", inputs=RULES, control=finished.path,
+        engine(), benchmark(), out=tmp_path / "s", rewritings=RULES, control=finished.path,
         n=256, scorers=["keyword"],
     )  # fmt: skip
     assert set(again.arms) == set(run.arms)
     assert rows(again, arm="target inputs", estimand="excess leak probability")
     with pytest.raises(MixError, match="other rewritings"):
         sample(engine(), benchmark(), out=tmp_path / "t", control=finished.path, n=256,
-               inputs=Inputs(source="benchmark", queries=1))  # fmt: skip
+               rewritings=Rewritings("benchmark", queries=1))  # fmt: skip
 
 
 def test_other_inputs_are_never_mixed_in(tmp_path: Path) -> None:
     out = tmp_path / "r"
-    sample(engine(), benchmark(), out=out, n=64, inputs=RULES)
+    sample(engine(), benchmark(), out=out, n=64, rewritings=RULES)
     for other, named in (
-        (Inputs(source="benchmark", queries=2), "queries: it has 3, this one says 2"),
-        (Inputs(source="benchmark", queries=3, design="fixed"), "design: it has 'allocated'"),
-        (Inputs(source="rules", queries=3), "source: it has 'benchmark'"),
+        (Rewritings("benchmark", queries=2), "queries: it has 3, this one says 2"),
+        (Rewritings("benchmark", queries=3, design="fixed"), "design: it has 'allocated'"),
+        (Rewritings("rules", queries=3), "source: it has 'benchmark'"),
         (None, "this one says 'none'"),
     ):
         with pytest.raises(MixError, match=named):
-            sample(engine(), benchmark(), out=out, n=64, inputs=other)
-    sample(engine(), benchmark(), out=out, n=64, inputs=RULES)
+            sample(engine(), benchmark(), out=out, n=64, rewritings=other)
+    sample(engine(), benchmark(), out=out, n=64, rewritings=RULES)
     plain = tmp_path / "s"
     sample(engine(), benchmark(), out=plain, n=64)
     with pytest.raises(MixError, match="it has 'none'"):
-        sample(engine(), benchmark(), out=plain, n=64, inputs=RULES)
+        sample(engine(), benchmark(), out=plain, n=64, rewritings=RULES)
 
 
 def test_a_source_is_asked_once_and_what_it_gave_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in ASKED)
     file.write_text(write)
-    asked = Inputs(source=f"file:{file}")
+    asked = Rewritings(f"file:{file}")
     dying = engine(dies_after=1)
     with pytest.raises(RuntimeError, match="switched off"):
-        sample(dying, benchmark(), out=tmp_path / "r", n=64, inputs=asked)
+        sample(dying, benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
     moved = file.rename(tmp_path / "sub.jsonl")
     with pytest.raises(InputError, match="name no file"):
-        Inputs(source=f"file:{file}")
+        sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
     moved.rename(file)
-    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=asked)
+    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~01", "p0~02", "p1"]
     assert {q.source for q in run.queries if "~" in q.id} == {"file"}
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / file.name).write_text(write)
-    elsewhere = Inputs(source=f"file:{tmp_path / 'elsewhere' / file.name}")
-    sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=elsewhere)
+    elsewhere = Rewritings(f"file:{tmp_path / 'elsewhere' / file.name}")
+    sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=elsewhere)
     file.write_text(write + "\n")
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
-        sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=asked)
+        sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
     with pytest.raises(InputError, match=r"'p7' .* One is 'p0'"):
-        sample(engine(), benchmark(), out=tmp_path / "s", n=64, inputs=asked)
+        sample(engine(), benchmark(), out=tmp_path / "s", n=64, rewritings=asked)
 
 
 def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> N
     )
     whole = benchmark()
     first = benchmark(prompts=whole.prompts[:1], left_out=whole.prompts[1:])
-    run = sample(engine(), first, out=tmp_path / "r", n=8, inputs=Inputs(source=f"file:{file}"))
+    run = sample(engine(), first, out=tmp_path / "r", n=8, rewritings=Rewritings(f"file:{file}"))
     assert [q.id for q in run.queries] == ["p0", "p0~00"]
 
 
@@ -228,7 +229,9 @@ def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(tmp_path:
     for texts in ((), (prompts[1].answer,), (prompts[1].question,)):
         bad = replace(prompts[1], paraphrases=texts)
         out = tmp_path / str(len(list(tmp_path.iterdir())))
-        run = evaluate(engine(), benchmark(prompts=(prompts[0], bad)), out=out, inputs=RULES, **FEW)
+        run = evaluate(
+            engine(), benchmark(prompts=(prompts[0], bad)), out=out, rewritings=RULES, **FEW
+        )
         assert drawn(run.arms["target inputs"])["p1"] == 64
         note = summary(run)[-1].note
         assert "no rewriting is left of 1 questions, asked as they are: 'p1'" in note
@@ -247,11 +250,11 @@ SURE = {
     "p1": {"no": 1.0},
     "p1~00": {"no": 0.5, "yes": 0.5},
 }
-IDS = Inputs(source="benchmark", queries=3, ids=True, ids_draws=256)
+IDS = Rewritings("benchmark", queries=3, ids=True, ids_draws=256)
 
 
 def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> None:
-    run = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "r", inputs=IDS, **FEW)
+    run = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "r", rewritings=IDS, **FEW)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~02", "p1"]
     values = read_values(run.path)
     assert set(values) == set(SURE)
@@ -278,7 +281,7 @@ class Recording(CannedEngine):
 def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
     cold = Decoding(temperature=0.5, top_p=0.9, max_new_tokens=8)
     made = Recording(SURE)
-    run = evaluate(made, benchmark(), out=tmp_path / "r", inputs=IDS, decoding=cold, **FEW)
+    run = evaluate(made, benchmark(), out=tmp_path / "r", rewritings=IDS, decodings=cold, **FEW)
     selecting = [(decoding, draws) for p, decoding, draws in made.purposes if p == SELECTION]
     assert {decoding for decoding, _ in selecting} == {Decoding(max_new_tokens=8)}
     asked = [item for _, draws in selecting for item in draws.draws_per_query.items()]
@@ -293,17 +296,21 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
 @pytest.mark.thorough
 def test_killed_while_selecting_it_ends_the_same(tmp_path: Path) -> None:
     want = contents(
-        evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "whole", inputs=IDS, **FEW)
+        evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "whole", rewritings=IDS, **FEW)
     )
     asked = len(SURE) + 2 + 2 + 4
     for dies_after in (0, 2, 6, 7, 9, 12):
         out = tmp_path / f"r{dies_after}"
         with pytest.raises(RuntimeError, match="switched off"):
             evaluate(
-                CannedEngine(SURE, dies_after=dies_after), benchmark(), out=out, inputs=IDS, **FEW
+                CannedEngine(SURE, dies_after=dies_after),
+                benchmark(),
+                out=out,
+                rewritings=IDS,
+                **FEW,
             )
         again = CannedEngine(SURE)
-        run = evaluate(again, benchmark(), out=out, inputs=IDS, **FEW)
+        run = evaluate(again, benchmark(), out=out, rewritings=IDS, **FEW)
         assert contents(run) == want
         assert (len(again.asked) < asked) == (dies_after >= 6)
 
@@ -313,29 +320,31 @@ def test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another(
 ) -> None:
     out = tmp_path / "r"
     with pytest.raises(RuntimeError, match="switched off"):
-        sample(CannedEngine(SURE, dies_after=2), benchmark(), out=out, inputs=IDS, n=64)
+        sample(CannedEngine(SURE, dies_after=2), benchmark(), out=out, rewritings=IDS, n=64)
     with pytest.raises(MixError, match="criterion"):
         sample(CannedEngine(SURE), benchmark(), out=out, n=64,
-               inputs=Inputs(source="benchmark", queries=3, ids=True, ids_draws=256,
+               rewritings=Rewritings("benchmark", queries=3, ids=True, ids_draws=256,
                              criterion="mean_logprob"))  # fmt: skip
     with pytest.raises(MixError, match="other files"):
         sample(CannedEngine(SURE), benchmark(), out=out, n=64)
     with pytest.raises(MixError, match="seed"):
-        sample(CannedEngine(SURE), benchmark(), out=out, n=64, inputs=IDS, seed=1)
+        sample(CannedEngine(SURE), benchmark(), out=out, n=64, rewritings=IDS, seed=1)
 
 
 def test_a_source_that_was_asked_under_another_seed_is_not_read_again(tmp_path: Path) -> None:
-    fixed = Inputs(source="benchmark", queries=3, design="fixed")
+    fixed = Rewritings("benchmark", queries=3, design="fixed")
     with pytest.raises(InputError, match="got 3 for the 4 of 'p0'"):
-        sample(engine(), benchmark(), out=tmp_path / "r", inputs=fixed, n=3)
+        sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=3)
     with pytest.raises(MixError, match="seed: it has 0, this one says 1"):
-        sample(engine(), benchmark(), out=tmp_path / "r", inputs=fixed, n=64, seed=1)
-    sample(engine(), benchmark(), out=tmp_path / "r", inputs=fixed, n=64)
+        sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=64, seed=1)
+    sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=64)
 
 
 def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p0~01'"):
-        sample(CannedEngine(SURE, broken=["p0~01"]), benchmark(), out=tmp_path / "r", inputs=IDS)
+        sample(
+            CannedEngine(SURE, broken=["p0~01"]), benchmark(), out=tmp_path / "r", rewritings=IDS
+        )
 
 
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
@@ -343,7 +352,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     assert found["p0"] is not None
     assert found["p0"] < -0.9  # a leak of one in two is the least sure answer
     assert found["p1"] is None
-    ids = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "s", inputs=IDS, **FEW)
+    ids = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "s", rewritings=IDS, **FEW)
     more = correlations(ids, ids.arms["target inputs"], "keyword")["p0"]
     assert more is not None
     assert more > 0.4
@@ -357,7 +366,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
 
 def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p0~01'"):
-        evaluate(engine(broken=["p0~01"]), benchmark(), out=tmp_path / "r", inputs=RULES, **FEW)
+        evaluate(engine(broken=["p0~01"]), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
     run = Run.open(tmp_path / "r")
     assert {r["query_id"] for r in rows(run, arm="target inputs") if r["pool"]} == {"p1"}
     assert not rows(run, arm="target inputs", query_id=None)
@@ -365,8 +374,8 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
 
 
 def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
-    fixed = Inputs(source="benchmark", queries=3, design="fixed")
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", inputs=fixed, **FEW)
+    fixed = Rewritings("benchmark", queries=3, design="fixed")
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, **FEW)
     assert drawn(run.arms["target inputs"]) == {q: 16 if q.startswith("p0") else 32 for q in LEAKS}
     names = {r["estimand"] for r in rows(run, arm="target inputs") if r["pool"]}
     assert "standard deviation" not in names
@@ -394,7 +403,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
     run = evaluate(
         engine(leaks), benchmark(), out=tmp_path / "r", n=16, scorers=["keyword"],
-        inputs=Inputs(source="model:fake", design="fresh"),
+        rewritings=Rewritings("model:fake", design="fresh"),
     )  # fmt: skip
     assert len(run.queries) == 32  # 15 of 16 for each, repeats among them
     arm = run.arms["target inputs"]
@@ -412,7 +421,9 @@ def test_fresh_draws_a_rewriting_for_every_output(
 
 def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.9, 1)]
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", inputs=RULES, decoding=cells, **FEW)
+    run = evaluate(
+        engine(), benchmark(), out=tmp_path / "r", rewritings=RULES, decodings=cells, **FEW
+    )
     assert {name for name in run.arms if name.endswith("inputs")} == {
         "target T=0.5 top-p=0.9 inputs", "target T=0.5 inputs",
         "target T=1 top-p=0.9 inputs", "target T=1 inputs",
@@ -424,7 +435,7 @@ def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> Non
 
 
 def test_clean_questions_are_about_their_own_words(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", inputs=RULES, **FEW)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
     scorer = make_scorer("keyword")
     assert [row[0] for row in clean_table(run, scorer, 0.5, 0.99).rows] == ["target"]
     with pytest.raises(InputError, match="asks rewritings too"):
@@ -441,26 +452,31 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(tmp_path: Path)
         ({"source": "rules", "similarity": 2.0, "embedder": "any"}, "must lie in .* got 2"),
         ({"source": "rules", "design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
         ({"source": "rule"}, "Did you mean 'rules'"),
-        ({"source": "none"}, "Pass no `inputs`"),
-        ({"source": "file:nowhere.csv"}, "name no file"),
+        ({"source": "none"}, "Pass no `rewritings`"),
     ]
     for settings, named in cases:
         with pytest.raises(InputError, match=named):
-            Inputs(**settings)
+            Rewritings(**settings)
     for more, named in (
-        ({"until": "p<=0.1"}, "Leave one of them out"),
-        ({"explore": "auto", "n": None}, "Leave one of them out"),
-        ({"decoding": Decoding(temperature=0.0)}, "Add a temperature"),
+        ({"rewritings": Rewritings("file:nowhere.csv")}, "name no file"),
+        ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
+        ({"sampling": Explore("auto")}, "Leave one of them out"),
+        ({"decodings": Decoding(temperature=0.0)}, "Add a temperature"),
     ):
         asked = engine()
         with pytest.raises(InputError, match=named):
-            evaluate(asked, benchmark(), out=tmp_path / "r", inputs=RULES, **{**FEW, **more})
+            evaluate(
+                asked,
+                benchmark(),
+                out=tmp_path / "r",
+                **{"rewritings": RULES, "scorers": ["keyword"], **more},
+            )
         assert asked.asked == []
         assert not (tmp_path / "r" / "run.json").exists()
     evaluate(engine(), benchmark(), out=tmp_path / "c", **FEW)
     with pytest.raises(InputError, match="was asked others"):
         evaluate(
-            CannedEngine(SURE), benchmark(), out=tmp_path / "s", inputs=IDS,
+            CannedEngine(SURE), benchmark(), out=tmp_path / "s", rewritings=IDS,
             control=tmp_path / "c", **FEW,
         )  # fmt: skip
     clash = tuple(
@@ -469,7 +485,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(tmp_path: Path)
         for i, p in enumerate(("p0", "p0~00"))
     )  # fmt: skip
     with pytest.raises(InputError, match="two queries would be called 'p0~00'"):
-        sample(engine(), benchmark(prompts=clash), out=tmp_path / "t", n=8, inputs=RULES)
+        sample(engine(), benchmark(prompts=clash), out=tmp_path / "t", n=8, rewritings=RULES)
 
 
 class Heedless(CannedEngine):
@@ -483,7 +499,7 @@ class Heedless(CannedEngine):
 def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:
     heedless = Heedless(engine().texts)
     with pytest.raises(ModelError, match=r"does not heed `Draws\.draws_per_query`"):
-        sample(heedless, benchmark(), out=tmp_path / "r", n=64, inputs=RULES)
+        sample(heedless, benchmark(), out=tmp_path / "r", n=64, rewritings=RULES)
 
 
 def test_a_probe_counts_rewritings_and_selection() -> None:
@@ -493,13 +509,13 @@ def test_a_probe_counts_rewritings_and_selection() -> None:
 
     how: dict[str, Any] = {"decoding": [Decoding(max_new_tokens=8)], "settings": Opens()}
     assert probe("m", benchmark(), n=100, **how).draws == 200
-    assert probe("m", benchmark(), n=100, inputs=RULES, **how).draws == 400
-    assert probe("m", benchmark(), n=100, inputs=IDS, **how).draws == 400 + 2 * 4 * 256
+    assert probe("m", benchmark(), n=100, rewritings=RULES, **how).draws == 400
+    assert probe("m", benchmark(), n=100, rewritings=IDS, **how).draws == 400 + 2 * 4 * 256
 
 
 def test_samples_of_several_queries_are_rows_like_any_other(tmp_path: Path) -> None:
     """A `Sample` a query: what an engine gives is what the store keeps."""
-    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, inputs=RULES)
+    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=RULES)
     arm = run.arms["target inputs"]
     assert isinstance(arm.queries[1], Query)
     for part in arm.parts:

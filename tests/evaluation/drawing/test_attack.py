@@ -17,9 +17,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import (
-    Attack,
     Drawing,
-    Inputs,
     evaluate,
     probe,
     read_attack_queries,
@@ -33,6 +31,7 @@ from leakbound.inputs.openers import NEUTRAL
 from leakbound.report import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
+from leakbound.study import Attack, Explore, FixedN, Rewritings, Study, Until
 from leakbound.types import Decoding, Prompt, Query
 
 OPENER = NEUTRAL[1]
@@ -290,7 +289,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
 
     run = evaluate(
         AskedEngine(leak), replace(base, prompts=(told,)), out=tmp_path / "r",
-        attack=Attack(400, (1.0,), (1.0,)), inputs=Inputs(source="benchmark", queries=2), **HOW,
+        attack=Attack(400, (1.0,), (1.0,)), rewritings=Rewritings("benchmark", queries=2), **HOW,
     )  # fmt: skip
     (found,) = read_attack_queries(run) or ()
     assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
@@ -310,7 +309,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
 def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
     run = evaluate(
-        AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decoding=grid,
+        AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decodings=grid,
         **HOW,
     )  # fmt: skip
     assert [str(one.arm) for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
@@ -381,13 +380,19 @@ def test_what_makes_no_sense_is_refused_before_anything_is_drawn(tmp_path: Path)
     asked = len(engine.asked)
     greedy = Decoding(temperature=0.0, max_new_tokens=8)
     for given, named in (
-        ({"until": "p<=0.1"}, "Leave one of them out"),
-        ({"explore": "exact", "n": None}, "Leave one of them out"),
-        ({"decoding": greedy}, "greedy decoding draws nothing"),
+        ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
+        ({"sampling": Explore("exact")}, "Leave one of them out"),
+        ({"decodings": greedy}, "greedy decoding draws nothing"),
         ({"control": finished}, "Name the control model itself"),
     ):
         with pytest.raises(InputError, match=named):
-            evaluate(engine, benchmark(), out=tmp_path / "r", attack=ATTACK, **{**HOW, **given})
+            evaluate(
+                engine,
+                benchmark(),
+                out=tmp_path / "r",
+                attack=ATTACK,
+                **{"scorers": ["keyword"], **given},
+            )
     with pytest.raises(InputError, match=r"at least 16 .* got 15"):
         Attack(15)
     with pytest.raises(InputError, match="above 0"):
@@ -418,7 +423,7 @@ def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -
 
 def test_a_probe_counts_the_search_and_what_follows(engine: AskedEngine) -> None:
     keyword = (make_scorer("keyword"),)
-    drawing = Drawing.read(keyword, n=100, attack=ATTACK)
+    drawing = Drawing.of(Study(sampling=FixedN(100), attack=ATTACK), keyword)
 
     def cost(drawing: Drawing) -> int:
         how: Any = {"n": drawing, "decoding": [Decoding(max_new_tokens=8)], "settings": None}

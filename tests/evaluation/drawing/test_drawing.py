@@ -1,4 +1,4 @@
-"""Which of three ways of drawing a command means, and what it may not mean."""
+"""Which of three ways of drawing a study means, and what it may not mean."""
 
 from __future__ import annotations
 
@@ -7,48 +7,50 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.study.plan import BUDGET, MODES, Drawing
+from leakbound.evaluation.study.plan import Drawing
 from leakbound.scorers import make_scorer
+from leakbound.study import FORWARDS, Explore, FixedN, SamplingPlan, Study, Until
 
 SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
 
 
-def read(**how: Any) -> Drawing:
-    return Drawing.read(SCORERS, **{"n": 64, **how})
+def drawn(plan: SamplingPlan, **how: Any) -> Drawing:
+    return Drawing.of(Study(sampling=plan, **how), SCORERS)
 
 
 @pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
-def test_exploring_is_steered_by_the_first_scorer(mode: str) -> None:
-    drawing = read(explore=mode, budget=7)
+def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
+    drawing = drawn(Explore(mode, 7))
     assert drawing.until is None
     assert drawing.exploring is not None
     assert (drawing.exploring.mode, drawing.exploring.forwards) == (mode, 7)
     assert drawing.exploring.scorer is SCORERS[0]
     spec = drawing.exploring.to_dict()
     assert spec == {"mode": mode, "forwards": 7, "scorer": {"name": "contains", "binary": True}}
-    default = read(explore=mode).exploring
-    assert default is not None
-    assert default.forwards == BUDGET
+    assert Explore(mode).forwards == FORWARDS
 
 
 def test_draws_are_counted_unless_a_claim_stops_them() -> None:
-    assert read() == Drawing(64)
-    stops = read(until="p<=0.02", confidence=0.9)
-    assert stops.exploring is None
+    assert drawn(FixedN(64)) == Drawing(64)
+    stops = drawn(Until("p<=0.02", 64), confidence=0.9)
+    assert (stops.n, stops.exploring) == (64, None)
     assert stops.until is not None
     assert stops.until.to_dict()["confidence"] == 0.9
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("kind", "fields", "said"),
     [
-        ({"explore": "Exact"}, "one of exact, hybrid, auto, got 'Exact'"),
-        ({"explore": ""}, "got ''"),
-        ({"explore": "auto", "budget": 0}, "`budget` must be at least 1 forward per question"),
-        ({"explore": "exact", "budget": -3}, "got -3"),
-        *(({"explore": m, "until": "p<=0.02"}, "two ways of drawing") for m in MODES),
+        (Explore, ("Exact",), "one of exact, hybrid, auto, got 'Exact'"),
+        (Explore, ("",), "got ''"),
+        (Explore, ("auto", 0), "`budget` must be at least 1 forward per question"),
+        (Explore, ("exact", -3), "got -3"),
+        (FixedN, (0,), "`n` must be at least 1 draw per question, got 0"),
+        (Until, ("p=0.02",), "'p=0.02'"),
+        (Until, ("p<=1",), "1.0"),
+        (Until, ("p<=0.1", 1), "got 1, and one draw leaves nothing to stop"),
     ],
 )
-def test_what_makes_no_sense_is_refused(how: dict[str, Any], said: str) -> None:
+def test_what_makes_no_sense_is_refused(kind: Any, fields: tuple[Any, ...], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        read(**how)
+        kind(*fields)

@@ -14,16 +14,17 @@ from canned import CannedEngine
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import Study, evaluate, probe, summary
+from leakbound.evaluation import evaluate, probe, summary
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.explored import Explored
 from leakbound.evaluation.study.plan import Drawing, Exploring
-from leakbound.evaluation.verbs import draw_study
+from leakbound.evaluation.verbs import Prepared, draw_study
 from leakbound.scorers import RougeLRecall, make_scorer, score_texts
 from leakbound.store import Arm, Run
 from leakbound.store import files as store_files
+from leakbound.study import Explore, Study
 from leakbound.types import Decoding, Prompt, Query, silent
 
 
@@ -176,7 +177,7 @@ REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> None:
     engine, decoding, said = REFUSED[name]
-    how: dict[str, Any] = {"decoding": decoding, "out": tmp_path / "r"}
+    how: dict[str, Any] = {"decodings": decoding, "out": tmp_path / "r"}
     with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
         evaluate(engine, benchmark(), **how, **HYBRID)
     if decoding is DECODING:
@@ -189,7 +190,8 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
 
 def explored_as(task: Benchmark, drawing: Drawing, out: Path) -> Run:
     """The completions of a study that is drawn in this way."""
-    return draw_study(ExploringEngine(), task, Study().resolved(task), drawing, out, silent)
+    asked = Prepared(Study(task).resolved(task), task, (), drawing)
+    return draw_study(ExploringEngine(), asked, None, out, silent)
 
 
 @dataclass(frozen=True)
@@ -338,7 +340,7 @@ def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: 
 
 def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5)]
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decoding=cells, **HYBRID)
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
     other = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "o", seed=1, **HYBRID)
 
     def counts(arm: Arm) -> list[tuple[str, int]]:
@@ -396,15 +398,15 @@ def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
 
 def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
     cells = [replace(DECODING, temperature=0.0), DECODING]
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decoding=cells, **HYBRID)
+    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
     greedy, explored = run.arms["target greedy"], run.arms["target T=1"]
     assert (greedy.exploring, greedy.usage.draws) == (None, 4)
     assert explored.exploring is not None
 
 
 CHANGED: Mapping[str, tuple[dict[str, Any], str]] = {
-    "budget": ({**HYBRID, "budget": 51}, "forwards: it has 50, this one says 51"),
-    "mode": ({**HYBRID, "explore": "auto"}, "mode: it has 'hybrid', this one says 'auto'"),
+    "budget": ({"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
+    "mode": ({"sampling": Explore("auto", 50)}, "mode: it has 'hybrid', this one says 'auto'"),
     "scorer": ({**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
     "none": ({"n": 50}, r"looks: it has .*fixed by each.* says .*'n': 50"),
 }
@@ -447,7 +449,7 @@ def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_p
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
-    drawing = Drawing.read([make_scorer("contains")], n=1024, explore="auto", budget=1000)
+    drawing = Drawing.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
     engine, opens = ExploringEngine(), _Opens()
     cost = probe(engine, benchmark(), n=drawing, decoding=cells, settings=opens)
     assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)

@@ -19,8 +19,9 @@ import pytest
 from exploring import DECODING, ExploringEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.cli.console import progress_bar
-from leakbound.evaluation import Attack, Inputs, evaluate
+from leakbound.evaluation import evaluate
 from leakbound.store import Arm, Run
+from leakbound.study import Attack, Explore, Rewritings, Until
 from leakbound.types import Decoding, Draws, Effort, Failure, Prompt, Query, Ranges, Sample
 from tiny import tiny_model_folder
 
@@ -101,9 +102,9 @@ class _AnyOf(dict[str, Mapping[str, float]]):
 N: dict[str, Any] = {"n": 64}
 MODES: dict[str, dict[str, Any]] = {
     "plain": N,
-    "until": {"n": 256, "until": "p<=0.3"},
-    "hybrid": {"explore": "hybrid", "budget": 50},
-    "inputs": {**N, "inputs": Inputs(source="rules", queries=3)},
+    "until": {"sampling": Until("p<=0.3", 256)},
+    "hybrid": {"sampling": Explore("hybrid", 50)},
+    "inputs": {**N, "rewritings": Rewritings("rules", queries=3)},
     "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
 }
 SECONDS = 0.005  # a token: a question of 64 draws takes 6.4 s
@@ -111,7 +112,7 @@ PACE = {"until": 3.0, "hybrid": 15.0}  # times that, where there is less to do
 
 
 def how(mode: str) -> dict[str, Any]:
-    return {"decoding": DECODING, **MODES[mode]}
+    return {"decodings": DECODING, **MODES[mode]}
 
 
 def arms(out: Path) -> list[Arm]:
@@ -167,10 +168,12 @@ def costs(arm: Arm) -> list[dict[str, float]]:
 
 def test_a_control_and_a_finished_run_of_one_are_cut_too(clock: Clock, tmp_path: Path) -> None:
     own, other = (SlowEngine(clock, SECONDS, name=name) for name in ("own", "other"))
-    run = evaluate(own, TASK, out=tmp_path / "r", control=other, **N, decoding=DECODING)
+    run = evaluate(own, TASK, out=tmp_path / "r", control=other, **N, decodings=DECODING)
     assert len(run.arms["control"].parts) > 2
-    evaluate(other, TASK, out=tmp_path / "c", **N, decoding=DECODING)
-    beside = evaluate(own, TASK, out=tmp_path / "b", control=tmp_path / "c", **N, decoding=DECODING)
+    evaluate(other, TASK, out=tmp_path / "c", **N, decodings=DECODING)
+    beside = evaluate(
+        own, TASK, out=tmp_path / "b", control=tmp_path / "c", **N, decodings=DECODING
+    )
     theirs = Run.open(tmp_path / "c").arms["target"]
     assert [part.query_ids for part in beside.arms["control"].parts] == [
         part.query_ids for part in theirs.parts

@@ -11,6 +11,7 @@ from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.engines.hf import FORCED
 from leakbound.evaluation import evaluate
 from leakbound.store import Arm
+from leakbound.study import Explore
 from leakbound.types import Prompt
 from offline_tokenizers import merging
 from tiny import tiny_llama
@@ -43,7 +44,7 @@ def forced(arm: Arm) -> set[str]:
     return {row["query_id"] for row in rows if row["chunk"] == FORCED}
 
 
-@pytest.mark.parametrize("how", [{"n": 8}, {"explore": "hybrid", "budget": 40}], ids=str)
+@pytest.mark.parametrize("how", [{"n": 8}, {"sampling": Explore("hybrid", 40)}], ids=str)
 def test_the_prompt_is_named_and_nothing_is_stated(
     how: dict[str, int | str], model: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 from test_asked_inputs import FEW, benchmark, engine
 
 from leakbound.errors import MixError
-from leakbound.evaluation import Inputs, evaluate
+from leakbound.evaluation import evaluate
+from leakbound.study import Rewritings
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
@@ -27,13 +28,13 @@ def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
     engine_named: str, tmp_path: Path
 ) -> None:
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
-    inputs = Inputs(source=f"model:{engine_named}{folder}", queries=2)
-    first = evaluate(engine(), benchmark(), out=out, inputs=inputs, **FEW)
+    inputs = Rewritings(f"model:{engine_named}{folder}", queries=2)
+    first = evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)
     assert first.arms["target"].spec["model"] == "CannedEngine"  # and not the rewriter
     (folder / "checkpoint-1").mkdir()
     (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"nothing that loading reads")
-    again = evaluate(engine(), benchmark(), out=out, inputs=inputs, **FEW)
+    again = evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)
     assert again.estimates() == first.estimates()
     rewriter(folder, 2)
     with pytest.raises(MixError, match="inputs"):
-        evaluate(engine(), benchmark(), out=out, inputs=inputs, **FEW)
+        evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)

@@ -27,12 +27,13 @@ from leakbound.evaluation import (
 from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.report import write_report
 from leakbound.store import Arm, Run, files, tables, write_sealed
+from leakbound.study import FixedN, Until
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides
 CAP = 64
-HOW: dict[str, Any] = {"until": CLAIM, "n": CAP, "scorers": ["contains"]}
+HOW: dict[str, Any] = {"sampling": Until(CLAIM, CAP), "scorers": ["contains"]}
 
 
 def benchmark(**changes: Any) -> Benchmark:
@@ -185,7 +186,7 @@ def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None
 
 
 def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
-    how = {**HOW, "until": "mean<=0.3", "scorers": ["rouge-l-recall", "contains"]}
+    how = {**HOW, "sampling": Until("mean<=0.3", CAP), "scorers": ["rouge-l-recall", "contains"]}
     leaky = engine(dict.fromkeys(LEAKS, 0.9))
     run = evaluate(leaky, benchmark(), out=tmp_path / "r", confidence=0.9, **how)
     claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
@@ -223,7 +224,7 @@ def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
 
 def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", decoding=cells, **HOW)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", decodings=cells, **HOW)
     stops = {name: arm.stopping is not None for name, arm in run.arms.items()}
     assert stops == {
         "greedy": False,
@@ -358,10 +359,13 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"until": "p<=0.3"}, r"stopping: claim: it has 'p<=0\.2', this one says 'p<=0\.3'"),
-        ({"until": None}, r"stopping: it has .*this one says 'fixed n'"),
+        (
+            {"sampling": Until("p<=0.3", CAP)},
+            r"stopping: claim: it has 'p<=0\.2', this one says 'p<=0\.3'",
+        ),
+        ({"sampling": FixedN(CAP)}, r"stopping: it has .*this one says 'fixed n'"),
         ({"confidence": 0.9}, r"confidence: it has 0\.99, this one says 0\.9"),
-        ({"n": 65}, "n = 64, fixed before"),
+        ({"sampling": Until(CLAIM, 65)}, "n = 64, fixed before"),
         ({"scorers": ["contains", "exact"][::-1]}, "scorer: name: it has 'contains'"),
     ],
 )
@@ -377,11 +381,8 @@ def test_another_rule_is_refused_in_the_same_folder(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"until": "p=0.02"}, "'p=0.02'"),
-        ({"until": "p<=1"}, "1.0"),
-        ({"until": "mean<=0.1"}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
+        ({"sampling": Until("mean<=0.1", CAP)}, "'contains' gives 0 or 1. Say 'p<=0.1'"),
         ({"scorers": ["rouge-l-recall", "contains"]}, "'rouge-l-recall>=0.5'"),
-        ({"n": 1}, "got 1, and one draw leaves nothing to stop"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(

@@ -17,6 +17,7 @@ from leakbound.evaluation.statements.drawn import drawn
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from leakbound.store import Run
+from leakbound.study import Until
 from leakbound.types import Prompt
 
 IDS = ("p0", "p1", "p2")
@@ -119,7 +120,12 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
         row = excesses(few)[query_id]
         assert (row["lower"], row["upper"]) == (two.lower[i], two.upper[i])  # type: ignore[index]
     until = evaluate(
-        engine("m"), benchmark(), out=tmp_path / "u", n=64, until="p<=0.2", control=clean(), **HOW
+        engine("m"),
+        benchmark(),
+        out=tmp_path / "u",
+        sampling=Until("p<=0.2", 64),
+        control=clean(),
+        **HOW,
     )
     assert not any(DIFFERENCES in method for method in methods(until))
 

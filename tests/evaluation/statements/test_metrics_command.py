@@ -42,7 +42,7 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     assert set(before["arms"]) == {"target", "control"}
 
     # no model is opened from here on
-    monkeypatch.setattr("leakbound.evaluation.study.settings.open_engine", None)
+    monkeypatch.setattr("leakbound.study.settings.open_engine", None)
     assert leakbound("measure", out, "--metrics", "forget_quality, privleak", "--json") == 0
     found = json.loads(capsys.readouterr().out)["arms"]["target"]["metrics"]
     assert found == {

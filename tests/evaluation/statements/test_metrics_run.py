@@ -336,7 +336,7 @@ def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
     assert "a fixed number of draws of 'retain'" in refused(benchmark(), "retain_self_bleu")
     greedy = Decoding(temperature=0.0, max_new_tokens=8)
     assert "a fixed number of draws of 'forget'" in refused(
-        benchmark(), "forget_self_bleu", decoding=greedy
+        benchmark(), "forget_self_bleu", decodings=greedy
     )
 
     def torn() -> tuple[Prompt, ...]:
@@ -465,7 +465,7 @@ def test_prompts_are_read_the_longest_first_and_whole() -> None:
 
 def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
     greedy = Decoding(temperature=0.0, max_new_tokens=8)
-    run = run_of(tmp_path / "r", decoding=greedy, metrics=["forget_rouge_l_recall"])
+    run = run_of(tmp_path / "r", decodings=greedy, metrics=["forget_rouge_l_recall"])
     assert value(run, "forget_rouge_l_recall") == 1.0
     with pytest.raises(InputError, match="needs a fixed number of draws of 'forget'"):
         measure_run(run, benchmark(), ["forget_distinct_share"])

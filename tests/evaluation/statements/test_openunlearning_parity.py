@@ -17,7 +17,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.study.settings import ModelSettings
+from leakbound.study import ModelSettings
 from leakbound.types import Decoding, Draws, Prompt, Query, Role
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
 from openunlearning import LLAMA_2_CHAT, PLAIN, SYSTEM, Oracle

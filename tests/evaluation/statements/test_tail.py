@@ -20,8 +20,9 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.tail import tail_of
 from leakbound.scorers import Threshold, make_scorer
 from leakbound.store import DamagedError, Run, load
+from leakbound.study import Until
 from leakbound.types import Prompt
-from leaky import SECRET, benchmark, engine, leaky_run, rewrite
+from leaky import SECRET, N, benchmark, engine, leaky_run, rewrite
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +128,7 @@ def test_a_failed_question_leaves_no_tail(tmp_path: Path) -> None:
 @pytest.mark.parametrize("x", [0.0, 0.5])
 def test_an_arm_that_stopped_early_has_any_time_bounds(x: float, tmp_path: Path) -> None:
     scorer = "rouge-l-recall" if x else "keyword"
-    run = leaky_run(tmp_path / "run", until="p<=0.1", scorers=["keyword", scorer])
+    run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N), scorers=["keyword", scorer])
     scores = run.arms["target"].scores(slug(make_scorer("keyword")))
     assert len(set(scores.n)) > 1
     tail = tail_of(run, "target", make_scorer(scorer), x)

@@ -14,6 +14,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, clean_questions, clean_table, evaluate, scorers_for
 from leakbound.evaluation.scoring.score import slug
 from leakbound.store import Run
+from leakbound.study import Until
 from leakbound.types import Prompt, Scorer
 
 LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
@@ -72,7 +73,7 @@ def test_arms_without_a_fixed_n_of_plain_draws_are_refused(tmp_path: Path) -> No
         name="mine", origin="test", prompts=prompts, scorers=("contains",), max_new_tokens=8
     )
     engine = CannedEngine({"p": {"no": 1.0}})
-    stopped = evaluate(engine, task, out=tmp_path / "r", n=64, until="p<=0.2")
+    stopped = evaluate(engine, task, out=tmp_path / "r", sampling=Until("p<=0.2", 64))
     found = scorer(stopped, "contains")
     bound_run(stopped, [found])
     with pytest.raises(InputError, match="fixed beforehand"):

@@ -26,6 +26,7 @@ from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.grid import grid_summary
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
+from leakbound.study import Until
 from leakbound.types import Decoding, Draws, Prompt, Query
 
 QUESTIONS = ("p0", "p1")
@@ -66,14 +67,14 @@ def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decodi
 
 
 def run_of(out: Path, decodings: Sequence[Decoding], **settings: Any) -> Run:
-    return evaluate(engine(), benchmark(), out=out, decoding=decodings, **settings)
+    return evaluate(engine(), benchmark(), out=out, decodings=decodings, **settings)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A grid of six, with no estimates but its own."""
     out, decodings = tmp_path_factory.mktemp("grid") / "run", cells(TEMPERATURES, TOP_PS)
-    run = sample(engine(), benchmark(), out=out, n=N, decoding=decodings)
+    run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
     score_run(run, scorers)
     rows = [row.to_dict() for s in scorers for row in grid_rows(run, s, confidence=0.99)]
@@ -139,7 +140,7 @@ def test_few_draws_shorten_k(tmp_path: Path) -> None:
     for asked, blocks in ((eight, 2), (eight[:7], 0)):
         run = evaluate(
             engine(asked), benchmark(asked), out=tmp_path / f"{len(asked)}", n=8,
-            decoding=cells((0.5, 1.0), (1.0,)),
+            decodings=cells((0.5, 1.0), (1.0,)),
         )  # fmt: skip
         assert len(joint_cells(rows_of(run), parameter=8)) == blocks
 
@@ -226,7 +227,7 @@ def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
             benchmark(),
             out=tmp_path / "run",
             n=16,
-            decoding=cells((0.5, 1.0), (1.0,)),
+            decodings=cells((0.5, 1.0), (1.0,)),
         )
     run = Run.open(tmp_path / "run")
     assert rows_of(run) == []
@@ -260,7 +261,7 @@ def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_cells_that_stopped_early_have_bounds_that_survive_it(tmp_path: Path) -> None:
     decodings = cells((0.5, 1.0), (1.0,))
-    run = run_of(tmp_path / "run", decodings, n=512, until="p<=0.35")
+    run = run_of(tmp_path / "run", decodings, sampling=Until("p<=0.35", 512))
     scorer = make_scorer("contains")
     found = joint_cells(rows_of(run))
     assert len(found) == 2

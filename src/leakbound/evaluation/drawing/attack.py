@@ -8,8 +8,8 @@ from dataclasses import replace
 from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
 from leakbound.evaluation.drawing.search import AttackSearch, winners
 from leakbound.evaluation.study.attack_queries import AttackQuery, attack_file, read_attack_queries
+from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.plan import Drawing
-from leakbound.evaluation.study.settings import ModelArm
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
 from leakbound.store import ArmKey, Run, write_sealed

@@ -10,13 +10,12 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.evaluation.drawing.readings import require_able
 from leakbound.evaluation.drawing.search import retained_pairs
-from leakbound.evaluation.study.attack import Attack
 from leakbound.evaluation.study.metrics import Wanted
+from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.names import arm_keys
 from leakbound.evaluation.study.plan import Drawing
-from leakbound.evaluation.study.rewritings import Inputs
-from leakbound.evaluation.study.settings import ModelArm
 from leakbound.store import ArmKey, Run
+from leakbound.study import Attack, Rewritings
 from leakbound.types import Decoding, Measures
 
 
@@ -32,20 +31,15 @@ def require_possible(jobs: Sequence[ModelArm], run: Run, drawing: Drawing, wante
 
 
 def require_inputs_fit(
-    inputs: Inputs, drawing: Drawing, arms: Mapping[ArmKey, Decoding], control: Path | None
+    rewritings: Rewritings, arms: Mapping[ArmKey, Decoding], control: Path | None
 ) -> None:
     """Refuse what rewritings cannot be combined with."""
-    if drawing.until is not None or drawing.exploring is not None:
-        raise InputError(
-            "`inputs` share a fixed number of outputs among the queries of a question, and "
-            "`until` and `explore` fix none. Leave one of them out."
-        )
     if all(how.greedy for how in arms.values()):
         raise InputError(
             "`inputs` share the draws of a question among its queries, and greedy decoding draws "
             "none. Add a temperature above 0."
         )
-    if inputs.ids and control is not None:
+    if rewritings.ids and control is not None:
         raise InputError(
             "`ids` selects inputs by the model under evaluation, so a finished control run was "
             "asked others. Name the control model itself, and it is asked the same."

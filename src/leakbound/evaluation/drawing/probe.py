@@ -11,8 +11,8 @@ from typing import Protocol
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
 from leakbound.evaluation.study.plan import Drawing, Exploring
-from leakbound.evaluation.study.rewritings import Inputs
 from leakbound.inputs.halving import most_candidates
+from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
 
 _QUESTIONS = 2
@@ -66,11 +66,11 @@ def probe(
     n: int | Drawing,
     decoding: Sequence[Decoding],
     settings: Opens,
-    inputs: Inputs | None = None,
+    rewritings: Rewritings | None = None,
 ) -> Cost:
     """Sample or explore a little, and extrapolate to every question under every decoding.
 
-    `inputs` are counted as if all their rewritings were asked; those are not made here.
+    `rewritings` are counted as if all their rewritings were asked; those are not made here.
     """
     engine = settings.open(model, benchmark) if isinstance(model, str) else model
     drawing = Drawing(n) if isinstance(n, int) else n
@@ -80,10 +80,10 @@ def probe(
         return _of_exploring(engine, benchmark, drawing.exploring, decoding)
     sampled = [how for how in decoding if not how.greedy]
     work = [_Work(len(decoding), 1, drawing.n)]
-    if inputs is not None:
-        asked = drawing.n if inputs.design == "fresh" else inputs.queries + 1
+    if rewritings is not None:
+        asked = drawing.n if rewritings.design == "fresh" else rewritings.queries + 1
         work.append(_Work(len(sampled), asked, drawing.n / asked))
-        work += [_Work(1, asked, inputs.ids_draws)] * inputs.ids
+        work += [_Work(1, asked, rewritings.ids_draws)] * rewritings.ids
     if drawing.search is not None:
         budget = drawing.search.attack.budget
         tried = most_candidates(budget)

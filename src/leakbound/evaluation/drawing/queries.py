@@ -11,8 +11,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.drawing.shares import share
-from leakbound.evaluation.study.rewritings import Inputs
-from leakbound.evaluation.study.settings import ModelArm
+from leakbound.evaluation.study.models import ModelArm
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (
@@ -26,6 +25,7 @@ from leakbound.store import (
     write_selections,
 )
 from leakbound.store.tables import completions_of
+from leakbound.study import Loading, Rewritings
 from leakbound.types import Completion, Decoding, Progress, Query, Sample, Source
 
 
@@ -38,22 +38,22 @@ class QueryPlan:
     which may be asked, by their URLs.
     """
 
-    inputs: Inputs
+    rewritings: Rewritings
     n: int
     seed: int
     target: Callable[[], ModelArm]
-    loading: Mapping[str, Any]
+    loading: Loading
     servers: frozenset[str]
     progress: Progress
 
     def to_dict(self) -> dict[str, Any]:
         """As run.json holds it: runs with the same ask the same queries."""
-        return {**self.inputs.to_dict(), "queries": self.number, "seed": self.seed}
+        return {**self.rewritings.to_dict(), "queries": self.number, "seed": self.seed}
 
     @property
     def number(self) -> int:
         """How many rewritings of a question are tried."""
-        return self.n if self.inputs.design == "fresh" else self.inputs.queries
+        return self.n if self.rewritings.design == "fresh" else self.rewritings.queries
 
     def queries(self, out: Path, benchmark: Benchmark, record: Mapping[str, Any]) -> list[Query]:
         """Each question followed by its rewritings, for the run that `record` begins at `out`.
@@ -65,19 +65,19 @@ class QueryPlan:
         if accepted is None:
             accepted = self._gathered(benchmark)
             write_accepted(out, record, accepted)
-        queries = _queries(benchmark, accepted, self.inputs.open().kind)
-        return self._selected(out, benchmark, record, queries) if self.inputs.ids else queries
+        queries = _queries(benchmark, accepted, self.rewritings.open().kind)
+        return self._selected(out, benchmark, record, queries) if self.rewritings.ids else queries
 
     def sharing(self, queries: Sequence[Query]) -> QueryShares:
         """How many outputs each of these gets."""
-        return share(queries, self.inputs.design, self.n, self.seed)
+        return share(queries, self.rewritings.design, self.n, self.seed)
 
     def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
-        source = self.inputs.open(self.loading, self.servers)
+        source = self.rewritings.open(self.loading, self.servers)
         self.progress("rewriting", 0, len(benchmark.prompts), "questions")
         # A list may be about questions that a limit left out, which is no misspelling.
         known = benchmark.prompts + (benchmark.left_out if source.finite else ())
-        filters = self.inputs.filters(self.loading)
+        filters = self.rewritings.filters(self.loading)
         found = gather(source, known, number=self.number, seed=self.seed, filters=filters)
         self.progress("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
         return tuple(found[: len(benchmark.prompts)])
@@ -93,15 +93,15 @@ class QueryPlan:
         job = self.target()
         job.engine.check(tried, job.decoding)
         run = Run.create(out / SELECTION / "ids", benchmark.prompts, tried, record)
-        draws = dict.fromkeys((query.id for query in tried), self.inputs.ids_draws)
+        draws = dict.fromkeys((query.id for query in tried), self.rewritings.ids_draws)
         arm = plan_unscored(run, job, draws, self.seed)
         sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
         found = select(
             tried,
             lambda *_: _answers(arm),
-            draws=self.inputs.ids_draws,
+            draws=self.rewritings.ids_draws,
             seed=self.seed,
-            criterion=self.inputs.criterion,
+            criterion=self.rewritings.criterion,
         )
         write_selections(out, found.values())
         kept = {query.id for one in found.values() for query in one.kept}

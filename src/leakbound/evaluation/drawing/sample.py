@@ -13,10 +13,10 @@ from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
+from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.names import NO_INPUTS
 from leakbound.evaluation.study.plan import Drawing, scoring
-from leakbound.evaluation.study.settings import ModelArm
-from leakbound.evaluation.study.until import Until
+from leakbound.evaluation.study.until import StopRule
 from leakbound.store import Arm, ArmKey, Part, Plan, QueryShares, Run
 from leakbound.types import (
     Decoding,
@@ -120,7 +120,7 @@ def sample_arm(
     return _draw(arm, 0, engine, progress, purpose)
 
 
-def sample_until(arm: Arm, engine: Generate, until: Until, progress: Progress = silent) -> Usage:
+def sample_until(arm: Arm, engine: Generate, until: StopRule, progress: Progress = silent) -> Usage:
     """Draw rounds of an arm until every question is decided or has as many draws as it may.
 
     Goes on where it was stopped, after its recorded looks were found again in the stored scores;

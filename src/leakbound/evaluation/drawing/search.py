@@ -20,10 +20,10 @@ from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
-from leakbound.evaluation.study.attack import Search
 from leakbound.evaluation.study.attack_queries import FOLDER
+from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.names import NO_INPUTS, arm_keys
-from leakbound.evaluation.study.settings import ModelArm
+from leakbound.evaluation.study.plan import Search
 from leakbound.inputs import NUMBER, RuleInputs, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
 from leakbound.inputs.openers import NEUTRAL, openers

@@ -13,11 +13,11 @@ from typing import Any
 from leakbound.errors import MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.until import Until
+from leakbound.evaluation.study.until import StopRule
 from leakbound.store import Arm, Look
 
 
-def look(arm: Arm, until: Until) -> dict[str, Look]:
+def look(arm: Arm, until: StopRule) -> dict[str, Look]:
     """A look at every question that was drawn since its last one; empty where none was."""
     planned = arm.unlooked()
     found = _seen(arm, until, planned) if planned else {}
@@ -27,7 +27,7 @@ def look(arm: Arm, until: Until) -> dict[str, Look]:
     return found
 
 
-def require_same_looks(arm: Arm, until: Until) -> None:
+def require_same_looks(arm: Arm, until: StopRule) -> None:
     """Make every recorded look again from the stored scores; MixError where one differs."""
     for number, recorded in enumerate(arm.looks, start=1):
         again = _seen(arm, until, recorded, rounds=number)
@@ -37,7 +37,7 @@ def require_same_looks(arm: Arm, until: Until) -> None:
 
 
 def _seen(
-    arm: Arm, until: Until, query_ids: Mapping[str, Any], rounds: int | None = None
+    arm: Arm, until: StopRule, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
     """What a look after the first `rounds` finds of these questions, where they have scores."""
     scores = arm.scores(slug(until.scorer), rounds).of(query_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError, InputError, UnansweredError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.store import Arm, Run
 from leakbound.store.tables import DRAWN_AGAIN
@@ -22,13 +22,13 @@ def require_fixed_n(arm: Arm) -> None:
 
 
 def require_complete(run: Run) -> None:
-    """Raise IncompleteError, naming them, where questions have no completions."""
+    """Raise UnansweredError, naming them, where questions have no completions."""
     failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
     if failed:
         arm, query_id, reason = failed[0]
         prompt_of = {q.id: q.prompt_id for one in run.arms.values() for q in one.queries}
         questions = {prompt_of[query] for _, query, _ in failed}
-        raise IncompleteError(
+        raise UnansweredError(
             f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
             f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
             "arm "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
 from typing import Any, cast
 
@@ -20,13 +20,14 @@ from leakbound.scorers import (
     score_ranges,
 )
 from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
+from leakbound.study import Loading
 from leakbound.types import Progress, Prompt, Scorer, silent
 
 
 def scorers_for(
     specs: Sequence[str],
     prompts: Sequence[Prompt],
-    loading: Mapping[str, Any] | None = None,
+    loading: Loading | None = None,
     servers: frozenset[str] = frozenset(),
 ) -> tuple[Scorer, ...]:
     """The scorers named, each checked against every prompt before anything is run.
@@ -46,7 +47,7 @@ def scorers_for(
 
 def scorers_of(run: Run) -> tuple[str, ...]:
     """The scorers of a run's last command, else its benchmark's; InputError without any."""
-    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers")
+    named = run.study.scorers or run.record.get("scorers")
     if not named:
         raise InputError(
             f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
@@ -62,14 +63,14 @@ def scored_by(run: Run) -> tuple[str, ...]:
     """
     stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
-    named = run.record.get("study", {}).get("scorers") or run.record.get("scorers") or ()
+    named = run.study.scorers or run.record.get("scorers") or ()
     order = [name for name in named if name in everywhere]
     return (*order, *sorted(everywhere.difference(order)))
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
     """What a run is bounded by unless scorers are named: its last command's, and all it has."""
-    named = run.record.get("study", {}).get("scorers") or ()
+    named = run.study.scorers
     return tuple(dict.fromkeys([*named, *scored_by(run)])) or scorers_of(run)
 
 

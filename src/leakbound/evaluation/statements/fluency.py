@@ -7,7 +7,7 @@ model that unlearned by breaking answers nothing, and loses little ROUGE by it; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.evaluation.study.metrics import Wanted
+from leakbound.study import Loading
 from leakbound.types import Classify, Truncates
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
@@ -31,7 +32,7 @@ class Fluency:
     tokens: int
 
     @classmethod
-    def open(cls, wanted: Wanted, task: Benchmark, loading: Mapping[str, Any]) -> Fluency | None:
+    def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
         """The one that the metrics want; None where they want none. Its weights load when asked.
 
         InputError for a classifier without a label "clean", or one that cannot look at the first

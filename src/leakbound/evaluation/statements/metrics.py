@@ -14,7 +14,6 @@ from leakbound.errors import MixError
 from leakbound.evaluation.scoring.readings import MODELS, require_known
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, choose
-from leakbound.evaluation.study.study import Study
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
 from leakbound.store.arm_key import Model
@@ -50,7 +49,7 @@ def measure_run(
     wanted = choose(
         names, task, control="control" in models, draws=all(_sampled(run, m) for m in models)
     )
-    fluency = Fluency.open(wanted, task, Study.of(run, "settings").settings.loading)
+    fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
     found: dict[Model, dict[str, Values]] = {model: {} for model in models}
     for done, (name, metric) in enumerate(wanted.metrics.items()):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from leakbound.errors import InputError
-from leakbound.evaluation.study.attack import Attack, Search
-from leakbound.evaluation.study.until import Until
+from leakbound.benchmarks.benchmark import DRAWS
+from leakbound.evaluation.study.until import StopRule
 from leakbound.scorers import settings
 from leakbound.store import ArmKey
-from leakbound.types import Effort, ExploreMode, Scorer
+from leakbound.study import Attack, Explore, FixedN, Study, Until
+from leakbound.types import ExploreMode, Scorer
 
-BUDGET = 2_000
-MODES: tuple[ExploreMode, ...] = get_args(ExploreMode)
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """An attack, and the scorer that steers it."""
+
+    attack: Attack
+    scorer: Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,48 +43,26 @@ class Drawing:
     """
 
     n: int
-    until: Until | None = None
+    until: StopRule | None = None
     exploring: Exploring | None = None
     search: Search | None = None
 
     @classmethod
-    def read(
-        cls,
-        scorers: Sequence[Scorer],
-        *,
-        n: int,
-        until: str | None = None,
-        explore: str | None = None,
-        budget: int = BUDGET,
-        attack: Attack | None = None,
-        confidence: float = 0.99,
-    ) -> Drawing:
-        """What a command asks for, the first scorer steering where one does.
+    def of(cls, study: Study, scorers: Sequence[Scorer]) -> Drawing:
+        """How a resolved study is drawn, the first scorer steering where one does.
 
-        Raises InputError for a claim that does not fit the scorer, a mode that is none, a budget
-        below 1, and for several at once.
+        Raises InputError for a claim that does not fit the scorer.
         """
-        if explore is not None and explore not in MODES:
-            raise InputError(f"`explore` must be one of {', '.join(MODES)}, got {explore!r}.")
-        if until is not None and explore is not None:
-            raise InputError(
-                f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: "
-                "`until` stops early, `explore` explores the likeliest outputs."
-            )
-        if attack is not None:
-            if until is not None or explore is not None:
-                raise InputError(
-                    "`attack` bounds what it finds by a fixed number of draws, and `until` and "
-                    "`explore` fix none. Leave one of them out."
-                )
-            return cls(n, search=Search(attack, scorers[0]))
-        if until is not None:
-            return cls(n, until=Until.read(until, scorers[0], cap=n, confidence=confidence))
-        for mode in MODES:
-            if explore == mode:
-                Effort(mode=mode, forwards=budget)  # refuses a budget of 0
-                return cls(n, exploring=Exploring(mode, budget, scorers[0]))
-        return cls(n)
+        match study.sampling:
+            case Explore(mode, forwards):
+                return cls(DRAWS, exploring=Exploring(mode, forwards, scorers[0]))
+            case Until(claim, most):
+                n = DRAWS if most is None else most
+                rule = StopRule.read(claim, scorers[0], cap=n, confidence=study.confidence)
+                return cls(n, until=rule)
+            case FixedN(n):
+                search = None if study.attack is None else Search(study.attack, scorers[0])
+                return cls(DRAWS if n is None else n, search=search)
 
 
 def scoring(key: ArmKey) -> str:

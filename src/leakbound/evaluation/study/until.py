@@ -12,14 +12,14 @@ from leakbound.types import Scorer
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class StopRule:
     """Draw a question until `looks` decide its claim from the scores that `scorer` gives."""
 
     looks: stats.Looks
     scorer: Scorer
 
     @classmethod
-    def read(cls, claim: str, scorer: Scorer, *, cap: int, confidence: float) -> Until:
+    def read(cls, claim: str, scorer: Scorer, *, cap: int, confidence: float) -> StopRule:
         """The rule as a command states it; InputError where claim and scorer do not fit."""
         parsed = stats.parse_claim(claim)
         quantity = "p" if scorer.binary else "mean"
@@ -29,11 +29,6 @@ class Until:
             raise InputError(
                 f"the first scorer decides the claim {parsed.text!r}, and {scorer.name!r} gives "
                 f"{gives}. Say '{quantity}<={parsed.limit:g}'{other}."
-            )
-        if cap < 2:
-            raise InputError(
-                f"`n` is the most draws that `until` may make of a question, got {cap}, and one "
-                "draw leaves nothing to stop. Raise it, or leave `until` out."
             )
         return cls(stats.Looks(parsed, cap, confidence), scorer)
 

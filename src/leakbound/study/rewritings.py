@@ -1,9 +1,9 @@
-"""Which texts are asked of a model beside each question, as a command says it."""
+"""Which texts are asked of a model beside each question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,29 +23,35 @@ from leakbound.inputs import (
     require_similarity,
 )
 from leakbound.stats import Design
+from leakbound.study.settings import Loading, ModelSettings
 from leakbound.types import Chat, Decoding, Request
 
 NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+@dataclass(frozen=True, slots=True)
+class Rewritings:
     """Rewritings of every question, and how its outputs are shared among all its queries.
 
-    `source` is one that `parse_inputs` reads, of which `queries` rewritings a question are tried.
-    With `ids`, those stay that the model under evaluation answers as surely as the question, by
-    `criterion` over `ids_draws` answers each (Cheng et al. 2025, Algorithm 2). With `embedder`, a
-    sentence-embedding model, those that mean the same.
-
-    `design`: `allocated`, the query of each output drawn at random; `fixed`, equally many outputs
-    a query; `fresh`, one output to each of n rewritings, which only a chat model can give
-    independently of one another: then `queries` plays no part, the question itself is left out,
-    and statements are about the input distribution.
+    Attributes:
+        source: where they come from: "rules", "benchmark", "file:PATH" or "model:NAME".
+        queries: rewritings of a question that are tried.
+        ids: keep those that the model under evaluation answers as surely as the question (Cheng
+            et al. 2025, Algorithm 2).
+        ids_draws: answers to each of them for that.
+        criterion: what sure means.
+        design: how outputs are shared: "allocated", the query of each drawn at random; "fixed",
+            equally many a query; "fresh", one to each of n rewritings, which only a chat model
+            gives independently of one another: `queries` then plays no part, the question itself
+            is left out, and statements are about the distribution of rewritings.
+        embedder: a sentence-embedding model: keep rewritings that mean the same.
+        similarity: the least cosine for that (None: 0.8).
 
     Raises InputError for what cannot be, before a model is loaded.
     """
 
     source: str
+    _: KW_ONLY
     queries: int = NUMBER
     ids: bool = False
     ids_draws: int = DRAWS
@@ -73,13 +79,17 @@ class Inputs:
                 raise InputError(f"`{name}` must be one of {', '.join(known)}, got {given!r}.")
         require_similarity(self.similarity, self.embedder is not None)
         source = self.open()
-        if isinstance(source, FileInputs) and not source.path.is_file():
-            raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
         if self.design == "fresh" and source.finite:
             raise InputError(
                 f"design 'fresh' asks new rewritings for every output, and the inputs "
                 f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
             )
+
+    def require_file(self) -> None:
+        """Raise InputError where they are to be read from a file that is not there."""
+        source = self.open()
+        if isinstance(source, FileInputs) and not source.path.is_file():
+            raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -88,7 +98,7 @@ class Inputs:
         return (name,) if kind == "model" else ()
 
     def open(
-        self, loading: Mapping[str, Any] | None = None, servers: frozenset[str] = frozenset()
+        self, loading: Loading | None = None, servers: frozenset[str] = frozenset()
     ) -> InputSource:
         """The source; a chat model is loaded, as `loading` says, when it is first asked.
 
@@ -96,20 +106,22 @@ class Inputs:
         """
 
         def later(name: str) -> Chat:
-            return _Later(name, loading or {}, servers)
+            return _Later(name, loading or ModelSettings().loading, servers)
 
         source = parse_inputs(self.source, open_chat=later)
         if source is None:
-            raise InputError(f"inputs {NONE!r} ask the questions alone. Pass no `inputs` for that.")
+            raise InputError(
+                f"inputs {NONE!r} ask the questions alone. Pass no `rewritings` for that."
+            )
         return source
 
-    def filters(self, loading: Mapping[str, Any]) -> Filters:
+    def filters(self, loading: Loading) -> Filters:
         """What is asked of a rewriting; loads the embedder, where there is one."""
         if self.embedder is None:
             return Filters()
         from leakbound.engines.embedding import SentenceEmbedder  # torch loads when it is needed
 
-        device = loading.get("device")
+        device = loading["device"]
         embedder = SentenceEmbedder.open(self.embedder, None if device == "auto" else device)
         return Filters(embed=embedder, similarity=self.similarity)
 
@@ -130,7 +142,7 @@ class _Later:
     """A chat model that is loaded when it is first asked."""
 
     name: str
-    loading: Mapping[str, Any]
+    loading: Loading
     servers: frozenset[str]
     _chat: Chat | None = field(default=None, init=False)
 

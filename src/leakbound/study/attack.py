@@ -8,7 +8,7 @@ from itertools import product
 
 from leakbound.errors import InputError
 from leakbound.inputs.halving import LEAST_BUDGET
-from leakbound.types import Decoding, Scorer
+from leakbound.types import Decoding
 
 TEMPERATURES = (0.2, 0.8, 1.0)
 TOP_PS = (0.8, 1.0)
@@ -16,12 +16,17 @@ TOP_PS = (0.8, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Search, with `budget` draws a question, for the query and decoding that leak most.
+    """Search, for every question, for the query and decoding that leak most.
 
     Searched are rewritings, retained question-answer pairs shown before the question, words that
     open the answer, and decodings: those under evaluation where they are several, else the one
     and every pair of `temperatures` and `top_ps`, which is then the stated grid. Greedy decoding
     is never searched: its answer is known without drawing.
+
+    Attributes:
+        budget: draws that the search spends on a question.
+        temperatures: those of the grid, above 0.
+        top_ps: those of the grid, in (0, 1].
 
     Raises InputError for a budget that is too small for one round, and for a grid that is none.
     """
@@ -56,11 +61,3 @@ class Attack:
         pairs = product(self.temperatures, self.top_ps)
         grid = [replace(sampled[0], temperature=t, top_p=p) for t, p in pairs]
         return tuple(dict.fromkeys([*sampled, *grid]))
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """An attack, and the scorer that steers it."""
-
-    attack: Attack
-    scorer: Scorer

@@ -1,0 +1,56 @@
+"""How the models of an evaluation are loaded and prompted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from leakbound.benchmarks import Benchmark
+from leakbound.engines import Prompting, open_engine
+from leakbound.types import Generate
+
+
+class Loading(TypedDict):
+    """How the weights of a model are loaded, whatever it is for."""
+
+    dtype: str
+    device: str
+    trust_remote_code: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How models are loaded and prompted.
+
+    Attributes:
+        dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
+        device: "cpu", "cuda", or "auto": a GPU where there is one.
+        trust_remote_code: run code that came with the model.
+        template: a plain prompt with {question}, to chat models too (None: the model's chat
+            template, or the benchmark's plain prompt where it has none).
+        system: the system message for chat models (None: the benchmark's, if any).
+    """
+
+    dtype: str = "float32"
+    device: str = "auto"
+    trust_remote_code: bool = False
+    template: str | None = None
+    system: str | None = None
+
+    def open(self, model: str, benchmark: Benchmark) -> Generate:
+        """The engine for `model`, prompting as the benchmark says where the user did not."""
+        prompting = Prompting(
+            template=self.template or benchmark.template,
+            system=self.system,
+            default_system=benchmark.system,
+            chat=False if self.template else benchmark.chat,
+            compat=benchmark.compat,
+        )
+        return open_engine(model, prompting, **self.loading)
+
+    @property
+    def loading(self) -> Loading:
+        """How the weights of any model are loaded, judges and rewriters among them."""
+        return Loading(
+            dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
+        )

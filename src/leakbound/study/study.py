@@ -1,0 +1,328 @@
+"""`Study`: all that is asked of a model, for Python, the command line, YAML and run.json alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypedDict
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.engines.servers import servers_of
+from leakbound.errors import InputError, require_no_fault
+from leakbound.study.attack import Attack
+from leakbound.study.coding import made, plain
+from leakbound.study.rewritings import NONE, Rewritings
+from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
+from leakbound.study.settings import ModelSettings
+from leakbound.types import Decoding
+
+CONFIDENCE = 0.99
+_PLAN, _SETTINGS = FixedN(), ModelSettings()
+_PLANS: dict[str, tuple[str, type]] = {
+    "n": ("n", FixedN),
+    "until": ("claim", Until),
+    "explore": ("mode", Explore),
+}
+"""The key by which a file tells a way of drawing, and the field that it fills."""
+
+
+class StudyFields(TypedDict, total=False):
+    """The fields of a `Study` as keywords; `n` is short for `sampling=FixedN(n)`."""
+
+    n: int
+    data: str | Path | None
+    limit: int | None
+    profile: str | None
+    sampling: SamplingPlan
+    decodings: tuple[Decoding, ...]
+    rewritings: Rewritings | None
+    attack: Attack | None
+    scorers: tuple[str, ...]
+    calibration: str | Path | None
+    metrics: tuple[str, ...]
+    confidence: float
+    seed: int
+    settings: ModelSettings
+    servers: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Study:
+    """All that is asked of a model. `replace(study, seed=1)` asks the same otherwise.
+
+    What is left at its default is filled in from the benchmark, and from the profile where there
+    is one. run.json holds every field but `servers`, so that a study can be carried out again.
+
+    Attributes:
+        benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
+        data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
+        limit: only the first questions (None: all).
+        profile: ask, draw and score as this one of `PROFILES` does.
+        sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
+        decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
+            the benchmark's length).
+        rewritings: other texts of every question that are asked too.
+        attack: the search for the input that leaks most.
+        scorers: how completions are scored in [0, 1], the steering one first (default: the
+            benchmark's).
+        calibration: a file of items that people labelled, to allow for a judge's errors.
+        metrics: of utility and memorisation, by name, or "all".
+        confidence: of each estimate, in (0, 1).
+        seed: of all draws.
+        settings: how models are loaded and prompted.
+        servers: URLs of the chat servers that may be asked (None: those that scorers and
+            rewritings name). A study that is read from a run or a file trusts none, nor the code
+            of a model: what is sent quotes questions and answers, the file may be anybody's.
+
+    Raises InputError for fields that exclude one another.
+    """
+
+    benchmark: str | Benchmark | None = None
+    _: KW_ONLY
+    data: str | Path | None = None
+    limit: int | None = None
+    profile: str | None = None
+    sampling: SamplingPlan = _PLAN
+    decodings: tuple[Decoding, ...] = ()
+    rewritings: Rewritings | None = None
+    attack: Attack | None = None
+    scorers: tuple[str, ...] = ()
+    calibration: str | Path | None = None
+    metrics: tuple[str, ...] = ()
+    confidence: float = CONFIDENCE
+    seed: int = 0
+    settings: ModelSettings = _SETTINGS
+    servers: frozenset[str] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("decodings", "scorers", "metrics"):  # a single one is a tuple of one
+            value = getattr(self, name)
+            alone = isinstance(value, str | Decoding)
+            object.__setattr__(self, name, (value,) if alone else tuple(value))
+        for name in ("data", "calibration"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else str(value))
+        if isinstance(self.benchmark, Benchmark):
+            for name in ("data", "limit", "profile"):
+                if (value := getattr(self, name)) is not None:
+                    raise InputError(
+                        f"`{name}` {value!r} is for a benchmark that is named, and this one is "
+                        f"loaded. Say it to `load_benchmark`."
+                    )
+        self._require_fixed()
+
+    def _require_fixed(self) -> None:
+        """Refuse a number of draws that is not fixed where rewritings or an attack need one."""
+        if not isinstance(self.sampling, FixedN | Until | Explore):
+            raise InputError(
+                f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
+                "Say FixedN(1024)."
+            )
+        if isinstance(self.sampling, FixedN):
+            return
+        if self.rewritings is not None:
+            raise InputError(
+                "`inputs` share a fixed number of outputs among the queries of a question, and "
+                "`until` and `explore` fix none. Leave one of them out."
+            )
+        if self.attack is not None:
+            raise InputError(
+                "`attack` bounds what it finds by a fixed number of draws, and `until` and "
+                "`explore` fix none. Leave one of them out."
+            )
+
+    def __repr__(self) -> str:
+        """The benchmark, and what is not at its default."""
+        usual = Study()
+        named = isinstance(self.benchmark, Benchmark)
+        said = [self.benchmark.name if named else self.benchmark]  # type: ignore[union-attr]
+        rest = [f for f in fields(self)[1:] if getattr(self, f.name) != getattr(usual, f.name)]
+        stated = [f"{f.name}={getattr(self, f.name)!r}" for f in rest if f.repr and f.compare]
+        return f"Study({', '.join([*map(repr, said), *stated])})"
+
+    @classmethod
+    def of_profile(
+        cls,
+        profile: str,
+        benchmark: str,
+        *,
+        data: str | Path | None = None,
+        limit: int | None = None,
+    ) -> Study:
+        """The study of a published protocol, with all that it settles said.
+
+        Args:
+            profile: one of `PROFILES`, such as "scholten".
+            benchmark: the spec of the benchmark that it asks.
+            data, limit: as the fields.
+        """
+        study = cls(benchmark, data=data, limit=limit, profile=profile)
+        task = study.load()
+        return replace(study.resolved(task), scorers=task.scorers)
+
+    def load(self) -> Benchmark:
+        """The benchmark, loaded; InputError where none is named."""
+        if isinstance(self.benchmark, Benchmark):
+            return self.benchmark
+        if not self.benchmark:
+            raise InputError("`--benchmark` is missing. Add it, see `leakbound evaluate --help`.")
+        return load_benchmark(
+            self.benchmark, data=self.data, limit=self.limit, profile=self.profile
+        )
+
+    def resolved(self, task: Benchmark) -> Study:
+        """The same with all said that drawing depends on; InputError for files not there."""
+        if self.rewritings is not None:
+            self.rewritings.require_file()
+        loaded = task.loaded
+        return replace(
+            self,
+            benchmark=task if loaded is None else loaded.spec,
+            data=None if loaded is None else loaded.data,
+            limit=None if loaded is None else loaded.limit,
+            profile=None if loaded is None else loaded.profile,
+            sampling=with_draws(self.sampling, task.n),
+            decodings=self.decodings or (task.decoding,),
+        )
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """The servers that may be asked."""
+        if self.servers is not None:
+            return self.servers
+        return servers_of(self.scorers, () if self.rewritings is None else self.rewritings.models)
+
+    def departures(self, task: Benchmark) -> tuple[str, ...]:
+        """What is asked otherwise than the benchmark's profile has it, as a note."""
+        if task.profile is None:
+            return ()
+        ours, theirs = self.decodings, task.decoding
+        pairs: list[tuple[str, object, object]] = [
+            ("n", draws_of(self.sampling), task.n),
+            ("scorers", ", ".join(self.scorers) or None, ", ".join(task.scorers)),
+            ("template", self.settings.template, task.template),
+        ]
+        if len(ours) == 1:
+            names = (field.name for field in fields(theirs))
+            pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]
+        elif ours:
+            pairs.append(("decoding", ", ".join(how.name for how in ours), theirs.name))
+        other = [f"{k} {a!r} ({b!r})" for k, a, b in pairs if a is not None and a != b]
+        if not other:
+            return ()
+        return (f"profile {task.profile}, but (its own in brackets): {', '.join(other)}",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As run.json holds it; files are named so that they are found from any folder."""
+        values = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "servers"}
+        if isinstance(self.benchmark, Benchmark):
+            loaded = plain(self.benchmark.loaded) or {}
+            values |= loaded | {"benchmark": loaded.get("spec")}
+            values.pop("spec", None)
+        for name in ("data", "calibration"):
+            values[name] = _found_anywhere(values[name])
+        if self.rewritings is not None:
+            kind, _, path = self.rewritings.source.partition(":")
+            if kind == "file":
+                values["rewritings"]["source"] = f"file:{Path(path).resolve()}"
+        key, (first, _) = next(k for k in _PLANS.items() if isinstance(self.sampling, k[1][1]))
+        plan = values["sampling"]
+        values["sampling"] = {key: plan.pop(first), **plan}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Study:
+        """The inverse of `to_dict`; a field that is left out is at its default.
+
+        It trusts neither servers nor code of a model's own: these are named anew. Raises
+        InputError for a field or a value that no study has, by name.
+        """
+        told = dict(values)
+        if isinstance(rewritten := told.get("rewritings"), str):
+            told["rewritings"] = None if rewritten == NONE else {"source": rewritten}
+        if isinstance(plan := told.pop("sampling", {"n": None}), Mapping):
+            plan = _plan(plan)
+        if not isinstance(told.get("benchmark"), str | None):
+            raise InputError(
+                f"`benchmark` must be a text, got {told['benchmark']!r}. Name one, such as "
+                "tofu:forget10."
+            )
+        study = made(cls, told, "a study")
+        untrusted = replace(study.settings, trust_remote_code=False)
+        return replace(study, sampling=plan, settings=untrusted, servers=frozenset())
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """The study in a YAML or JSON file; InputError, naming file and field, for no such one."""
+        import yaml
+
+        file = Path(path)
+        try:
+            found = yaml.safe_load(file.read_text(encoding="utf-8"))
+            if not isinstance(found, Mapping):
+                raise InputError(f"a study has fields, got {found!r}. Write `benchmark: NAME`.")
+            return cls.from_dict(found)
+        except OSError as error:
+            require_no_fault(file, error)
+            raise InputError(f"no study in `{file}`: {error.strerror}. Check the path.") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InputError(f"`{file}` is no YAML: {error}. Correct it.") from error
+        except InputError as error:
+            raise InputError(f"`{file}`: {error}") from error
+
+    def write(self, path: str | Path) -> None:
+        """Write what is not at its default as YAML, which `read` reads."""
+        import yaml
+
+        usual, values = Study().to_dict(), self.to_dict()
+        if not values["benchmark"]:
+            raise InputError(
+                "a file names a benchmark, and this study has none that can be named. Say its spec."
+            )
+        said = {name: value for name, value in values.items() if value != usual[name]}
+        Path(path).write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
+
+
+def study_of(study: Study | Benchmark | str, said: StudyFields) -> Study:
+    """The study, or that of the benchmark, with these fields in place of its own.
+
+    Servers that the fields name are among those that may be asked. Raises InputError for `n` and
+    `sampling` at once.
+    """
+    base = study if isinstance(study, Study) else Study(study)
+    rest = {name: value for name, value in said.items() if name != "n"}
+    if "n" in said:
+        if "sampling" in said:
+            raise InputError(
+                f"`n` {said['n']} is short for `sampling`, which is said too. Leave one out."
+            )
+        rest["sampling"] = FixedN(said["n"])
+    made = replace(base, **rest)  # type: ignore[arg-type]
+    if base.servers is None or "servers" in said:
+        return made
+    named = replace(
+        made,
+        scorers=made.scorers if "scorers" in said else (),
+        rewritings=made.rewritings if "rewritings" in said else None,
+        servers=None,
+    )
+    return replace(made, servers=base.servers | named.trusted)
+
+
+def _plan(found: Mapping[str, Any]) -> SamplingPlan:
+    """The way of drawing that a file tells by its first key."""
+    key = next((key for key in _PLANS if key in found), None)
+    if key is None or len(found.keys() & _PLANS.keys()) > 1:
+        raise InputError(
+            f"`sampling` has one of {', '.join(_PLANS)}, got {dict(found)!r}. Write n: 1024, or "
+            "until: p<=0.02 with most: 1024, or explore: auto with forwards: 2000."
+        )
+    first, kind = _PLANS[key]
+    rest = {name: value for name, value in found.items() if name != key}
+    plan: SamplingPlan = made(kind, {first: found[key], **rest}, "`sampling`")
+    return plan
+
+
+def _found_anywhere(path: str | None) -> str | None:
+    return path if path is None or not Path(path).exists() else str(Path(path).resolve())
