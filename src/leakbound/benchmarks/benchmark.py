@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.types import Compat, Decoding, Prompt, Role
@@ -118,7 +117,7 @@ class Benchmark:
         found: dict[str, Callable[[], Prompts]] = {n: partial(first, load) for n, load in sets}
         return {**found, self.part: lambda: self.prompts}
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What was asked: the name, the number and digest of the evaluated prompts, the origin,
         and the profile where there is one.
 

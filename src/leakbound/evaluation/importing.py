@@ -211,7 +211,7 @@ def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     That of the run that drew them; else that of an earlier import into this run; else entropy.
     """
     if "order" in drawn.stated:
-        return int(drawn.stated["order"])
+        return int(str(drawn.stated["order"]))
     arm = run.arm(key)
     return orders.entropy() if arm is None else int(arm.spec["order"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leakbound.errors import InputError
 from leakbound.types import Decoding, FinishReason
@@ -64,7 +64,7 @@ class Log:
     tool: str
     model: str
     task: str
-    stated: Mapping[str, Any]
+    stated: Mapping[str, object]
     asked: tuple[Asked, ...]
     ordered: bool = True
     texts: bool = True
@@ -83,17 +83,19 @@ class Log:
                 f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
             )
         try:
-            return Decoding(**known, unknown=tuple(k for k in UNSTATED if k not in known))
+            return Decoding.from_dict(
+                {**known, "unknown": tuple(k for k in UNSTATED if k not in known)}
+            )
         except InputError as error:
             raise InputError(f"{error} It stands so in `{self.path}`; correct it.") from error
 
     @property
-    def others(self) -> dict[str, Any]:
+    def others(self) -> dict[str, object]:
         """Settings that the file states beside the decoding."""
         return {k: v for k, v in self.stated.items() if k not in DECODING}
 
 
-def same_settings(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def same_settings(path: Path, settings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
     """The settings that all samples, named by the keys, were drawn with; InputError where two."""
     first, *rest = settings.items()
     for name, stated in rest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.formats.copies import repeats_itself, require_no_copies
@@ -25,7 +24,7 @@ class Imported:
     n: int
     model: str
     sampled_by: str
-    stated: dict[str, Any]
+    stated: dict[str, object]
     notes: tuple[str, ...]
     scorers: tuple[str, ...]
     texts: bool
@@ -78,7 +77,7 @@ def _require_same_law(logs: Sequence[Log]) -> None:
                 )
 
 
-def _stated(logs: Sequence[Log]) -> dict[str, Any]:
+def _stated(logs: Sequence[Log]) -> dict[str, object]:
     """The settings beside the decoding, the seeds of all logs among them."""
     seeds = dict.fromkeys(str(log.stated["seed"]) for log in logs if "seed" in log.stated)
     others = {key: value for key, value in logs[0].others.items() if key != "seed"}

@@ -85,11 +85,13 @@ def _given(row: Row) -> _Given:
     else a metric keeps, such as pairs for an F1 over documents, is no score of a draw.
     """
     responses = row.values["resps"]
-    draws = len(responses[0]) if responses and isinstance(responses[0], list) else 0
+    first = responses[0] if isinstance(responses, list) and responses else None
+    draws = len(first) if isinstance(first, list) else 0
     kept = row.values.get("filter", "none")
     of_draws: dict[str, list[float | None]] = {}
     of_all = []
-    for metric in row.values.get("metrics") or ():
+    metrics = row.values.get("metrics")
+    for metric in metrics if isinstance(metrics, list) else ():
         name = metric if kept == "none" else f"{metric}@{kept}"
         value = row.values.get(metric)
         each: list[Any] = value if isinstance(value, list) else [value]
@@ -126,7 +128,7 @@ def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> A
     return Asked(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
 
 
-def _arguments(row: Row) -> tuple[str, Mapping[str, Any]]:
+def _arguments(row: Row) -> tuple[str, Mapping[str, object]]:
     """The text put to the model, and how it was to generate."""
     arguments = row.values.get("arguments")
     match arguments:
@@ -155,17 +157,17 @@ def _answers(row: Row) -> tuple[str, ...]:
     return (target,)
 
 
-def _stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(settings: Mapping[str, object]) -> dict[str, object]:
     """The settings by our names. Without `do_sample` a temperature of 0 is a model's default."""
     stated = {_OURS.get(key, key): value for key, value in settings.items() if value is not None}
     if stated.pop("do_sample", None) is False:
         stated["temperature"] = 0.0
     stop = stated.pop("stop", [])
-    stops = [stop] if isinstance(stop, str) else stop
+    stops = stop if isinstance(stop, list) else [stop]
     return stated | {"stop": tuple(text for text in stops if text)}
 
 
-def _results(path: Path) -> dict[str, Any]:
+def _results(path: Path) -> dict[str, object]:
     """What the evaluation's own file says; nothing where it is not there."""
     if not path.is_file():
         return {}

@@ -25,7 +25,7 @@ class Logged:
     """One metric of a log: its aggregate, its entries by row, and its parts (forget, holdout)."""
 
     value: float | None
-    by_index: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    by_index: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     parts: Mapping[str, Logged] = field(default_factory=dict)
 
 
@@ -135,7 +135,7 @@ def read_log(path: Path) -> Log:
     return Log(path, {name: _logged(path, name, entry) for name, entry in found.items()})
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, object]:
     """The JSON object of metrics, or of tasks, in a file; InputError where there is none."""
     found = parse_json(read_text(path), repr(str(path)))
     if not isinstance(found, dict) or not found:
@@ -154,7 +154,7 @@ def _logged(path: Path, name: str, entry: Any) -> Logged:
             f"metric {name!r} of {str(path)!r} has no `agg_value`. "
             "Give a *_EVAL.json or *_SUMMARY.json of OpenUnlearning."
         )
-    by_index: dict[int, Mapping[str, Any]] = {}
+    by_index: dict[int, Mapping[str, object]] = {}
     for key, values in entry.get("value_by_index", {}).items():
         if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
             raise InputError(
@@ -172,14 +172,14 @@ def _logged(path: Path, name: str, entry: Any) -> Logged:
 
 def as_log(
     found: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
-) -> dict[str, Any]:
+) -> dict[str, dict[str, object]]:
     """What `*_EVAL.json` holds, from the metrics of one model by our names.
 
     `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
     numbered as the ids end, or in order where not all end in numbers. A metric that is not among
     `names` is left out; a number that is not finite raises InputError.
     """
-    log: dict[str, Any] = {}
+    log: dict[str, dict[str, object]] = {}
     averaged = {column.entry: name for name, column in names.items() if column.averaged}
     for entry in sorted(averaged, key=str.lower):
         if (name := averaged[entry]) not in found:
@@ -198,10 +198,10 @@ def as_log(
     return log
 
 
-def as_summary(log: Mapping[str, Any]) -> dict[str, float]:
+def as_summary(log: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
     """What `*_SUMMARY.json` holds beside a log: the aggregates that there are."""
     values = {name: entry["agg_value"] for name, entry in log.items()}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
 def rows(ids: Iterable[str]) -> list[int]:
@@ -211,7 +211,7 @@ def rows(ids: Iterable[str]) -> list[int]:
     return numbers if len(ends) == len({*numbers}) else [*range(len(ends))]
 
 
-def _entries(columns: Mapping[str, Values]) -> dict[str, Any]:
+def _entries(columns: Mapping[str, Values]) -> dict[str, object]:
     """The values of every row under their keys; nothing for a metric that no row has one of."""
     by_row: dict[str, dict[str, float]] = {}
     for key, values in columns.items():
@@ -220,11 +220,11 @@ def _entries(columns: Mapping[str, Values]) -> dict[str, Any]:
     return {"value_by_index": by_row} if by_row else {}
 
 
-def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, Any]:
+def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, object]:
     sides: dict[str, dict[str, float]] = {"forget": {}, "holdout": {}}
     for id, score in values.by_item.items():
         sides["forget" if id in forget else "holdout"][id] = score
-    parts = {
+    parts: dict[str, object] = {
         side: {
             "agg_value": sum(scores.values()) / len(scores),
             **_entries({key: Values(None, scores)}),

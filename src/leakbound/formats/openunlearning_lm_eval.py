@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,14 @@ from leakbound.formats.openunlearning import read_object
 from leakbound.formats.openunlearning_check import Checked, compared
 from leakbound.formats.openunlearning_values import Remade, same
 
-Samples: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+Samples: TypeAlias = Mapping[str, Sequence[Mapping[str, object]]]
 """The samples of every task of a group."""
 
 _ERROR = "_stderr"
 _NO_FILTER = "none"
 
 
-def holds_samples(found: Mapping[str, Any]) -> bool:
+def holds_samples(found: Mapping[str, object]) -> bool:
     """True if this is such a log: every entry has lists of samples by task."""
     return all(
         isinstance(group, dict) and group and all(isinstance(each, list) for each in group.values())
@@ -50,7 +50,7 @@ def check_samples(path: Path, summary: Path) -> list[Checked]:
             f"`{path}` holds samples and no aggregate, and `{summary.name}` is not beside it. Put "
             "both into one folder."
         )
-    groups = read_object(path)
+    groups = cast("Mapping[str, Samples]", read_object(path))  # as `holds_samples` saw
     return [_checked(name, stored, groups, path) for name, stored in read_object(summary).items()]
 
 
@@ -103,7 +103,7 @@ def _filters(group: Samples) -> list[str]:
 
 
 def _numbers(
-    task: str, metric: str, filtered: str, samples: Sequence[Mapping[str, Any]]
+    task: str, metric: str, filtered: str, samples: Sequence[Mapping[str, object]]
 ) -> NDArray[np.float64] | None:
     """The metric of every sample of a task under a filter; None where it is no one number."""
     found: list[float] = []

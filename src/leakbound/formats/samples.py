@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import DECODING, MOST, Asked, Draw, Log, same_settings
@@ -118,7 +117,7 @@ def _draw(row: Row) -> Draw | None:
 
 def _count(row: Row) -> int:
     count = row.values.get("count", 1)
-    if not _is_whole(count) or count < 1:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise InputError(
             f"'count' must be a whole number of at least 1, got {count!r} in {row.place}. "
             "Correct the row, or leave it out."
@@ -127,10 +126,10 @@ def _count(row: Row) -> int:
         raise InputError(
             f"'count' must be at most {MOST:,}, got {count} in {row.place}. Correct the row."
         )
-    return int(count)
+    return count
 
 
-def _stated(row: Row) -> dict[str, Any]:
+def _stated(row: Row) -> dict[str, object]:
     stated = {key: row.values[key] for key in SETTINGS if row.values.get(key) is not None}
     stop = stated.get("stop", [])
     if not isinstance(stop, list) or not all(isinstance(text, str) for text in stop):

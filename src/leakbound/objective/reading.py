@@ -15,13 +15,13 @@ import inspect
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from leakbound.errors import InputError, install
 from leakbound.losses import Setting, loss_named
 from leakbound.losses.family import keywords
 from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
-from leakbound.objective.terms import Objective, Term
+from leakbound.objective.terms import Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts, suggestion
 
 _SUFFIXES = (".yaml", ".yml")
@@ -59,7 +59,7 @@ def load_objective(path: str | Path) -> Objective:
 def _recipe(text: str) -> Terms:
     name, _, rest = text.partition(":")
     recipe = find("objective", OBJECTIVES, name)
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     for item in rest.split(",") if rest else ():
         key, equals, value = (part.strip() for part in item.partition("="))
         settings |= {key: value} if equals else _preset(name, key)
@@ -89,11 +89,11 @@ def _term(content: object, where: str) -> Term:
         str(fields["split"]),
         _number(fields.get("weight", 1.0), f"`weight` of {where}"),
         _converted(keywords(loss.function), settings, where),
-        fields.get("reduce", "sequence"),
+        cast("Reduce", fields.get("reduce", "sequence")),
     )
 
 
-def _fields(content: object, needed: set[str], others: set[str], where: str) -> dict[str, Any]:
+def _fields(content: object, needed: set[str], others: set[str], where: str) -> dict[str, object]:
     """`content` as a mapping with all the needed keys, perhaps the others, and no more."""
     fields = _mapping(content, where)
     if unknown := sorted(set(fields) - needed - others):
@@ -104,7 +104,7 @@ def _fields(content: object, needed: set[str], others: set[str], where: str) -> 
     return fields
 
 
-def _mapping(content: object, where: str) -> dict[str, Any]:
+def _mapping(content: object, where: str) -> dict[str, object]:
     if not isinstance(content, dict):
         raise InputError(
             f"{where} must be a mapping of names to values, got {content!r}. Write NAME: VALUE."
@@ -113,7 +113,7 @@ def _mapping(content: object, where: str) -> dict[str, Any]:
 
 
 def _converted(
-    known: Mapping[str, inspect.Parameter], settings: Mapping[str, Any], where: str
+    known: Mapping[str, inspect.Parameter], settings: Mapping[str, object], where: str
 ) -> dict[str, Setting]:
     """Settings as the kinds of those that are known; raises InputError for any other."""
     if unknown := sorted(set(settings) - set(known)):

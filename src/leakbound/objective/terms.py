@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from torch import Tensor
 
@@ -119,6 +119,6 @@ class Objective:
             total = total + value
         return total
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Its terms in full, for recipe files: two names for one sum are equal here."""
         return {"terms": [asdict(term) for term in self.terms]}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import opened, spec_name
@@ -56,7 +56,7 @@ class Classifier:
         return spec_name("classifier", self)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What the classifier is, once it is connected, and a digest of its prompt."""
         if self.classifier is None:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, opened, spec_name
@@ -45,7 +45,7 @@ class Entailment:
         return spec_name("entailment", self)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What the classifier is, once it is connected."""
         return getattr(self.classifier, "fingerprint", {})
 

@@ -40,7 +40,7 @@ def setting_fields(scorer: Any) -> list[Field[Any]]:
     return [f for f in fields(scorer) if f.compare] if is_dataclass(scorer) else []
 
 
-def settings(scorer: Scorer) -> dict[str, Any]:
+def settings(scorer: Scorer) -> dict[str, object]:
     """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out."""
     value: Any = scorer
     own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
@@ -82,9 +82,9 @@ def models_of(scorer: Scorer) -> tuple[str, ...]:
     return (*asked, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
 
 
-def fingerprint(scorer: Scorer) -> dict[str, Any]:
+def fingerprint(scorer: Scorer) -> dict[str, object]:
     """What the scorer's model is, its weights among it; empty where it has none."""
-    found: dict[str, Any] = getattr(scorer, "fingerprint", {})
+    found: dict[str, object] = getattr(scorer, "fingerprint", {})
     return found
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, opened, spec_name
@@ -115,7 +115,7 @@ class Judge:
         return self.rubric == "leak"
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What the chat model is, once it is connected."""
         return getattr(self.chat, "fingerprint", {})
 

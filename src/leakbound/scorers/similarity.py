@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Similarity:
         return spec_name("similarity", self)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What the embedder is, once it is connected."""
         return getattr(self.embedder, "fingerprint", {})
 

@@ -62,7 +62,7 @@ def _build(name: str, written: str) -> Scorer:
         hints = _setting_types(family)
     if written and "=" not in written and "model" in hints:
         written = f"model={written}"
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for pair in filter(None, _COMMA.split(written)):
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals:
@@ -81,7 +81,7 @@ def _build(name: str, written: str) -> Scorer:
     return scorer
 
 
-def _setting_types(family: Callable[..., Scorer]) -> dict[str, Any]:
+def _setting_types(family: Callable[..., Scorer]) -> dict[str, object]:
     hints = get_type_hints(family)
     return {f.name: hints[f.name] for f in setting_fields(family)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import (
@@ -40,7 +40,7 @@ class Threshold:
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """That of the scorer underneath."""
         return fingerprint(self.scorer)
 

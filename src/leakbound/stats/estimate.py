@@ -42,7 +42,7 @@ class Estimate:
     seed: int | Counts | None = None
     stopping: str = "fixed n"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Every field, as JSON holds it: arrays as lists, NaN as None."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 

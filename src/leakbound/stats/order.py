@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
 """One number for all rows, to which each row's index is joined; one key a row; None: entropy."""
 
 
-def order_key(fixed: Mapping[str, Any]) -> int:
+def order_key(fixed: Mapping[str, object]) -> int:
     """A key in [0, 2^63) from what was fixed before drawing, told as JSON holds it.
 
     Use stable words for its names: renaming one gives other bounds for the same experiment.

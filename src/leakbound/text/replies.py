@@ -10,7 +10,7 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
-def json_object(reply: str) -> dict[str, Any] | None:
+def json_object(reply: str) -> dict[str, object] | None:
     """The JSON object that a reply consists of; None where it is anything else.
 
     Thoughts in tags before it, and a code fence around it, do no harm. An object among words does
@@ -26,7 +26,7 @@ def json_object(reply: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands there twice")

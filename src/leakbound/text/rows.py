@@ -24,7 +24,7 @@ class Row:
 
     path: Path
     number: int
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
     @property
     def place(self) -> str:
@@ -123,21 +123,21 @@ def _form(path: Path) -> Form:
     return FORMS[ending]
 
 
-def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, Any]]:
+def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, object]]:
     if form == "parquet":
         return _parquet(path)
     text = read_text(path)
     return _csv(text, path) if form == "csv" else _objects(text, path, bare)
 
 
-def _parquet(path: Path) -> list[Mapping[str, Any]]:
+def _parquet(path: Path) -> list[Mapping[str, object]]:
     import pyarrow as pa  # costs 0.1 s, and few files need it
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
         _require_distinct(table.column_names, repr(str(path)))
-        rows: list[Mapping[str, Any]] = table.to_pylist()
+        rows: list[Mapping[str, object]] = table.to_pylist()
     except OSError as error:
         require_no_fault(path, error)
         reason = error.strerror or error
@@ -168,12 +168,12 @@ def _cells_of_any_size() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _csv(text: str, path: Path) -> list[Mapping[str, Any]]:
+def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
     with _cells_of_any_size():
         return list(_csv_rows(text, path))
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
+def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, object]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
     number = 0
     try:
@@ -189,7 +189,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, Any]]:
         raise InputError(f"row {number + 1} of {str(path)!r} is no CSV: {error}.") from error
 
 
-def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, Any]]:
+def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
     if text.lstrip().startswith("["):
         values = parse_json(text, repr(str(path)), distinct=True)
     else:
@@ -233,7 +233,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     return found
 
 
-def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     """A JSON object; InputError where two of its names are one."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
