@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
         ("attack: 99", "`attack` must have fields, got 99"),
         ("settings: {dtype: 8}", "`dtype` must be a text, got 8"),
         ("- tofu", "a study has fields, got"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not YAML"),
     ],
 )
 def test_a_bad_file_is_refused_by_its_name_and_the_field(
@@ -164,8 +165,23 @@ def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
     assert not Path("nowhere").exists()
 
 
+def test_the_file_in_the_documents_reads(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(benchmark:.*?)^```", text, re.M | re.S)
+    (tmp_path / "mine.yaml").write_text(block)
+    assert Study.read(tmp_path / "mine.yaml") == Study(
+        "tofu:forget10",
+        sampling=FixedN(1024),
+        decodings=(Decoding(temperature=0.5), Decoding(top_p=0.9)),
+        rewritings=Rewritings("rules"),
+        scorers=("rouge-l-recall",),
+        confidence=0.999,
+        settings=ModelSettings(dtype="bfloat16"),
+    )
+
+
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no study in .*mine\.yaml.*Check the path"):
+    with pytest.raises(InputError, match=r"cannot read .*mine\.yaml.*Give the path of a YAML file"):
         Study.read(tmp_path / "mine.yaml")
 
 

@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError
 from leakbound.losses import Setting, loss_named
 from leakbound.losses.family import keywords
 from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
 from leakbound.objective.terms import Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts, suggestion
+from leakbound.text.yaml_file import read_yaml
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -45,7 +46,7 @@ def load_objective(path: str | Path) -> Objective:
     Read by the safe loader. Raises InputError for a file that is missing or no YAML, for an
     unknown or missing key, and for what a `Term` refuses.
     """
-    content = _fields(_yaml(Path(path)), {"terms"}, {"name"}, f"`{path}`")
+    content = _fields(read_yaml(Path(path)), {"terms"}, {"name"}, f"`{path}`")
     if not isinstance(content["terms"], list):
         raise InputError(
             f"`terms` of `{path}` must be a list, got {content['terms']!r}. "
@@ -150,16 +151,3 @@ def _number(value: Any, what: str) -> float:
     if not math.isfinite(number):
         raise InputError(f"{what} must be a finite number, got {value!r}. Change it.")
     return number
-
-
-def _yaml(path: Path) -> object:
-    try:
-        import yaml  # comes with transformers; only objectives in files need it
-    except ModuleNotFoundError as error:
-        raise InputError(f"reading `{path}` needs PyYAML. {install('models')}.") from error
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read `{path}`: {error}. Give the path of a YAML file.") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error

@@ -9,12 +9,13 @@ from typing import Any, TypedDict
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.servers import servers_of
-from leakbound.errors import InputError, require_no_fault
+from leakbound.errors import InputError
 from leakbound.study.attack import Attack
 from leakbound.study.coding import made, plain
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
 from leakbound.study.settings import ModelSettings
+from leakbound.text.yaml_file import read_yaml
 from leakbound.types import Decoding
 
 CONFIDENCE = 0.99
@@ -255,19 +256,12 @@ class Study:
     @classmethod
     def read(cls, path: str | Path) -> Study:
         """The study in a YAML or JSON file; InputError, naming file and field, for no such one."""
-        import yaml
-
         file = Path(path)
+        found = read_yaml(file)
         try:
-            found = yaml.safe_load(file.read_text(encoding="utf-8"))
             if not isinstance(found, Mapping):
                 raise InputError(f"a study has fields, got {found!r}. Write `benchmark: NAME`.")
             return cls.from_dict(found)
-        except OSError as error:
-            require_no_fault(file, error)
-            raise InputError(f"no study in `{file}`: {error.strerror}. Check the path.") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"`{file}` is no YAML: {error}. Correct it.") from error
         except InputError as error:
             raise InputError(f"`{file}`: {error}") from error
 
