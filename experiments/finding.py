@@ -10,8 +10,8 @@ from pathlib import Path
 
 from leakbound.demo import LABELS, SCORER
 from leakbound.evaluation.views.read import read_view
-from leakbound.report import figures
-from leakbound.report.charts import HEIGHT, WIDTH
+from leakbound.reporting import figures
+from leakbound.reporting.charts import HEIGHT, WIDTH
 from leakbound.store import Run, write_text
 
 STYLE = """

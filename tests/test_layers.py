@@ -20,7 +20,7 @@ LAYERS = (
     {"engines", "benchmarks", "formats"},
     {"study"},
     {"store"},
-    {"evaluation", "certificate", "comparison", "unlearning", "report", "demo", "testing"},
+    {"evaluation", "certificate", "comparison", "unlearning", "reporting", "demo", "testing"},
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -30,8 +30,8 @@ ALLOWED = {
     ("registry", "errors"),
     ("demo", "evaluation"),
     ("demo", "unlearning"),
-    ("demo", "report"),
-    ("report", "evaluation"),
+    ("demo", "reporting"),
+    ("reporting", "evaluation"),
     ("certificate", "evaluation"),
 }
 # Within `evaluation`: what each storey may use. Drawing sees no bound.

@@ -34,7 +34,7 @@ _EXPORTS = {
     "measure": "leakbound.evaluation",
     "certify": "leakbound.certificate",
     "verify": "leakbound.certificate",
-    "picture": "leakbound.report",
+    "picture": "leakbound.reporting",
     "load": "leakbound.store",
     "load_benchmark": "leakbound.benchmarks",
     "load_corpus": "leakbound.benchmarks",

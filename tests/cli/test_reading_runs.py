@@ -16,7 +16,7 @@ import leakbound as package
 from leakbound import evaluation as verbs
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import summary
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Run, write_sealed
 
 LOCK = ".lock"

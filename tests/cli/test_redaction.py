@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import done, leakbound
 
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Run
 
 SECRETS = ("Ann", "Bob")

@@ -14,7 +14,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
 from leakbound.evaluation.scoring.calibration import calibration_of
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
 from leakbound.store import Run

@@ -15,7 +15,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring import score as scoring
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Run, row_scores
 from leakbound.types import Prompt, Scorer

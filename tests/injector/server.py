@@ -33,7 +33,7 @@ LIBRARIES = (
     "accelerate", "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rapidfuzz",
     "rich.console", "rich.progress", "rich.table", "safetensors.torch", "scipy.special",
     "scipy.stats", "torch", "transformers", "leakbound.certificate", "leakbound.cli",
-    "leakbound.evaluation", "leakbound.report", "leakbound.unlearning",
+    "leakbound.evaluation", "leakbound.reporting", "leakbound.unlearning",
 )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
     text, until --no-redact is said.
     """
-    from leakbound.report import page_of, write_report
+    from leakbound.reporting import page_of, write_report
     from leakbound.store import Run
 
     opened = {run.name: Run.open(run) for run in runs}
@@ -169,7 +169,7 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
     A run in which no question could be sampled has nothing to report.
     """
-    from leakbound.report import page_of, write_report
+    from leakbound.reporting import page_of, write_report
 
     estimates, path = run.estimates(), None
     if estimates:
@@ -186,7 +186,7 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
     """Keep with each run what was said, and name the page of the other kind that is still there."""
-    from leakbound.report import PAGE
+    from leakbound.reporting import PAGE
 
     for run in runs:
         try:

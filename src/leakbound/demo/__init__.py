@@ -30,7 +30,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import Table, evaluate
 from leakbound.evaluation.statements.rows import statement
 from leakbound.evaluation.statements.utility import retain_recall
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.stats import about
 from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
 from leakbound.text.figures import above, below, number

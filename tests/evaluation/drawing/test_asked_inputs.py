@@ -22,7 +22,7 @@ from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.correlation import correlations
 from leakbound.evaluation.views.grid import grid_summary
 from leakbound.inputs import SELECTION
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
 from leakbound.study import Explore, Rewritings, Until

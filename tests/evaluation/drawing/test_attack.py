@@ -28,7 +28,7 @@ from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.openers import NEUTRAL
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
 from leakbound.study import Attack, Explore, FixedN, Rewritings, Study, Until

@@ -25,7 +25,7 @@ from leakbound.evaluation import (
     summary,
 )
 from leakbound.evaluation.statements.quantities import ALL_K
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Arm, Run, files, tables, write_sealed
 from leakbound.study import FixedN, Until
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample

@@ -19,7 +19,7 @@ from leakbound.evaluation import choose, evaluate, measure_run, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
 from leakbound.evaluation.study.metrics import Asked, longest_first
 from leakbound.metrics import METRICS, forget_quality, truth_ratio
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading
 

@@ -23,8 +23,8 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.texts import HIGHEST_SCORED, MOST_FREQUENT
 from leakbound.evaluation.views.view import View
-from leakbound.report import asked_figures, figures
-from leakbound.report.charts import style_of
+from leakbound.reporting import asked_figures, figures
+from leakbound.reporting.charts import style_of
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.plain import visible
@@ -101,7 +101,7 @@ def render(
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("leakbound", "report"),
+        loader=PackageLoader("leakbound", "reporting"),
         autoescape=True,
         finalize=_steered,
         undefined=StrictUndefined,
@@ -131,7 +131,7 @@ def _steered(value: Any) -> Any:
 
 def asset(name: str) -> str:
     """A file of the page's own, of this package."""
-    return files("leakbound.report").joinpath(name).read_text(encoding="utf-8")
+    return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 def _source(content: str) -> str:

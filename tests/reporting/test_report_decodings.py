@@ -25,8 +25,8 @@ from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.texts import distinct_texts
 from leakbound.evaluation.views.view import Bound, Model, Proof, View
 from leakbound.evaluation.views.words import decided, proof
-from leakbound.report.figures import grid_figures, question_figures, repeated_figures
-from leakbound.report.page import render
+from leakbound.reporting.figures import grid_figures, question_figures, repeated_figures
+from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.text.figures import DASH, number

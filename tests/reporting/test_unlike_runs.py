@@ -10,7 +10,7 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
 from leakbound.evaluation import evaluate
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Run
 from leakbound.types import Decoding, Prompt
 

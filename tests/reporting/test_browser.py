@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.report import write_report
+from leakbound.reporting import write_report
 from leakbound.store import Run
 
 pytestmark = pytest.mark.browser

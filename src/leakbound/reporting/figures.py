@@ -21,7 +21,7 @@ from leakbound.evaluation.views.view import (
     View,
 )
 from leakbound.evaluation.views.words import cells_of, quantity
-from leakbound.report.charts import (
+from leakbound.reporting.charts import (
     Axes,
     Mark,
     Series,

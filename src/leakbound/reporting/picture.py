@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from leakbound.errors import InputError
 from leakbound.evaluation.views.read import read_view
-from leakbound.report.charts import HEIGHT, WIDTH
-from leakbound.report.figures import greedy_figures
-from leakbound.report.page import asset
+from leakbound.reporting.charts import HEIGHT, WIDTH
+from leakbound.reporting.figures import greedy_figures
+from leakbound.reporting.page import asset
 from leakbound.store import Run, write_text
 from leakbound.text.svg import tag
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leakbound.evaluation.views.view import Bound
-from leakbound.report.charts import (
+from leakbound.reporting.charts import (
     BOTTOM,
     CELL_WIDTH,
     HEIGHT,

@@ -9,7 +9,7 @@ from leakbound.evaluation.views.grids import anchor
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import BINS, Asked, Bound, ScorerView, View
 from leakbound.evaluation.views.words import mean, quantity
-from leakbound.report.charts import (
+from leakbound.reporting.charts import (
     Axes,
     Lane,
     Mark,
@@ -19,7 +19,7 @@ from leakbound.report.charts import (
     scatter_chart,
     style_of,
 )
-from leakbound.report.figures import Figure, rising, round_height, scale
+from leakbound.reporting.figures import Figure, rising, round_height, scale
 from leakbound.stats import percent
 from leakbound.text.figures import number
 

@@ -18,7 +18,7 @@ from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for, summary
 from leakbound.evaluation.views.read import read_view
-from leakbound.report.page import render
+from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding

@@ -26,9 +26,9 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Asked, Bound, Rewritten, ScorerView, View
 from leakbound.evaluation.views.words import floor
-from leakbound.report.asked_figures import correlation_figures, protocol_figures, scatter_figures
-from leakbound.report.charts import LEFT, RIGHT, WIDTH
-from leakbound.report.page import render
+from leakbound.reporting.asked_figures import correlation_figures, protocol_figures, scatter_figures
+from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
+from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.study import Rewritings
 

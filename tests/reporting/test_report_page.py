@@ -17,8 +17,8 @@ from leakbound.evaluation import evaluate
 from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.words import model_name, named
-from leakbound.report import Table, write_report
-from leakbound.report.page import render, tied
+from leakbound.reporting import Table, write_report
+from leakbound.reporting.page import render, tied
 from leakbound.store import Run
 from leakbound.types import Decoding
 
