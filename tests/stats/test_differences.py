@@ -72,14 +72,22 @@ def test_missing_draws_of_either_count_against_the_claim(statement: Statement) -
         assert np.sum(made.missing) == 60
 
 
+def counted(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores with counts, in as many columns."""
+    values, tally = np.zeros(rows.shape), np.zeros(rows.shape, int)
+    for i, row in enumerate(rows):
+        distinct, counts = np.unique(row, return_counts=True)
+        values[i, : len(distinct)], tally[i, : len(counts)] = distinct, counts
+    return values, tally
+
+
 @every_statement
 def test_counts_are_only_notation_and_questions_must_be_the_same(statement: Statement) -> None:
     plain = ends(statement(SCORES, CONTROL, side="both", seed=1))
-    values, tally = (np.zeros((5, 48)), np.zeros((5, 48), int))
-    for i, row in enumerate(SCORES):
-        distinct, counts = np.unique(row, return_counts=True)
-        values[i, : len(distinct)], tally[i, : len(counts)] = distinct, counts
-    again = ends(statement(values, CONTROL, tally, side="both", seed=1))
+    (mine, tally), (other, others) = counted(SCORES), counted(CONTROL)
+    again = ends(statement(mine, CONTROL, tally, side="both", seed=1))
+    np.testing.assert_array_equal(again, plain)
+    again = ends(statement(mine, other, tally, others, side="both", seed=1))
     np.testing.assert_array_equal(again, plain)
     with pytest.raises(InputError, match="row for each question"):
         statement(SCORES, CONTROL[:4])

@@ -77,6 +77,11 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
     assert leak_at_k_bound(np.zeros(n), [k], side="both").method == BAND  # for every k at once
 
 
+def test_of_all_draws_the_value_is_the_largest_score_and_beyond_them_there_is_none() -> None:
+    assert leak_at_k_bound([0.1, 0.7, 0.4], [2, 3, 4]).value.tolist()[1] == pytest.approx(0.7)  # type: ignore[union-attr]
+    assert np.isnan(leak_at_k_bound([0.1, 0.7, 0.4], 4).value)
+
+
 def test_each_row_goes_by_its_own_n() -> None:
     rng = np.random.default_rng(1)
     scores, counts = rng.random((3, 12)).round(2), np.stack([np.full(12, c) for c in (1, 10, 2)])

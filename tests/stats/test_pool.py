@@ -305,6 +305,8 @@ def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> N
     assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
     assert made.n.tolist() == outputs
     assert made.missing.tolist() == [1, 0, 0]
+    keyed = each_query(partial(mean_bound, SCORES[:2], method="betting", seed=[7, 9]), [4, 0, 4])
+    assert keyed.seed.tolist() == [7, 0, 9]  # type: ignore[union-attr]
     assert np.isnan(made.value[1])
     assert not np.isnan(made.value[[0, 2]]).any()
     tails = each_query(partial(survival_bound, SCORES[:2], X), [4, 4, 0])

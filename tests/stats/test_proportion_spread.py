@@ -10,6 +10,7 @@ from leakbound.errors import InputError
 from leakbound.stats import (
     expectation_deviation_bound,
     expectation_deviation_proportion_bound,
+    proportion_bound,
     std_bound,
     std_proportion_bound,
 )
@@ -34,6 +35,14 @@ def test_no_p_is_missed_more_often_than_alpha(name: str, side: str) -> None:
     chance = (binom.pmf(HITS, N, P[:, None]) * missed).sum(axis=1)
     assert chance.max() <= ALPHA
     assert chance.max() > ALPHA / 4  # and not by being wide
+
+
+def test_half_a_deviation_may_be_added_and_none() -> None:
+    whole, half, none = (
+        expectation_deviation_proportion_bound(4, 40, rho=rho).upper for rho in (1.0, 0.5, 0.0)
+    )
+    assert none == proportion_bound(4, 40, side="both").upper
+    assert none < half < whole  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", CASES)
