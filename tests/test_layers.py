@@ -42,6 +42,7 @@ STOREYS = {
     "statements": {"study", "scoring"},
     "views": {"study", "scoring", "statements"},
     "verbs": {"study", "scoring", "drawing", "statements", "views"},
+    "exporting": {"study", "scoring", "statements"},
     "importing": {"study", "scoring", "drawing", "statements", "verbs"},
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}

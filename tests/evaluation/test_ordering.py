@@ -13,7 +13,7 @@ import pytest
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound_run, sample, scorers_for
-from leakbound.evaluation.importing import import_samples
+from leakbound.evaluation.importing import import_run
 from leakbound.evaluation.scoring.ordering import Order, draws_key
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
@@ -86,7 +86,7 @@ def test_imported_counts_have_an_order_that_owes_nothing_to_them(
     """What the file holds must not choose its order: its digest is a function of the scores."""
     monkeypatch.setattr("leakbound.stats.order.entropy", lambda: 7)
     files = [tallied(tmp_path, f"f{c}", (N - 2 * c, c, c)) for c in (3, 4)]
-    runs = [import_samples([file], out=tmp_path / f"r{i}") for i, file in enumerate(files)]
+    runs = [import_run([file], out=tmp_path / f"r{i}") for i, file in enumerate(files)]
     assert [draws_key(run.arms["target"]) for run in runs] == [7, 7]
 
 
@@ -96,13 +96,13 @@ def test_equal_tallies_are_imported_with_orders_of_their_own_which_are_kept(
 ) -> None:
     monkeypatch.setattr("leakbound.stats.order.entropy", count(1).__next__)
     file = tallied(tmp_path, "f", (N - 14, 6, 8))
-    runs = [import_samples([file], out=tmp_path / f"r{i}") for i in range(12)]
+    runs = [import_run([file], out=tmp_path / f"r{i}") for i in range(12)]
     keys = [draws_key(run.arms["target"]) for run in runs]
     assert len(set(keys)) == 12
     found = [bounded(run) for run in runs]
     assert found[0]
     assert any(len({each[name] for each in found}) > 1 for name in found[0])
-    again = import_samples([file], out=tmp_path / "r0")
+    again = import_run([file], out=tmp_path / "r0")
     assert draws_key(again.arms["target"]) == draws_key(Run.open(tmp_path / "r0").arms["target"])
     assert draws_key(again.arms["target"]) == keys[0]
     assert bounded(again) == found[0]
@@ -110,10 +110,10 @@ def test_equal_tallies_are_imported_with_orders_of_their_own_which_are_kept(
 
 def test_the_order_that_a_file_states_is_taken(tmp_path: Path) -> None:
     file = tallied(tmp_path, "f", (N - 14, 6, 8), order=11)
-    assert draws_key(import_samples([file], out=tmp_path / "a").arms["target"]) == 11
+    assert draws_key(import_run([file], out=tmp_path / "a").arms["target"]) == 11
     other = tallied(
         tmp_path, "g", (N - 16, 8, 8)
     )  # it states none, so both together have their own
     for number, files in enumerate(([file, other], [other, file])):
-        joined = import_samples(files, out=tmp_path / str(number))
+        joined = import_run(files, out=tmp_path / str(number))
         assert draws_key(joined.arms["target"]) != 11

@@ -14,7 +14,7 @@ import pytest
 
 from hostile.logs import DEEP, HUGE, ROW, archive, header, sample, whole
 from leakbound.errors import InputError
-from leakbound.evaluation.importing import import_samples
+from leakbound.evaluation.importing import import_run
 from leakbound.formats import inspect_log
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
@@ -23,7 +23,7 @@ REAL = Path(__file__).parent / "logs" / "capitals.eval"
 def refused(file: Path, named: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(InputError, match=named):
-        import_samples([file], out=out)
+        import_run([file], out=out)
     assert not out.exists()
 
 
@@ -50,7 +50,7 @@ def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(ROW | {"completion": "😀"}) + "\n")
     assert "ud83d" in file.read_text()
-    assert import_samples([file], out=tmp_path / "run").arms
+    assert import_run([file], out=tmp_path / "run").arms
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.importing import import_samples
+from leakbound.evaluation.importing import import_run
 from leakbound.store import Run
 from leakbound.types import Decoding
 
@@ -80,7 +80,7 @@ def test_every_step_works_on_what_another_tool_drew(
 def test_counts_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Path) -> None:
     sampled = write("sampled.jsonl", 0.4, 1500, missing=30, temperature=0.8, seed=None)
     greedy = write("greedy.jsonl", 1.0, 2, temperature=0)
-    run = import_samples([sampled, greedy], out=tmp_path / "run")
+    run = import_run([sampled, greedy], out=tmp_path / "run")
     arm = run.arms["target"]
     assert arm.decoding == Decoding(temperature=0.8, unknown=arm.decoding.unknown)
     assert arm.decoding.unknown == ("top_k", "top_p", "max_new_tokens")
@@ -111,7 +111,7 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
         "fr,What is the capital of France?,Paris it is,Paris\n"
     )
     file = write("s.jsonl", 0.5, 8, temperature=1)
-    run = import_samples([file], out=tmp_path / "run", benchmark=str(mine))
+    run = import_run([file], out=tmp_path / "run", benchmark=str(mine))
     assert [(p.id, p.keywords) for p in run.prompts] == [("es", ("Madrid",)), ("fr", ("Paris",))]
     drawn = {
         row["query_id"]: row["text"]
@@ -123,10 +123,10 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
     lands = tmp_path / "lands.csv"
     lands.write_text("id,question,answer\nx,What is the capital,y\n")
     with pytest.raises(InputError, match="same question of benchmark"):
-        import_samples([file], out=tmp_path / "b", benchmark=str(lands))
+        import_run([file], out=tmp_path / "b", benchmark=str(lands))
     lands.write_text("id,question,answer\nx,Who?,y\n")
     with pytest.raises(InputError, match=r"'France' must hold .* got 0 that fit"):
-        import_samples([file], out=tmp_path / "b", benchmark=str(lands))
+        import_run([file], out=tmp_path / "b", benchmark=str(lands))
     assert not (tmp_path / "b").exists()
 
 
@@ -149,7 +149,7 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     )
     file = write("s.jsonl", 0.5, 40, temperature=1)
     file.write_text(file.read_text().replace("What is the", "Name the"))  # known by its id alone
-    run = import_samples([file, log], out=tmp_path / "run", benchmark=str(mine))
+    run = import_run([file, log], out=tmp_path / "run", benchmark=str(mine))
     assert leakbound("score", run.path, "--scorer", "contains") == 0
     assert leakbound("bound", run.path, "--scorer", "contains") == 0
     greedy = {
@@ -161,26 +161,26 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     told = run.arms["greedy"].spec["fingerprint"]["as sampled by"]
     assert told.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that both were asked"):
-        import_samples([file, log], out=tmp_path / "b")
+        import_run([file, log], out=tmp_path / "b")
     del entries["3"]
     log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 1.0, "value_by_index": entries}}))
     with pytest.raises(InputError, match="about other questions than the rest"):
-        import_samples([file, log], out=tmp_path / "b", benchmark=str(mine))
+        import_run([file, log], out=tmp_path / "b", benchmark=str(mine))
     with pytest.raises(InputError, match="drawn greedily"):
-        import_samples([log], out=tmp_path / "b", benchmark=str(mine))
+        import_run([log], out=tmp_path / "b", benchmark=str(mine))
     assert not (tmp_path / "b").exists()
 
 
 def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path: Path) -> None:
     file, out = write("s.jsonl", 0.5, 8, temperature=1), tmp_path / "run"
-    arm = import_samples([file], out=out).arms["target"]
+    arm = import_run([file], out=out).arms["target"]
     (part,) = (arm.folder / "completions").iterdir()
     before = part.read_bytes()
     part.unlink()
-    import_samples([file], out=out)
+    import_run([file], out=out)
     assert part.read_bytes() == before
     with pytest.raises(MixError, match="made by another command"):
-        import_samples([write("t.jsonl", 0.5, 8, temperature=1)], out=out)
+        import_run([write("t.jsonl", 0.5, 8, temperature=1)], out=out)
 
 
 def test_questions_of_two_tasks_keep_apart_and_of_one_are_joined(
@@ -190,11 +190,11 @@ def test_questions_of_two_tasks_keep_apart_and_of_one_are_joined(
     other.write_text(LM_EVAL.read_text().replace("No idea", "Unknown") + "\n")
     beside = LM_EVAL.name.replace("samples_capitals_leakage", "results").replace("jsonl", "json")
     (tmp_path / beside).write_text((LOGS / beside).read_text())
-    run = import_samples([LM_EVAL, other], out=tmp_path / "apart")
+    run = import_run([LM_EVAL, other], out=tmp_path / "apart")
     tasks = ("capitals_leakage", "towns_leakage")
     assert [q.id for q in run.queries] == [f"{task}/{i}" for task in tasks for i in range(3)]
     files = [write(f"{name}.jsonl", 0.5, 8, temperature=1, seed=name) for name in ("one", "two")]
-    run = import_samples(files, out=tmp_path / "joined")
+    run = import_run(files, out=tmp_path / "joined")
     assert [q.id for q in run.queries] == ["France", "Spain"]
     assert run.arms["target"].plan.n == 16
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         ([], None, "no file to import"),
     ]:
         with pytest.raises(InputError, match=told):
-            import_samples(files, out=out, form=form)
+            import_run(files, out=out, form=form)
     assert not out.exists()
     assert leakbound("import", greedy, "--out", out) == 2
 

@@ -12,7 +12,7 @@ import pytest
 from leakbound.cli import group, run
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
-from leakbound.evaluation.importing import import_samples
+from leakbound.evaluation.importing import import_run
 from leakbound.formats.inspect_log import read
 from leakbound.formats.inspect_scores import number
 from leakbound.formats.lm_eval import read as read_lm_eval
@@ -101,7 +101,7 @@ def test_a_real_log_is_bounded_without_scoring_anything(
 
 def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path: Path) -> None:
     file = log(tmp_path, 1.0, 0.5, "P", None, "who knows", 0.0)
-    import_samples([file], out=tmp_path / "run")
+    import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=judge")
     assert (found["n"], found["missing"], found["estimand"]) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
@@ -125,7 +125,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
 def test_a_scorer_is_binary_only_where_it_is_known_to_be(
     tmp_path: Path, scorer: str, options: Any, values: str, binary: bool
 ) -> None:
-    import_samples([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
+    import_run([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
     name = f"logged:by={scorer}" + (",values=binary" if binary else "")
     found = bounded(tmp_path / "run", name)
     assert found["estimand"] == ("leak probability" if binary else "mean leakage")
@@ -133,7 +133,7 @@ def test_a_scorer_is_binary_only_where_it_is_known_to_be(
 
 def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
     both = [{"truth": 1, "style": 0.5}, {"truth": 0, "style": 0.25}]
-    import_samples([log(tmp_path, *both)], out=tmp_path / "run")
+    import_run([log(tmp_path, *both)], out=tmp_path / "run")
     assert bounded(tmp_path / "run", "logged:by=judge/style")["value"] == 0.375
     assert read(log(tmp_path, [1, 0])).notes == (
         "lists of scores are left out of `log.json`: judge",
@@ -158,7 +158,7 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     found = read_lm_eval(REPEATS)
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
-    import_samples([REPEATS], out=tmp_path / "run")
+    import_run([REPEATS], out=tmp_path / "run")
     assert leakbound("bound", tmp_path / "run") == 0
     rows = Run.open(tmp_path / "run").estimates()
     values = {
@@ -197,12 +197,12 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
         for text, score in (("a", 0.5), ("b", None), ("c", 1))
     ]
     file.write_text("\n".join(map(json.dumps, rows)))
-    import_samples([file], out=tmp_path / "run")
+    import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=human")
     assert (found["value"], found["missing"]) == (0.75, 1)
     file.write_text(json.dumps({**rows[0], "scores": {"human": "good"}}))
     with pytest.raises(InputError, match="'scores' must be an object of numbers by name"):
-        import_samples([file], out=tmp_path / "other")
+        import_run([file], out=tmp_path / "other")
 
 
 def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
     same = {"id": "q", "question": "Where?", "completion": "a"}
     lines = [{**same, "scores": {"h": score}, "count": count} for count, score in rows]
     file.write_text("\n".join(map(json.dumps, lines)))
-    arm = import_samples([file], out=tmp_path / "run").arms["target"]
+    arm = import_run([file], out=tmp_path / "run").arms["target"]
     assert len({part.first_chunk + i for part in arm.parts for i in range(len(part.sizes))}) == 2
     assert bounded(tmp_path / "run", "logged:by=h")["value"] == pytest.approx(0.2)
 
@@ -219,7 +219,7 @@ def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
 def test_scores_without_texts_cannot_be_given_by_another(tmp_path: Path) -> None:
     file = tmp_path / "scores.jsonl"
     file.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
-    run = import_samples([file], out=tmp_path / "run")
+    run = import_run([file], out=tmp_path / "run")
     assert bounded(run.path, "rouge-l-recall")["value"] == 0.5
     with pytest.raises(InputError, match="no scores of 'refusal', and no texts to score"):
         score_run(run, [make_scorer("refusal")])
@@ -230,10 +230,10 @@ def test_texts_and_scores_alone_are_two_runs(tmp_path: Path) -> None:
     texts.write_text(json.dumps({"id": "q", "question": "Where?", "completion": "a"}))
     scores.write_text(json.dumps({"id": "q", "scores": {"contains": 1}, "count": 1}))
     with pytest.raises(InputError, match="one has texts, the other scores alone"):
-        import_samples([texts, scores], out=tmp_path / "run")
+        import_run([texts, scores], out=tmp_path / "run")
     scores.write_text(json.dumps({"id": "q", "scores": {"contains": 0.5}, "count": 1}))
     with pytest.raises(InputError, match="scorer 'contains' gives 0 or 1"):
-        import_samples([scores], out=tmp_path / "run")
+        import_run([scores], out=tmp_path / "run")
     scores.write_text(json.dumps({"id": "q", "count": 1}))
     with pytest.raises(InputError, match="neither 'completion' nor 'scores'"):
-        import_samples([scores], out=tmp_path / "run")
+        import_run([scores], out=tmp_path / "run")

@@ -49,11 +49,11 @@ def import_(
     some of them, --scores none no one. Lines of scores without texts, as export --jsonl --redact
     writes them, give a run that is bounded as the one they came from.
     """
-    from leakbound.evaluation.importing import import_samples
+    from leakbound.evaluation.importing import import_run
     from leakbound.evaluation.scoring.score import scored_by
 
     wanted = None if scores is None else [name.strip() for name in scores.split(",")]
-    run = import_samples(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)
+    run = import_run(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)
     given = scored_by(run)
     arms = {
         name: {

@@ -14,10 +14,8 @@ from leakbound.cli.console import print_json, print_table
 from leakbound.cli.saying import say
 
 if TYPE_CHECKING:
-    from leakbound.formats.openunlearning import Log
     from leakbound.formats.openunlearning_check import Checked
 
-_EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 _SHOWN = 5  # rows of an entry
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -37,10 +35,9 @@ def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> 
     sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
     6 where a value differs or a row is damaged.
     """
-    from leakbound.formats.openunlearning import read_log
+    from leakbound.formats.recomputing import recompute as verb
 
-    reference = None if retrained is None else read_log(retrained)
-    found = {str(path): _check(path, reference) for path in dict.fromkeys(logs)}
+    found = {str(path): verb(path, retrained) for path in dict.fromkeys(logs)}
     agrees = all(checked.agrees for each in found.values() for checked in each)
     if as_json:
         values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
@@ -49,19 +46,6 @@ def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> 
         for name, each in found.items():
             _print(name, each)
     return 0 if agrees else VERIFICATION_FAILED
-
-
-def _check(path: Path, reference: Log | None) -> list[Checked]:
-    """A log against itself, and against the summary beside it."""
-    from leakbound.formats.openunlearning import read_log, read_object
-    from leakbound.formats.openunlearning_check import check_log
-    from leakbound.formats.openunlearning_lm_eval import check_samples, holds_samples
-
-    beside = path.with_name(path.name.removesuffix(_EVAL) + _SUMMARY)
-    if holds_samples(read_object(path)):
-        return check_samples(path, beside)
-    summary = read_log(beside) if path.name.endswith(_EVAL) and beside.is_file() else None
-    return check_log(read_log(path), reference, summary)
 
 
 def _print(path: str, found: list[Checked]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,9 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar
 from leakbound.cli.saying import say
-from leakbound.errors import InputError
 
 if TYPE_CHECKING:
-    from leakbound.store import Run
+    pass
 
 
 @click.command()
@@ -101,25 +100,20 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
     text, until --no-redact is said.
     """
-    from leakbound.reporting import page_of, write_report
+    from leakbound.reporting import report as verb
     from leakbound.store import Run
 
-    opened = {run.name: Run.open(run) for run in runs}
-    if len(opened) < len(runs):
-        raise InputError("two runs have the same folder name. Rename one.")
-    if out is None and len(runs) > 1:
-        raise InputError("`--out` is needed for a report about several runs.")
-    for run in opened.values():
-        run.estimates()  # whatever cannot be shown changes nothing
-    if redact is not None:
-        _record_redaction(opened.values(), redact)
-    first = next(iter(opened.values()))
-    path = write_report(opened, out or page_of(first), redact=redact)
+    opened = [Run.open(run) for run in runs]
+    before = [len(run.notes) for run in opened]
+    path = verb(opened, out, redact=redact)
     if as_json:
-        each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened.values()]
+        for run, known in zip(opened, before, strict=True):
+            for note in run.notes[known:]:
+                say(f"note: {note}", err=True)
+        each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened]
         print_json({"report": str(path), "runs": each})
         return
-    for run in opened.values():
+    for run in opened:
         print_tables(run)
     say(f"report: {path}")
 
@@ -140,27 +134,22 @@ def plan(
     epsilon: float | None, clean: float | None, confidence: float, side: Any, as_json: bool
 ) -> None:
     """How many draws per question a guarantee needs."""
-    from leakbound import stats
+    from leakbound.stats import percent
+    from leakbound.stats import plan as verb
 
-    if epsilon is None and clean is None:
-        raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
-    answers: dict[str, int] = {}
-    if epsilon is not None:
-        answers["epsilon"] = stats.samples_for(epsilon, confidence=confidence, side=side)
-    if clean is not None:
-        answers["clean"] = stats.clean_samples_for(clean, confidence=confidence)
+    needed = verb(epsilon=epsilon, clean=clean, confidence=confidence, side=side)
     if as_json:
-        print_json({"confidence": confidence, **answers})
+        print_json({name: value for name, value in asdict(needed).items() if value is not None})
         return
     if epsilon is not None:
         say(
-            f"{answers['epsilon']:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
-            f"at every x (DKW, {stats.percent(confidence)}, {side})."
+            f"{needed.epsilon:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
+            f"at every x (DKW, {percent(confidence)}, {side})."
         )
     if clean is not None:
         say(
-            f"{answers['clean']:,} draws a question, none of which leaks, certify P(leak) <= "
-            f"{clean:g} at {stats.percent(confidence)}."
+            f"{needed.clean:,} draws a question, none of which leaks, certify P(leak) <= "
+            f"{clean:g} at {percent(confidence)}."
         )
 
 
@@ -182,23 +171,6 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     print_tables(run, more)
     if path:
         say(f"report: {path}")
-
-
-def _record_redaction(runs: Iterable[Run], redact: bool) -> None:
-    """Keep with each run what was said, and name the page of the other kind that is still there."""
-    from leakbound.reporting import PAGE
-
-    for run in runs:
-        try:
-            run.redact(redact)
-        except InputError as error:
-            say(f"note: not kept for later commands: {error}", err=True)
-        if redact and (run.path / PAGE).exists():
-            say(
-                f"note: `{run.path / PAGE}` was written before and holds the texts. Remove it "
-                "before anybody gets the folder; its completions hold them too.",
-                err=True,
-            )
 
 
 def _print_notes(run: Any) -> None:

@@ -35,7 +35,7 @@ _OTHER_QUESTIONS = (
 
 
 @holding("import")
-def import_samples(
+def import_run(
     files: Sequence[str | Path],
     *,
     out: str | Path,
@@ -52,11 +52,16 @@ def import_samples(
     key is what the files say of the run that drew them, else entropy, drawn once and kept with the
     run. Importing again until an order pleases voids the bounds.
 
-    Questions, answers and keywords are those of `benchmark`, matched by id or by the text that was
-    put to the model; without one, the files', which must then all have the same. `scores` names
-    those of the files that are taken, all by default: see `take_scores`. They are stored as scores
-    of the run, which `bound_run` bounds; where the files hold scores without texts nothing else can
-    be scored.
+    Args:
+        files: logs of other tools, or JSON lines, see `leakbound import --help`.
+        out: the run directory.
+        form: what the files are (None: what they look like).
+        benchmark: whose questions, answers and keywords are taken, matched by id or by the text
+            that was put to the model (None: the files', which must then all have the same).
+        data: folder of the benchmark's files.
+        scores: those of the files that are taken (None: all), see `take_scores`. They are stored
+            as scores of the run; where the files hold scores without texts nothing else can be
+            scored.
 
     Raises InputError for files that are not what they must be, that do not belong together, or
     whose draws can only be copies; nothing is written then.

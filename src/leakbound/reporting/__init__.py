@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from leakbound.evaluation.views.table import Table
-from leakbound.reporting.page import PAGE, REDACTED_PAGE, page_of, write_report
+from leakbound.reporting.page import PAGE, REDACTED_PAGE, page_of, report, write_report
 from leakbound.reporting.picture import Picture, picture
 
-__all__ = ["PAGE", "REDACTED_PAGE", "Picture", "Table", "page_of", "picture", "write_report"]
+__all__ = [
+    "PAGE",
+    "REDACTED_PAGE",
+    "Picture",
+    "Table",
+    "page_of",
+    "picture",
+    "report",
+    "write_report",
+]

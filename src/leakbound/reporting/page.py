@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import leakbound
+from leakbound.errors import InputError
 from leakbound.evaluation.views import asked_grids, grids, words
 from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.metrics import metrics_table
@@ -32,6 +33,50 @@ from leakbound.text.plain import visible
 _TIE = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
+
+
+def report(
+    runs: Run | Sequence[Run], out: str | Path | None = None, *, redact: bool | None = None
+) -> Path:
+    """Write one self-contained HTML page about finished runs, and return its path.
+
+    Args:
+        runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
+        out: the file (None: report.html in the run, or report-redacted.html).
+        redact: leave answers, keywords and completions out of the page, of later ones and of
+            exports, until False is said (None: as was last said).
+
+    What could not be kept for later, or is still there from before, is among the runs' `notes`.
+    Raises InputError for several runs without `out`, MixError where they asked other questions.
+    """
+    opened = [runs] if isinstance(runs, Run) else list(runs)
+    named = {run.path.name: run for run in opened}
+    if len(named) < len(opened):
+        raise InputError("two runs have the same folder name. Rename one.")
+    if out is None and len(opened) > 1:
+        raise InputError("`--out` is needed for a report about several runs.")
+    for run in opened:
+        run.estimates()  # whatever cannot be shown changes nothing
+    notes = {} if redact is None else {run.path: _keep_redaction(run, redact) for run in opened}
+    path = write_report(named, Path(out or page_of(opened[0])), redact=redact)
+    for run in opened:
+        run.notes += notes.get(run.path, [])
+    return path
+
+
+def _keep_redaction(run: Run, redact: bool) -> list[str]:
+    """Keep with the run what was said; notes on what could not be, and on an older page."""
+    notes = []
+    try:
+        run.redact(redact)
+    except InputError as error:
+        notes.append(f"not kept for later commands: {error}")
+    if redact and (run.path / PAGE).exists():
+        notes.append(
+            f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
+            "gets the folder; its completions hold them too."
+        )
+    return notes
 
 
 def write_report(

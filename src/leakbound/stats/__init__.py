@@ -46,7 +46,7 @@ from leakbound.stats.mass_leak_at_k import (
 from leakbound.stats.mass_std import mass_std_bound
 from leakbound.stats.mean import mean_bound
 from leakbound.stats.order import Seed, one_seed, order_key
-from leakbound.stats.planning import clean_samples_for, samples_for
+from leakbound.stats.planning import DrawsNeeded, clean_samples_for, plan, samples_for
 from leakbound.stats.pool import (
     Design,
     Pool,
@@ -90,6 +90,7 @@ __all__ = [
     "Claim",
     "CleanQuestions",
     "Design",
+    "DrawsNeeded",
     "Estimate",
     "Independence",
     "Joint",
@@ -135,6 +136,7 @@ __all__ = [
     "order_key",
     "parse_claim",
     "percent",
+    "plan",
     "pool_expectation_deviation_bound",
     "pool_leak_at_k_bound",
     "pool_mean_bound",

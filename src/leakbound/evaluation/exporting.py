@@ -1,0 +1,250 @@
+"""What a run holds, for other tools: metrics as OpenUnlearning's log, or completions as lines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.scoring.checks import (
+    require_complete,
+    require_fixed_n,
+    require_sampled,
+    require_scores,
+)
+from leakbound.evaluation.scoring.ordering import draws_key
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.metrics import stored_metrics
+from leakbound.formats.openunlearning import as_log, as_summary, read_log
+from leakbound.formats.openunlearning_names import names_of
+from leakbound.formats.openunlearning_values import against_log
+from leakbound.metrics import Values
+from leakbound.registry import suggestion
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run, row_scores, write_json, write_text
+
+_EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The files that an export wrote, and what its user should know of them."""
+
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+def export(
+    runs: Run | Sequence[Run],
+    out: str | Path,
+    *,
+    form: Literal["openunlearning", "jsonl"],
+    arm: str = "target",
+    redact: bool | None = None,
+    retrained: str | Path | None = None,
+) -> Exported:
+    """Write the metrics or the completions of runs for other tools.
+
+    Args:
+        runs: an open run, or for one log of MUSE those of its parts.
+        out: the file; of a log it ends in _EVAL.json, and _SUMMARY.json is written beside it.
+        form: "openunlearning", an evaluation log of the metrics, or "jsonl", a line a completion.
+        arm: of which model or decoding.
+        redact: with "jsonl", scores in place of all texts (None: as the run was told).
+        retrained: with "openunlearning", a log of the retrained model to compare with.
+
+    Raises InputError for what the form cannot hold.
+    """
+    opened = [runs] if isinstance(runs, Run) else list(runs)
+    if form == "openunlearning":
+        return _write_log(opened, Path(out), arm, None if retrained is None else Path(retrained))
+    if retrained:
+        raise InputError("`--retrained` is for --openunlearning. Leave it out.")
+    if len(opened) > 1:
+        raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one.")
+    return _write_samples(opened[0], Path(out), arm, redact)
+
+
+def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> Exported:
+    task = _benchmark(runs[0])
+    family = "MUSE" if task.startswith("muse:") else "TOFU"
+    if not out.name.endswith(_EVAL):
+        raise InputError(
+            f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."
+        )
+    if len(runs) > 1:
+        _require_joined(runs, arm)
+    log: dict[str, dict[str, object]] = {}
+    notes = []
+    for run in runs:
+        part, unnamed = _log(run, arm, retrained)
+        log |= part
+        if unnamed:
+            notes.append(
+                f"left out, as OpenUnlearning's log of {_benchmark(run)!r} has no entry for them: "
+                f"{', '.join(unnamed)}"
+            )
+    summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
+    write_json(out, dict(sorted(log.items(), key=lambda entry: entry[0].lower())))
+    write_json(summary, as_summary(log))
+    return Exported((out, summary), tuple(notes))
+
+
+def _log(
+    run: Run, arm: str, retrained: Path | None
+) -> tuple[dict[str, dict[str, object]], list[str]]:
+    """What a log holds of one run, and the metrics that it has no entry for."""
+    task, found = _benchmark(run), _metrics(run, arm)
+    names = names_of(task)
+    if retrained:
+        found = {**found, **against_log(found, read_log(retrained))}
+    log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
+    unnamed = [name for name in found if name not in names]
+    if not log:
+        raise InputError(
+            f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
+            f"`leakbound measure` with one of: {', '.join(names) or 'another benchmark'}."
+        )
+    return log, unnamed
+
+
+def _benchmark(run: Run) -> str:
+    name: str = run.record["benchmark"]["name"]
+    return name
+
+
+def _require_joined(runs: Sequence[Run], arm: str) -> None:
+    """Refuse runs that are not of one model on different parts of one corpus of MUSE."""
+    first = runs[0]
+    corpora = {_benchmark(run).partition("-")[0] for run in runs}
+    if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
+        named = ", ".join(_benchmark(run) for run in runs)
+        raise InputError(
+            f"runs that make one log together are of the parts of MUSE News or of MUSE Books, got "
+            f"{named}. Export the others by themselves."
+        )
+    for i, run in enumerate(runs[1:], 1):
+        if _benchmark(run) in map(_benchmark, runs[:i]):
+            raise InputError(
+                f"two of the runs are of {_benchmark(run)!r}, the second is `{run.path}`. Name one."
+            )
+        if _model(run, arm) != _model(first, arm):
+            raise MixError(
+                f"`{run.path}` measured another model as {arm!r} than `{first.path}` did. Export "
+                "runs of one model together."
+            )
+
+
+def _model(run: Run, arm: str) -> Mapping[str, object]:
+    """What was measured, however it was asked."""
+    fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
+    return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
+
+
+def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
+    """The metrics of one model, as `leakbound evaluate --metrics` has stored them."""
+    metrics = _stored(run, arm)["arms"][arm]["metrics"]
+    return {name: Values(**values) for name, values in metrics.items()}
+
+
+def _stored(run: Run, arm: str) -> dict[str, Any]:
+    """What `utility.json` has, an arm of that name included."""
+    stored = stored_metrics(run)
+    arms = stored.get("arms")
+    if arms is None:
+        raise InputError(
+            f"`{run.path}` has no metrics. Run `leakbound evaluate` with `--metrics all`."
+        )
+    if arm not in arms:
+        raise InputError(f"no metrics of {arm!r} in `{run.path}`. {suggestion(arm, arms)}")
+    return stored
+
+
+def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
+    """Draws alone: masses are no samples, and a sample with questions missing is another one."""
+    if arm not in run.arms:
+        raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
+    drawn = run.arms[arm]
+    if drawn.exploring is not None:
+        raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
+    require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
+    require_sampled(run)
+    require_complete(run)
+    notes: tuple[str, ...] = ()
+    if redact is None and run.redacted:
+        redact = True
+        notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
+    if redact and not drawn.key.own_words:
+        raise InputError(
+            f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
+            "scores alone do not tell. Export an arm that asks the questions in their own words."
+        )
+    rows = _scores(run, drawn) if redact else _texts(drawn)
+    how = _stated(drawn)
+    write_text(out, "".join(json.dumps({**row, **how}) + "\n" for row in rows))
+    return Exported((out,), notes)
+
+
+def _stated(arm: Arm) -> dict[str, object]:
+    """What is known of who drew, and how: the columns of `leakbound import`."""
+    decoding = arm.decoding
+    known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
+    if decoding.adaptive_temperature is None:
+        del known["adaptive_mode"]
+    stated = {k: v for k, v in known.items() if v not in (None, [])}
+    return stated | {"order": draws_key(arm), "model": arm.spec["model"]}
+
+
+def _texts(arm: Arm) -> Iterator[dict[str, object]]:
+    """What was asked and answered, and how often; null for draws that never came."""
+    answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
+    queries = {query.id: query for query in arm.queries}
+    for part in arm.parts:
+        table = arm.completions(part)
+        drawn = zip(
+            *(table[name].to_pylist() for name in ("query_id", "text", "count")), strict=True
+        )
+        undrawn = [
+            (query_id, None, count)
+            for meta in arm.meta([part])
+            for query_id, count in meta["missing"].items()
+        ]
+        for query_id, text, count in [*drawn, *undrawn]:
+            if count:  # a text that was only proved possible was not drawn
+                query = queries[query_id]
+                yield {
+                    "id": query.id,
+                    "question": query.text,
+                    "answer": answers[query.prompt_id],
+                    "completion": text,
+                    "count": count,
+                }
+
+
+def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
+    """How often each query drew which scores: all that a bound needs of a text.
+
+    A score is null where the scorer could not decide, and all are where a draw never came.
+    """
+    names = list(dict.fromkeys(row["scorer"] for row in run.estimates()))
+    for scorer in map(make_scorer, names):
+        require_scores(arm, scorer)
+    columns = [row_scores(arm, slug(make_scorer(name))) for name in names]
+    found: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
+    given = zip(*columns, strict=True)
+    for part in arm.parts:
+        table = arm.completions(part)
+        drawn = (table[name].to_pylist() for name in ("query_id", "count"))
+        for query_id, count in zip(*drawn, strict=True):
+            found[query_id, next(given)] += count
+        for meta in arm.meta([part]):
+            for query_id, count in meta["missing"].items():
+                found[query_id, None] += count
+    for (query_id, scores), count in sorted(found.items(), key=lambda item: item[0][0]):
+        if count:
+            told = None if scores is None else dict(zip(names, scores, strict=True))
+            yield {"id": query_id, "scores": told, "count": count}
