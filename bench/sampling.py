@@ -34,7 +34,8 @@ from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
 from leakbound.engines.loading import load_model
 from leakbound.engines.prefix_cache import prefix_model
-from leakbound.inputs import NUMBER, RuleInputs
+from leakbound.inputs import NUMBER
+from leakbound.inputs.lists import RuleInputs
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 

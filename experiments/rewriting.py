@@ -19,7 +19,8 @@ import torch
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines.chat import TransformersChat
-from leakbound.inputs import NUMBER, REASONS, Accepted, ModelInputs, gather
+from leakbound.inputs import NUMBER, REASONS, Accepted, gather
+from leakbound.inputs.model import ModelInputs
 from leakbound.types import Prompt
 
 

@@ -13,11 +13,9 @@ from torch import Tensor
 
 from leakbound.losses import (
     IGNORED,
-    LOSSES,
     LossInputs,
     Needs,
     Sampled,
-    Setting,
     Site,
     direction,
     pack,
@@ -50,24 +48,6 @@ MASKS = {
     "sampled": SAMPLED != IGNORED,
 }
 LENGTHS_OF_CENTRES = ((2, 5), (4, 1, 3), (1, 2))
-
-SETTINGS: dict[str, dict[str, Setting]] = {
-    "cel": {"layer": LAYER, "tau": 9.0, "alpha": 0.7, "beta": 0.4, "s": 1.5},
-    "cel-retain": {"layer": LAYER},
-    "dpo": {"beta": 0.3},
-    "entropy": {},
-    "entropy-all": {},
-    "ga": {},
-    "idk": {},
-    "kl": {},
-    "kl-all": {},
-    "leakmin": {},
-    "nll": {},
-    "npo": {"beta": 0.3},
-    "rmu": {"layer": LAYER, "c": 3.0},
-    "rmu-retain": {"layer": LAYER},
-    "simnpo": {"beta": 2.0, "delta": 0.5},
-}
 
 Tensors = dict[str, Tensor]
 
@@ -227,15 +207,3 @@ def only(batch: LossInputs, needs: Needs) -> LossInputs:
     if "logits" not in needs.parts:
         batch = replace(batch, logits=batch.logits[:, :0])
     return batch
-
-
-def value(name: str, batch: LossInputs) -> Tensor:
-    """The loss called `name` under the settings of its row."""
-    return LOSSES[name].function(batch, **SETTINGS[name])
-
-
-def used(name: str) -> list[str]:
-    """The leaves that a loss reads."""
-    loss = LOSSES[name]
-    tokens = [loss.tokens] if loss.tokens else []
-    return [leaf for leaf in MASKS if leaf in loss.needs or leaf in tokens]

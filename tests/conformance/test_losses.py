@@ -1,4 +1,4 @@
-"""Every loss keeps the promises of its family; a new one adds a row to `loss_cases.SETTINGS`."""
+"""Every loss keeps the promises of its family; a new one adds a row to `dense_losses.CASES`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,54 @@ import pytest
 import torch
 from torch import Tensor
 
+from dense_losses import CASES
 from leakbound.errors import InputError
-from leakbound.losses import LOSSES, PARTS, Needs, Site
+from leakbound.losses import LOSSES, PARTS, LossInputs, Needs, Site
 from loss_cases import (
     LAYER,
     MASKS,
     ROWS,
-    SETTINGS,
     Tensors,
     build,
     leaves,
     only,
     references,
     rows,
-    used,
-    value,
 )
 
-every_loss = pytest.mark.parametrize("name", SETTINGS)
-of_logits = pytest.mark.parametrize("name", [n for n in SETTINGS if LOSSES[n].tokens is None])
+every_loss = pytest.mark.parametrize("name", CASES)
+of_logits = pytest.mark.parametrize("name", [n for n in CASES if LOSSES[n].tokens is None])
 exactly = partial(torch.testing.assert_close, rtol=0, atol=0)
 
 
 def needs_of(name: str) -> Needs:
-    return LOSSES[name].needed(SETTINGS[name])
+    return LOSSES[name].needed(CASES[name].settings)
+
+
+def value(name: str, batch: LossInputs) -> Tensor:
+    """The loss called `name` under the settings of its row."""
+    return LOSSES[name].function(batch, **CASES[name].settings)
+
+
+def used(name: str) -> list[str]:
+    """The leaves that a loss reads."""
+    loss = LOSSES[name]
+    tokens = [loss.tokens] if loss.tokens else []
+    return [leaf for leaf in MASKS if leaf in loss.needs or leaf in tokens]
 
 
 def test_every_loss_has_a_row() -> None:
-    assert set(SETTINGS) == set(LOSSES)
+    assert set(CASES) == set(LOSSES)
+
+
+@every_loss
+@pytest.mark.parametrize("seed", [1, 11])
+def test_values_are_those_by_hand(name: str, seed: int) -> None:
+    case, given, fixed = CASES[name], leaves(seed), references(seed + 1)
+    for settings in (case.settings, *case.others):
+        expected = case.twin(given, fixed, **settings)
+        values = LOSSES[name].function(build(given, fixed), **settings)
+        assert values.tolist() == pytest.approx(expected, rel=1e-12)
 
 
 @every_loss
@@ -124,7 +144,7 @@ def test_what_it_names_is_all_it_needs(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [(name, part) for name in SETTINGS for part in sorted(LOSSES[name].needs) if part != "logits"],
+    [(name, part) for name in CASES for part in sorted(LOSSES[name].needs) if part != "logits"],
 )
 def test_a_part_that_is_missing_is_named(name: str, part: str) -> None:
     needs = needs_of(name)
@@ -133,7 +153,7 @@ def test_a_part_that_is_missing_is_named(name: str, part: str) -> None:
         value(name, only(build(leaves()), without))
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if LOSSES[name].tokens])
+@pytest.mark.parametrize("name", [name for name in CASES if LOSSES[name].tokens])
 def test_a_site_that_is_missing_is_named(name: str) -> None:
     assert needs_of(name).sites == {Site(LAYER, LOSSES[name].tokens or "answer")}
     batch = replace(build(leaves()), activations={})
@@ -148,6 +168,6 @@ def test_needs_are_parts(name: str) -> None:
 
 @every_loss
 def test_settings_are_checked_before_any_batch(name: str) -> None:
-    LOSSES[name].check(name, SETTINGS[name])
+    LOSSES[name].check(name, CASES[name].settings)
     with pytest.raises(InputError, match=f"loss '{name}' has no setting 'colour'"):
-        LOSSES[name].check(name, {**SETTINGS[name], "colour": 1.0})
+        LOSSES[name].check(name, {**CASES[name].settings, "colour": 1.0})

@@ -10,7 +10,8 @@ import pytest
 from chatting import chat_tokenizer
 from leakbound.engines.models import OpenModels, open_scorer
 from leakbound.errors import InputError
-from leakbound.scorers import Keyword, fingerprint
+from leakbound.scorers import fingerprint
+from leakbound.scorers.keyword import Keyword
 from tiny import tiny_llama
 from tiny_classifiers import sequence_classifier, yes_no_model
 

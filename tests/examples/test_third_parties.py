@@ -40,7 +40,7 @@ def recipe(*, strength=2.0):
     return (Term("nll", "retain", strength, {}),)
 
 class Source:
-    name, kind, finite = "mine", "file", True
+    name, finite = "mine", True
 
     def rewritings(self, prompts, number, seed):
         return [[] for _ in prompts]
@@ -167,7 +167,7 @@ import hashlib
 from pathlib import Path
 
 class Reads:
-    kind, finite = "file", True
+    finite = True
 
     def __init__(self, path):
         self.path, self.name = path, f"words:{path}"

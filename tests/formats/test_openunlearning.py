@@ -17,7 +17,8 @@ from leakbound.errors import InputError
 from leakbound.formats.openunlearning import Log, as_log, as_summary, read_log, rows
 from leakbound.formats.openunlearning_names import MUSE, TOFU, names_of
 from leakbound.formats.openunlearning_values import Remade, against_log, greedy_answers, remake
-from leakbound.metrics import METRICS, Values, zlib_score
+from leakbound.metrics import METRICS, Values
+from leakbound.metrics.membership import zlib_score
 from readings import reading
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))

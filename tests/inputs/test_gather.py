@@ -7,8 +7,9 @@ from typing import ClassVar
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.inputs import BenchmarkInputs, Filters, gather
-from leakbound.types import Prompt, Source
+from leakbound.inputs import Filters, gather
+from leakbound.inputs.lists import BenchmarkInputs
+from leakbound.types import Prompt
 from rewriters import FakeEmbed
 
 QUESTION = "Where was Ada Vale born in 1953?"
@@ -33,7 +34,6 @@ class Listed:
     finite: bool = False
     lists: int | None = None
     name: ClassVar[str] = "listed"
-    kind: ClassVar[Source] = "model"
 
     def rewritings(self, prompts: list[Prompt], number: int, seed: int) -> list[list[str]]:
         return [list(p.paraphrases[:number]) for p in prompts][: self.lists]

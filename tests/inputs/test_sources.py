@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.inputs import FileInputs, ModelInputs, RuleInputs, parse_inputs
-from leakbound.inputs.model import REWRITING, parse_reply
+from leakbound.inputs import parse_inputs
+from leakbound.inputs.lists import FileInputs, RuleInputs
+from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
 from leakbound.types import Prompt, Request
 from rewriters import FakeChat
 

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.metrics import METRICS, Item, choice_accuracy, choice_probability
+from leakbound.metrics import METRICS, Item
+from leakbound.metrics.choices import choice_accuracy, choice_probability
 from leakbound.types import Prompt
 from readings import reading
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.metrics import distinct_share, self_bleu
+from leakbound.metrics.diversity import distinct_share, self_bleu
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/self_bleu.json").read_text())["cases"]
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.metrics import (
+from leakbound.metrics.likelihood import (
     forget_truth_ratio,
     loss,
     mean_confidence,

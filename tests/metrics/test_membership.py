@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.metrics import auc, min_k, min_k_plus_plus, privleak, reference_score, zlib_score
+from leakbound.metrics.membership import (
+    auc,
+    min_k,
+    min_k_plus_plus,
+    privleak,
+    reference_score,
+    zlib_score,
+)
 from readings import reading
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from leakbound import metrics
 from leakbound.errors import InputError
-from leakbound.metrics import METRICS, Item
+from leakbound.metrics import METRICS, Item, diversity, likelihood, membership, utility
 from leakbound.text.rouge import rouge_l
 from leakbound.types import Reading
 from metric_items import items
@@ -31,20 +30,22 @@ def right(item: Item) -> Reading:
 
 def ratios(part: str, kind: str, model: dict[str, list[Item]] = MODEL) -> list[float]:
     return [
-        metrics.truth_ratio(item.readings[kind][0], item.readings["perturbed"])  # type: ignore[index]
+        likelihood.truth_ratio(item.readings[kind][0], item.readings["perturbed"])  # type: ignore[index]
         for item in model[part]
     ]
 
 
 def test_probability_is_that_of_the_answer() -> None:
-    assert value("forget_probability") == np.mean([metrics.probability(right(i)) for i in FORGET])
+    assert value("forget_probability") == np.mean(
+        [likelihood.probability(right(i)) for i in FORGET]
+    )
 
 
 def test_normalised_probability_compares_with_the_perturbed_answers() -> None:
     expected = [
-        metrics.normalised_probability(
-            metrics.probability(right(item)),
-            [metrics.probability(each) for each in item.readings["perturbed"]],
+        likelihood.normalised_probability(
+            likelihood.probability(right(item)),
+            [likelihood.probability(each) for each in item.readings["perturbed"]],
         )
         for item in MODEL["world_facts"]
     ]
@@ -55,7 +56,7 @@ def test_truth_ratios_of_forget_are_undecided_at_best() -> None:
     found = METRICS["forget_truth_ratio"].value(MODEL, None)
     expected = ratios("forget", "paraphrased")
     assert [*found.by_item.values()] == expected
-    assert found.value == metrics.forget_truth_ratio(expected)
+    assert found.value == likelihood.forget_truth_ratio(expected)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_truth_ratios_of_forget_are_undecided_at_best() -> None:
     [("retain", "paraphrased"), ("real_authors", "answer"), ("world_facts", "answer")],
 )
 def test_truth_ratios_of_what_is_kept(part: str, kind: str) -> None:
-    assert value(f"{part}_truth_ratio") == metrics.utility_truth_ratio(ratios(part, kind))
+    assert value(f"{part}_truth_ratio") == likelihood.utility_truth_ratio(ratios(part, kind))
 
 
 def test_rouge_compares_the_greedy_answer_with_the_answer() -> None:
@@ -85,9 +86,9 @@ def test_rouge_1_counts_words_in_any_order(part: str) -> None:
 @pytest.mark.parametrize("part", ["forget", "retain"])
 def test_paraphrased_and_perturbed_answers_have_their_own_probability_and_rouge(part: str) -> None:
     items = MODEL[part]
-    read = [np.mean([metrics.probability(r) for r in i.readings["perturbed"]]) for i in items]
+    read = [np.mean([likelihood.probability(r) for r in i.readings["perturbed"]]) for i in items]
     assert value(f"{part}_perturbed_probability") == pytest.approx(np.mean(read))
-    read = [metrics.probability(i.readings["paraphrased"][0]) for i in items]
+    read = [likelihood.probability(i.readings["paraphrased"][0]) for i in items]
     assert value(f"{part}_paraphrased_probability") == pytest.approx(np.mean(read))
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     near = [scorer.score(i.prompt.paraphrased_answer, i.greedy)["rougeL"].recall for i in items]
@@ -114,21 +115,21 @@ def test_the_truth_ratio_as_a_share_rises_with_what_is_known() -> None:
 
 def test_diversity_weighs_the_draws_of_each_prompt() -> None:
     drawn = [item.draws for item in FORGET if item.draws]
-    bleu = [metrics.self_bleu([*each], [*each.values()]) for each in drawn]
+    bleu = [diversity.self_bleu([*each], [*each.values()]) for each in drawn]
     assert value("forget_self_bleu") == pytest.approx(np.mean(bleu))
     share = [2 / sum(each.values()) for each in drawn]
     assert value("forget_distinct_share") == pytest.approx(np.mean(share))
 
 
 def test_model_utility_and_r_avg_join_the_others() -> None:
-    assert value("model_utility") == metrics.model_utility(
-        {name: value(name) for name in metrics.UTILITY_TERMS}
+    assert value("model_utility") == utility.model_utility(
+        {name: value(name) for name in utility.UTILITY_TERMS}
     )
-    assert value("r_avg") == metrics.r_avg({name: value(name) for name in metrics.RECALL_TERMS})
+    assert value("r_avg") == utility.r_avg({name: value(name) for name in utility.RECALL_TERMS})
 
 
 def test_forget_quality_compares_truth_ratios_with_the_retrained() -> None:
-    assert value("forget_quality") == metrics.forget_quality(
+    assert value("forget_quality") == utility.forget_quality(
         ratios("forget", "paraphrased"), ratios("forget", "paraphrased", RETRAINED)
     )
     assert METRICS["forget_quality"].value(MODEL, MODEL).value == 1.0
@@ -136,30 +137,30 @@ def test_forget_quality_compares_truth_ratios_with_the_retrained() -> None:
 
 def test_attacks_score_forget_against_holdout() -> None:
     scored = {
-        "loss": lambda item: metrics.loss(right(item)),
-        "zlib": lambda item: metrics.zlib_score(right(item)),
-        "min_k": lambda item: metrics.min_k(right(item)),
-        "min_k_plus_plus": lambda item: metrics.min_k_plus_plus(right(item)),
+        "loss": lambda item: likelihood.loss(right(item)),
+        "zlib": lambda item: membership.zlib_score(right(item)),
+        "min_k": lambda item: membership.min_k(right(item)),
+        "min_k_plus_plus": lambda item: membership.min_k_plus_plus(right(item)),
         "gradient_norm": lambda item: item.gradient_norm,
     }
     for name, score in scored.items():
         found = METRICS[f"membership_{name}"].value(MODEL, None)
         forget, holdout = ([score(i) for i in MODEL[part]] for part in ("forget", "holdout"))
         assert [*found.by_item.values()] == forget + holdout
-        assert found.value == metrics.auc(forget, holdout)
+        assert found.value == membership.auc(forget, holdout)
 
 
 def test_the_reference_attack_takes_the_retrained_loss_away() -> None:
     found = METRICS["membership_reference"].value(MODEL, RETRAINED)
     forget, holdout = (
         [
-            metrics.loss(right(ours)) - metrics.loss(right(theirs))
+            likelihood.loss(right(ours)) - likelihood.loss(right(theirs))
             for ours, theirs in zip(MODEL[part], RETRAINED[part], strict=True)
         ]
         for part in ("forget", "holdout")
     )
     assert [*found.by_item.values()] == forget + holdout
-    assert found.value == metrics.auc(forget, holdout)
+    assert found.value == membership.auc(forget, holdout)
 
 
 def test_privleak_compares_the_aucs_of_min_k() -> None:
@@ -168,7 +169,7 @@ def test_privleak_compares_the_aucs_of_min_k() -> None:
     )
     assert ours is not None
     assert theirs is not None
-    assert value("privleak") == metrics.privleak(ours, theirs)
+    assert value("privleak") == membership.privleak(ours, theirs)
     assert value("rel_diff") == 100 * (ours - theirs) / (theirs + 1e-10)
 
 

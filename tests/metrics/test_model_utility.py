@@ -7,7 +7,13 @@ import pytest
 from scipy import stats
 
 from leakbound.errors import InputError
-from leakbound.metrics import RECALL_TERMS, UTILITY_TERMS, forget_quality, model_utility, r_avg
+from leakbound.metrics.utility import (
+    RECALL_TERMS,
+    UTILITY_TERMS,
+    forget_quality,
+    model_utility,
+    r_avg,
+)
 
 TERMS = {name: (place + 1) / 10 for place, name in enumerate(UTILITY_TERMS)}
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers import Choice, check_prompts
+from leakbound.scorers import check_prompts
+from leakbound.scorers.choice import Choice
 from leakbound.types import Prompt
 
 OPTIONS = ("An RNA virus", "A double-stranded RNA virus", "Bacillus subtilis", "12 mM")

@@ -14,7 +14,8 @@ from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import open_scorer
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError
-from leakbound.scorers import Judge, connect, digest, make_scorer, score_pairs, score_texts
+from leakbound.scorers import connect, digest, make_scorer, score_pairs, score_texts
+from leakbound.scorers.judge import Judge
 from leakbound.types import Chat, Prompt, Request
 from misbehaving import Answer, Body, chat_server, fails, says
 from rewriters import FakeChat, Reply

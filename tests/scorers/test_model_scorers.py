@@ -8,9 +8,6 @@ import pytest
 from fake_models import FakeModels, WordClassifier
 from leakbound.errors import InputError
 from leakbound.scorers import (
-    Classifier,
-    Entailment,
-    Similarity,
     Threshold,
     check_prompts,
     connect,
@@ -19,6 +16,9 @@ from leakbound.scorers import (
     score_pairs,
     score_texts,
 )
+from leakbound.scorers.classifier import Classifier
+from leakbound.scorers.entailment import Entailment
+from leakbound.scorers.similarity import Similarity
 from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(id="p1", question="Who wrote it?", answer="Ossian Quill wrote it")

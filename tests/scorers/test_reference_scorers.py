@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers import Contains, Exact, Refusal, RougeLF1, RougeLRecall
+from leakbound.scorers.refusal import Refusal
+from leakbound.scorers.rouge import RougeLF1, RougeLRecall
+from leakbound.scorers.verbatim import Contains, Exact
 from leakbound.types import Prompt
 
 ANSWER = "The cat sat."

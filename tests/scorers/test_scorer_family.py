@@ -9,9 +9,6 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.scorers import (
-    Exact,
-    Keyword,
-    RougeLRecall,
     Threshold,
     check_bounds,
     check_prompts,
@@ -22,6 +19,9 @@ from leakbound.scorers import (
     score_texts,
     settings,
 )
+from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.rouge import RougeLRecall
+from leakbound.scorers.verbatim import Exact
 from leakbound.types import Prompt
 
 PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")

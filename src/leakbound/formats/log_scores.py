@@ -9,7 +9,8 @@ from dataclasses import replace
 from leakbound.errors import InputError
 from leakbound.formats.imported import Asked, Draw, Log
 from leakbound.registry import suggestion
-from leakbound.scorers import Logged, make_scorer
+from leakbound.scorers import make_scorer
+from leakbound.scorers.logged import Logged
 from leakbound.types import Scorer
 
 NONE = "none"

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from leakbound import metrics
 from leakbound.formats.openunlearning import Log, rows
 from leakbound.formats.openunlearning_names import ANSWERS, FACTS, MUSE, PREFIXES, TOFU
-from leakbound.metrics import UTILITY_TERMS, Values
+from leakbound.metrics import Values, likelihood, membership, utility
+from leakbound.metrics.utility import UTILITY_TERMS
 from leakbound.text.rouge import Rouge, has_rouge_words, rouge_1, rouge_l
 
 TOLERANCE = 1e-9  # relative: of float64 summed in another order
@@ -106,8 +106,8 @@ def against_log(found: Mapping[str, Values], retrained: Log) -> dict[str, Values
     auc = found.get("membership_min_k", Values(None)).value
     if auc is not None:
         theirs = retrained.value(TOFU["membership_min_k"].entry)
-        made["privleak"] = Values(metrics.privleak(auc, theirs))
-        made["rel_diff"] = Values(metrics.rel_diff(auc, theirs))
+        made["privleak"] = Values(membership.privleak(auc, theirs))
+        made["rel_diff"] = Values(membership.rel_diff(auc, theirs))
     return made
 
 
@@ -161,13 +161,13 @@ def _odd(row: str, made: Mapping[str, float], stored: Mapping[str, float]) -> bo
 def _truth_ratio(entry: str, log: Log) -> Remade:
     """From the losses of right and wrong answers, where the log has them, else from its rows."""
     prefix = entry[: -len("_truth_ratio")]
-    usual = metrics.forget_truth_ratio if prefix == "forget" else metrics.utility_truth_ratio
+    usual = likelihood.forget_truth_ratio if prefix == "forget" else likelihood.utility_truth_ratio
     right = f"{prefix}_Q_A_Prob" if prefix in _FACTS else f"{prefix}_Q_A_PARA_Prob"
     wrong = f"{prefix}_Q_A_PERT_Prob"
     stored = log.means(entry, "score") if log.metric(entry).by_index else {}
     if _has_key(log, right, "avg_loss") and _has_key(log, wrong, "avg_loss"):
-        ratios = _right_and_wrong(log, right, wrong, "avg_loss", metrics.truth_ratio_of)
-        shares = _right_and_wrong(log, right, wrong, "avg_loss", metrics.truth_probability_of)
+        ratios = _right_and_wrong(log, right, wrong, "avg_loss", likelihood.truth_ratio_of)
+        shares = _right_and_wrong(log, right, wrong, "avg_loss", likelihood.truth_probability_of)
     elif stored:
         ratios = shares = stored
     else:
@@ -182,8 +182,8 @@ def _truth_ratio(entry: str, log: Log) -> Remade:
         for how, made, aggregate in (
             ("truth ratio", ratios, usual),
             ("truth ratio, prob_mean", shares, lambda values: float(np.mean(values))),
-            ("truth ratio, true_better", ratios, metrics.utility_truth_ratio),
-            ("truth ratio, closer_to_1_better", ratios, metrics.forget_truth_ratio),
+            ("truth ratio, true_better", ratios, likelihood.utility_truth_ratio),
+            ("truth ratio, closer_to_1_better", ratios, likelihood.forget_truth_ratio),
         )
     ]
     return _nearest(log.metric(entry).value, ways)
@@ -198,7 +198,7 @@ def _normalised(entry: str, log: Log) -> Remade:
     stored = log.means(entry, "prob") if log.metric(entry).by_index else {}
     if not (_has_key(log, right, "prob") and _has_key(log, wrong, "prob")):
         return _mean("mean rows' prob", stored)
-    made = _right_and_wrong(log, right, wrong, "prob", metrics.normalised_probability)
+    made = _right_and_wrong(log, right, wrong, "prob", likelihood.normalised_probability)
     odd = [row for row in stored if _odd(row, made, stored)]
     return _mean("normalised probability", made, odd)
 
@@ -224,7 +224,7 @@ def _attack(entry: str, log: Log) -> Remade:
     forget, holdout = (log.numbers(entry, "score", part) for part in ("forget", "holdout"))
     by_row = {f"{part}/{row}": score for part, scores in (("forget", forget), ("holdout", holdout))
               for row, score in scores.items()}  # fmt: skip
-    value = metrics.auc([*forget.values()], [*holdout.values()])
+    value = membership.auc([*forget.values()], [*holdout.values()])
     return Remade(value=value, how="AUC of forget against holdout", by_row=by_row)
 
 
@@ -236,7 +236,7 @@ def _utility(log: Log, retrained: Log | None) -> Remade:
     if missing := [entries[name] for name, value in terms.items() if value is None]:
         return Remade(value=None, how=f"nine terms, of which {', '.join(missing)} have no rows")
     known = {name: value for name, value in terms.items() if value is not None}
-    return Remade(value=metrics.model_utility(known), how="harmonic mean of nine")
+    return Remade(value=utility.model_utility(known), how="harmonic mean of nine")
 
 
 def _forget_quality(log: Log, retrained: Log | None) -> Remade:
@@ -259,7 +259,7 @@ def _quality(ours: Mapping[int, float], retrained: Log) -> float:
             "in one of them only",
             "Evaluate both models on the same forget set",
         )
-    return metrics.forget_quality([*ours.values()], [*theirs.values()])
+    return utility.forget_quality([*ours.values()], [*theirs.values()])
 
 
 def _relative(entry: str, compare: Callable[..., float], log: Log, retrained: Log | None) -> Remade:
@@ -280,6 +280,6 @@ def _relative(entry: str, compare: Callable[..., float], log: Log, retrained: Lo
 _OF_OTHERS: dict[str, Callable[[Log, Log | None], Remade]] = {
     "model_utility": _utility,
     "forget_quality": _forget_quality,
-    "privleak": partial(_relative, "privleak", metrics.privleak),
-    "rel_diff": partial(_relative, "rel_diff", metrics.rel_diff),
+    "privleak": partial(_relative, "privleak", membership.privleak),
+    "rel_diff": partial(_relative, "rel_diff", membership.rel_diff),
 }

@@ -21,8 +21,7 @@ from leakbound.inputs.ids import (
     evidence,
     select,
 )
-from leakbound.inputs.lists import BenchmarkInputs, FileInputs, RuleInputs
-from leakbound.inputs.model import REWRITING, ModelInputs
+from leakbound.inputs.model import REWRITING
 from leakbound.inputs.source import InputSource, digests_of, fingerprint_of
 from leakbound.inputs.spec import INPUTS, parse_inputs
 
@@ -35,15 +34,11 @@ __all__ = [
     "REWRITING",
     "SELECTION",
     "Accepted",
-    "BenchmarkInputs",
     "Criterion",
-    "FileInputs",
     "Filters",
     "InputSource",
-    "ModelInputs",
     "Reason",
     "Removed",
-    "RuleInputs",
     "Selection",
     "choose",
     "digests_of",

@@ -10,7 +10,7 @@ from typing import ClassVar
 from leakbound.inputs.english.rewriting import rewritings
 from leakbound.inputs.file import read_rewritings
 from leakbound.inputs.source import digests_of
-from leakbound.types import Prompt, Source
+from leakbound.types import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,6 @@ class BenchmarkInputs:
     """The paraphrases that the prompts carry, in their order."""
 
     name: ClassVar[str] = "benchmark"
-    kind: ClassVar[Source] = "benchmark"
     finite: ClassVar[bool] = True
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
@@ -33,7 +32,6 @@ class RuleInputs:
     """
 
     name: ClassVar[str] = "rules"
-    kind: ClassVar[Source] = "rules"
     finite: ClassVar[bool] = True
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
@@ -50,7 +48,6 @@ class FileInputs:
 
     path: Path
 
-    kind: ClassVar[Source] = "file"
     finite: ClassVar[bool] = True
 
     @property

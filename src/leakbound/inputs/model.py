@@ -14,7 +14,7 @@ from typing import ClassVar
 from leakbound.errors import InputError
 from leakbound.inputs.english.questions import is_question, task
 from leakbound.text.keywords import normalise
-from leakbound.types import Chat, Decoding, Message, Prompt, Request, Source
+from leakbound.types import Chat, Decoding, Message, Prompt, Request
 
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
 """How rewritings are drawn, unless said otherwise."""
@@ -61,7 +61,6 @@ class ModelInputs:
     decoding: Decoding = REWRITING
     attempts: int = 3
 
-    kind: ClassVar[Source] = "model"
     finite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

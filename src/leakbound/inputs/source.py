@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from leakbound.types import Prompt, Source
+from leakbound.types import Prompt
 
 
 class InputSource(Protocol):
@@ -22,11 +22,6 @@ class InputSource(Protocol):
     @property
     def name(self) -> str:
         """As it stands in results: the spec that gives the source."""
-        ...
-
-    @property
-    def kind(self) -> Source:
-        """The `source` of the queries it gives."""
         ...
 
     @property

@@ -58,7 +58,7 @@ def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | N
     opens = find("input", INPUTS, name)
     with opening("input", name):
         source = opens(argument, open_chat)
-    require_parts("input", name, source, ("name", "kind", "finite", "rewritings"))
+    require_parts("input", name, source, ("name", "finite", "rewritings"))
     return source
 
 

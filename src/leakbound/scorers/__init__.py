@@ -20,9 +20,6 @@ have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in
 
 from __future__ import annotations
 
-from leakbound.scorers.choice import Choice
-from leakbound.scorers.classifier import Classifier
-from leakbound.scorers.entailment import Entailment
 from leakbound.scorers.family import (
     check_bounds,
     check_prompts,
@@ -36,30 +33,11 @@ from leakbound.scorers.family import (
     score_texts,
     settings,
 )
-from leakbound.scorers.judge import Judge
-from leakbound.scorers.keyword import Keyword
-from leakbound.scorers.logged import Logged
-from leakbound.scorers.refusal import Refusal
-from leakbound.scorers.rouge import RougeLF1, RougeLRecall
-from leakbound.scorers.similarity import Similarity
 from leakbound.scorers.spec import SCORERS, make_scorer
 from leakbound.scorers.threshold import Threshold
-from leakbound.scorers.verbatim import Contains, Exact
 
 __all__ = [
     "SCORERS",
-    "Choice",
-    "Classifier",
-    "Contains",
-    "Entailment",
-    "Exact",
-    "Judge",
-    "Keyword",
-    "Logged",
-    "Refusal",
-    "RougeLF1",
-    "RougeLRecall",
-    "Similarity",
     "Threshold",
     "check_bounds",
     "check_prompts",

@@ -14,7 +14,6 @@ from leakbound.inputs import (
     DRAWS,
     NUMBER,
     Criterion,
-    FileInputs,
     Filters,
     InputSource,
     digests_of,
@@ -22,6 +21,7 @@ from leakbound.inputs import (
     parse_inputs,
     require_similarity,
 )
+from leakbound.inputs.lists import FileInputs
 from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.types import Chat, Decoding, Request
@@ -92,10 +92,19 @@ class Rewritings:
             raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
 
     @property
+    def kind(self) -> str:
+        """What `source` names, without its argument: the `source` of the queries it gives."""
+        return self.source.strip().partition(":")[0]
+
+    @property
+    def argument(self) -> str:
+        """What stands behind the colon of `source`."""
+        return self.source.strip().partition(":")[2]
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The name of the chat model that writes them, where one does."""
-        kind, _, name = self.source.strip().partition(":")
-        return (name,) if kind == "model" else ()
+        return (self.argument,) if self.kind == "model" else ()
 
     def open(
         self, loading: Loading | None = None, servers: frozenset[str] = frozenset()
@@ -130,8 +139,7 @@ class Rewritings:
         source, known = self.open(), asdict(self)
         if isinstance(source, FileInputs):
             known["source"] = f"file:{source.path.name}"
-        argument = self.source.strip().partition(":")[2]
-        asked = fingerprint_of(source, argument)
+        asked = fingerprint_of(source, self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
         asked |= {f"embedder, {name}": found for name, found in files.items()}
         return known | {"fingerprint": asked}

@@ -223,10 +223,9 @@ class Study:
             values.pop("spec", None)
         for name in ("data", "calibration"):
             values[name] = _found_anywhere(values[name])
-        if self.rewritings is not None:
-            kind, _, path = self.rewritings.source.partition(":")
-            if kind == "file":
-                values["rewritings"]["source"] = f"file:{Path(path).resolve()}"
+        if self.rewritings is not None and self.rewritings.kind == "file":
+            path = Path(self.rewritings.argument).resolve()
+            values["rewritings"]["source"] = f"file:{path}"
         key, (first, _) = next(k for k in _PLANS.items() if isinstance(self.sampling, k[1][1]))
         plan = values["sampling"]
         values["sampling"] = {key: plan.pop(first), **plan}

@@ -10,7 +10,7 @@ from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Samp
 from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
-from leakbound.types.prompts import Compat, Passage, Prompt, Query, Role, Source
+from leakbound.types.prompts import Compat, Passage, Prompt, Query, Role
 from leakbound.types.readings import Differentiates, Reading, Reads
 from leakbound.types.seams import (
     Explores,
@@ -60,7 +60,6 @@ __all__ = [
     "Role",
     "Sample",
     "Scorer",
-    "Source",
     "Tell",
     "Tells",
     "Truncates",

@@ -8,7 +8,6 @@ from typing import Literal
 from leakbound.errors import InputError
 
 Role = Literal["forget", "retain", "holdout"]
-Source = Literal["original", "benchmark", "file", "rules", "model"]
 Compat = Literal["openunlearning"]
 """whose faults in reading a prompt are repeated"""
 
@@ -84,7 +83,7 @@ class Query:
         id: unique within a run; a question has its prompt's.
         prompt_id: the prompt that it asks for.
         text: what is put to the model.
-        source: where the words are from: `original`, or who rewrote them.
+        source: where the words are from: `original`, or the kind of input source that rewrote them.
         prefix: words that open the answer for the model; no part of a completion.
         examples: question-answer pairs that come before the text.
     """
@@ -92,7 +91,7 @@ class Query:
     id: str
     prompt_id: str
     text: str
-    source: Source = "original"
+    source: str = "original"
     prefix: str = ""
     examples: tuple[tuple[str, str], ...] = ()
 

@@ -21,7 +21,8 @@ from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.explored import Explored
 from leakbound.evaluation.study.plan import Drawing, Exploring
 from leakbound.evaluation.verbs import Prepared, draw_study
-from leakbound.scorers import RougeLRecall, make_scorer, score_texts
+from leakbound.scorers import make_scorer, score_texts
+from leakbound.scorers.rouge import RougeLRecall
 from leakbound.store import Arm, Run
 from leakbound.store import files as store_files
 from leakbound.study import Explore, Study

@@ -18,7 +18,9 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import choose, evaluate, measure_run, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
 from leakbound.evaluation.study.metrics import Asked, longest_first
-from leakbound.metrics import METRICS, forget_quality, truth_ratio
+from leakbound.metrics import METRICS
+from leakbound.metrics.likelihood import truth_ratio
+from leakbound.metrics.utility import forget_quality
 from leakbound.reporting import write_report
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.inputs import RuleInputs, gather
+from leakbound.inputs import gather
 from leakbound.inputs.english import is_english, rewritings
+from leakbound.inputs.lists import RuleInputs
 from leakbound.types import Prompt
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))

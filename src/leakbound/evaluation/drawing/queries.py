@@ -26,7 +26,7 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Loading, Rewritings
-from leakbound.types import Completion, Decoding, Progress, Query, Sample, Source
+from leakbound.types import Completion, Decoding, Progress, Query, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class QueryPlan:
         if accepted is None:
             accepted = self._gathered(benchmark)
             write_accepted(out, record, accepted)
-        queries = _queries(benchmark, accepted, self.rewritings.open().kind)
+        queries = _queries(benchmark, accepted, self.rewritings.kind)
         return self._selected(out, benchmark, record, queries) if self.rewritings.ids else queries
 
     def sharing(self, queries: Sequence[Query]) -> QueryShares:
@@ -114,7 +114,7 @@ def selecting(job: ModelArm) -> ModelArm:
     return replace(job, key=SELECTING, decoding=plain)
 
 
-def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: Source) -> list[Query]:
+def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: str) -> list[Query]:
     """Every question, and after it its rewritings, which open the answer as it does."""
     found: dict[str, Query] = {}
     for prompt, one in zip(benchmark.prompts, accepted, strict=True):

@@ -24,8 +24,9 @@ from leakbound.evaluation.study.attack_queries import FOLDER
 from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.names import NO_INPUTS, arm_keys
 from leakbound.evaluation.study.plan import Search
-from leakbound.inputs import NUMBER, RuleInputs, gather
+from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
+from leakbound.inputs.lists import RuleInputs
 from leakbound.inputs.openers import NEUTRAL, openers
 from leakbound.inputs.shots import PREFIXES, SHOTS, shots
 from leakbound.inputs.variants import Fits, Space, Variant, variants
@@ -158,7 +159,7 @@ def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
     accepted = gather(RuleInputs(), run.prompts, number=NUMBER, seed=seed)
     return {
         prompt.id: [
-            replace(Query.original(prompt), text=text, source=RuleInputs.kind)
+            replace(Query.original(prompt), text=text, source=RuleInputs.name)
             for text in one.queries
         ]
         for prompt, one in zip(run.prompts, accepted, strict=True)

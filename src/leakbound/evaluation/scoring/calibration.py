@@ -9,7 +9,8 @@ from pathlib import Path
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.scorers import Judge, Threshold, score_pairs
+from leakbound.scorers import Threshold, score_pairs
+from leakbound.scorers.judge import Judge
 from leakbound.stats.questions import Bound
 from leakbound.store import (
     Run,

@@ -9,7 +9,6 @@ from typing import Any, cast
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError
 from leakbound.scorers import (
-    Logged,
     Threshold,
     check_prompts,
     connect,
@@ -19,6 +18,7 @@ from leakbound.scorers import (
     score_pairs,
     score_ranges,
 )
+from leakbound.scorers.logged import Logged
 from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
 from leakbound.study import Loading
 from leakbound.types import Progress, Prompt, Scorer, silent

@@ -1,17 +1,23 @@
-"""Every loss once more, by plain loops over padded float64 arrays and nothing shared."""
+"""Every loss once more, by plain loops over padded float64 arrays and nothing shared.
+
+A new loss adds a row to `CASES`, which the conformance suite iterates over.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from leakbound.losses import Setting
 from loss_cases import (
     ALTERNATE,
     COUNTS,
     LABELS,
+    LAYER,
     MASKS,
     OWNER,
     ROWS,
@@ -181,20 +187,39 @@ def cel(
     return values
 
 
-DENSE: dict[str, Callable[..., Values]] = {
-    "cel": cel,
-    "cel-retain": cel_retain,
-    "dpo": dpo,
-    "entropy": entropy,
-    "entropy-all": entropy_all,
-    "ga": ga,
-    "idk": idk,
-    "kl": kl,
-    "kl-all": kl_all,
-    "leakmin": leakmin,
-    "nll": nll,
-    "npo": npo,
-    "rmu": rmu,
-    "rmu-retain": rmu_retain,
-    "simnpo": simnpo,
+@dataclass(frozen=True)
+class Case:
+    """A loss by hand, the settings that every promise is tried under, and others of interest."""
+
+    twin: Callable[..., Values]
+    settings: dict[str, Setting] = field(default_factory=dict)
+    others: tuple[dict[str, Setting], ...] = ()
+
+
+CASES: dict[str, Case] = {
+    "cel": Case(
+        cel,
+        {"layer": LAYER, "tau": 9.0, "alpha": 0.7, "beta": 0.4, "s": 1.5},
+        (
+            {"layer": LAYER},
+            {"layer": LAYER, "tau": 2.0, "alpha": 1.0, "beta": 0.0},
+            {"layer": LAYER, "tau": 9.0, "alpha": 0.4, "beta": 0.3, "s": 2.0},
+            {"layer": LAYER, "tau": 9.0, "align": "truncate"},
+            {"layer": LAYER, "tau": 30.0, "distance": "sum"},
+        ),
+    ),
+    "cel-retain": Case(cel_retain, {"layer": LAYER}, ({"layer": LAYER, "distance": "sum"},)),
+    "dpo": Case(dpo, {"beta": 0.3}, ({}, {"beta": 0.5}, {"beta": 0.5, "textbook": True})),
+    "entropy": Case(entropy),
+    "entropy-all": Case(entropy_all),
+    "ga": Case(ga),
+    "idk": Case(idk),
+    "kl": Case(kl),
+    "kl-all": Case(kl_all),
+    "leakmin": Case(leakmin),
+    "nll": Case(nll),
+    "npo": Case(npo, {"beta": 0.3}, ({}, {"beta": 0.05}, {"beta": 2.0})),
+    "rmu": Case(rmu, {"layer": LAYER, "c": 3.0}, ({"layer": LAYER}, {"layer": LAYER, "c": 6.5})),
+    "rmu-retain": Case(rmu_retain, {"layer": LAYER}),
+    "simnpo": Case(simnpo, {"beta": 2.0, "delta": 0.5}, ({}, {"beta": 1.5, "delta": 0.7})),
 }
