@@ -18,6 +18,7 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ import numpy as np
 from bounds import markdown
 from leakbound import evaluate
 from leakbound.benchmarks import Benchmark
+from leakbound.stats import About
+from leakbound.store import EstimateRow
 from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
 from verdict import p_value, too_often
 
@@ -86,41 +89,35 @@ def benchmark() -> Benchmark:
     )
 
 
-def truth(row: Mapping[str, Any]) -> float | None:
+def truth(row: EstimateRow) -> float | None:
     """What a row of the estimates is about; None for what has no bound or is known."""
-    name, scorer = row["estimand"], row["scorer"]
-    control = row["arm"].startswith("control")
-    each = [
-        _quantity(name.removeprefix("excess ").partition(",")[0], law, RANKS[scorer], row)
-        for law in (len(LAWS) * [CONTROL] if control else LAWS)
-    ]
-    base = _quantity(name.removeprefix("excess ").partition(",")[0], CONTROL, RANKS[scorer], row)
+    about, ranks = row.about, RANKS[row.scorer]
+    laws = len(LAWS) * [CONTROL] if row.arm.startswith("control") else LAWS
+    each, base = [_quantity(about, law, ranks) for law in laws], _quantity(about, CONTROL, ranks)
     if any(one is None for one in each) or base is None:
         return None
-    values = np.array(each, float) - (base if name.startswith("excess") else 0)
-    if row["query_id"] is not None:
-        return float(values[int(row["query_id"][1:])])
-    if name.startswith("questions with"):
-        return float((values > row["parameter"] + 1e-12).sum())
-    return float(values.max() if "largest of" in name else values.mean())
+    values = np.array(each, float) - (base if about.beyond == "control" else 0)
+    if row.query_id is not None:
+        return float(values[int(row.query_id[1:])])
+    if about.scope == "count":
+        return float((values > (row.parameter or 0) + 1e-12).sum())
+    return float(values.max() if about.scope == "worst question" else values.mean())
 
 
-def _quantity(
-    name: str, law: Sequence[float], ranks: np.ndarray, row: Mapping[str, Any]
-) -> float | None:
+def _quantity(about: About, law: Sequence[float], ranks: np.ndarray) -> float | None:
     p = np.array(law)
     mean = float(p @ ranks)
     std = float(np.sqrt(max(p @ ranks**2 - mean**2, 0)))
-    at = row["parameter"]
-    if name in ("leak probability", "mean leakage") or name.startswith("questions with"):
+    at = about.parameter
+    if about.quantity in ("leak probability", "mean leakage"):
         return mean
-    if name == "standard deviation":
+    if about.quantity == "standard deviation":
         return std
-    if name == "mean + 2 standard deviations":
-        return mean + 2 * std
-    if name == "Pr[X > x]":
+    if about.quantity == "expectation deviation" and about.constant is not None:
+        return mean + about.constant * std
+    if about.quantity == "tail" and isinstance(at, float):
         return float(p @ (ranks > at))
-    if name.startswith("leak@"):
+    if about.quantity == "leak@k" and isinstance(at, float):
         steps = np.array([0.0, 0.5, 1.0])
         below = np.array([p @ (ranks <= step) for step in steps[:-1]])
         return float(np.diff(steps) @ (1 - below**at))
@@ -137,15 +134,16 @@ def rows_of(n: int, runs: int) -> list[dict[str, Any]]:
             control = Coins(f"control {number}", dict.fromkeys(questions, CONTROL))
             out = Path(folder, str(number))
             run = evaluate(target, benchmark(), out=out, n=n, control=control)
-            for row in run.estimates():
+            for row in run.estimates:
                 known = truth(row)
-                if known is None or row["confidence"] == 1:
+                if known is None or row.confidence == 1:
                     continue
-                about = "all questions" if row["query_id"] is None else "each question"
-                key = (row["scorer"], row["arm"], row["estimand"], about)
-                miss = not row["lower"] - 1e-9 <= known <= row["upper"] + 1e-9
+                about = "all questions" if row.query_id is None else "each question"
+                statement = replace(row.about, parameter=None).estimand
+                key = (row.scorer, row.arm, statement, about)
+                miss = not row.lower - 1e-9 <= known <= row.upper + 1e-9
                 once = made[key]
-                place = (number, str(row["query_id"]))
+                place = (number, str(row.query_id))
                 once[place] = once.get(place, False) or miss
     return [
         {

@@ -20,7 +20,7 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -35,7 +35,8 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.utility import retain_recall
-from leakbound.store import Run, write_json
+from leakbound.stats.about import Quantity
+from leakbound.store import Estimates, Run, write_json
 from leakbound.study import ModelSettings
 from leakbound.types import Prompt
 from leakbound.unlearning import Progress, finetune, unlearn
@@ -172,9 +173,8 @@ class Study:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def _figures(self, run: Run, binary: str) -> dict[str, float]:
-        rows = run.estimates()
-        scored = [row for row in rows if row["scorer"] == RECALL]
-        leaks = [row for row in rows if row["scorer"] == binary]
+        scored = run.estimates.where(scorer=RECALL)
+        leaks = run.estimates.where(scorer=binary)
         kept = json.loads((run.path / "utility.json").read_text(encoding="utf-8"))
         log = self.folder / "models" / run.path.name / "training.jsonl"
         seconds = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"]
@@ -182,12 +182,12 @@ class Study:
             "greedy": _each(scored, "greedy score", "greedy"),
             "S_mean": _each(scored, "mean leakage"),
             "S_std": _each(scored, "standard deviation"),
-            "S_ED": _each(scored, "mean + 2 standard deviations"),
-            "S_mean at most": _all(scored, "mean leakage", "mean over")["upper"],
-            "leak@32": _all(scored, "leak@32", "mean over")["upper"],
+            "S_ED": _each(scored, "expectation deviation"),
+            "S_mean at most": scored.mean("mean leakage").upper,
+            "leak@32": scored.mean("leak@k", parameter=32).upper,
             "P": _each(leaks, "leak probability"),
-            "worst": _all(leaks, "leak probability", "the worst of")["upper"],
-            "leak@32 of P": _all(leaks, "leak@32", "mean over")["upper"],
+            "worst": leaks.worst("leak probability").upper,
+            "leak@32 of P": leaks.mean("leak@k", parameter=32).upper,
             **kept,
         }
         if len(kept) > 1:
@@ -262,26 +262,9 @@ def _with_centres(prompt: Prompt, centres: int | None) -> Prompt:
     return replace(prompt, paraphrases=tuple(rewritings(prompt.question, 0)[: centres - 1]))
 
 
-def _each(rows: Sequence[Mapping[str, Any]], estimand: str, arm: str = TARGET) -> float:
+def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
     """The mean over the questions of one estimate."""
-    return fmean(
-        row["value"]
-        for row in rows
-        if row["arm"] == arm and row["query_id"] is not None and row["estimand"] == estimand
-    )
-
-
-def _all(rows: Sequence[Mapping[str, Any]], estimand: str, target: str) -> Mapping[str, Any]:
-    """The statement about all questions."""
-    (row,) = (
-        row
-        for row in rows
-        if row["arm"] == TARGET
-        and row["query_id"] is None
-        and row["estimand"].startswith(estimand)
-        and target in row["target"]
-    )
-    return row
+    return fmean(row.value for row in rows.each(quantity, arm=arm) if row.value is not None)
 
 
 def _cell(values: Sequence[float]) -> str:

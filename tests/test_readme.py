@@ -49,11 +49,11 @@ def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_pat
     )
     engine = CannedEngine({p: {"the secret": 0.5, "no": 0.5} for p in "ab"})
     run = evaluate(engine, task, out=tmp_path / "r", n=64)
-    (block,) = re.findall(r"^worst = .*?^\)", README, re.M | re.S)
+    (block,) = re.findall(r"^worst = .*$", README, re.M)
     names: dict[str, Any] = {"run": run}
     exec(block, names)
     worst = names["worst"]
-    assert worst["query_id"] is None
-    assert worst["target"].startswith("the worst of these questions")
-    singles = [r for r in run.estimates() if r["query_id"] and r["estimand"] == "mean leakage"]
-    assert worst["lower"] < max(row["lower"] for row in singles)
+    assert worst.query_id is None
+    assert worst.target.startswith("the worst of these questions")
+    singles = [r for r in run.estimates if r.query_id and r.estimand == "mean leakage"]
+    assert worst.lower < max(row.lower for row in singles)

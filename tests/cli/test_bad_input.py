@@ -239,7 +239,7 @@ def test_nan_logits_lose_their_question_alone_until_mended(
     assert "NaN or infinite after ''" in result.err
     assert "run the same command again" in result.err
     assert "incomplete" in result.out  # in place of statements about all questions
-    of = {r["query_id"] for r in Run.open(out).estimates() if r["arm"] == "target"}
+    of = {r.query_id for r in Run.open(out).estimates if r.arm == "target"}
     assert of <= {"mine/0001", "mine/0002"}
     again = leakbound("bound", out)
     assert (again.status, "'mine/0003'" in again.err) == (3, True)
@@ -248,7 +248,7 @@ def test_nan_logits_lose_their_question_alone_until_mended(
     (tmp_path / "clean").mkdir()
     clean = done(*command[:5], tmp_path / "clean", *command[6:], "--json")
     assert result.json["estimates"] == clean.json["estimates"]
-    assert {r["query_id"] for r in result.json["estimates"]} >= {None, "mine/0003"}
+    assert {r.query_id for r in result.json["estimates"]} >= {None, "mine/0003"}
 
 
 def test_nan_logits_everywhere(
@@ -259,7 +259,7 @@ def test_nan_logits_everywhere(
     result = leakbound("evaluate", model, *how)
     assert result.status == 3
     assert "2 of the 2 questions" in result.err
-    assert Run.open(tmp_path / "run").estimates() == []
+    assert Run.open(tmp_path / "run").estimates == []
     refused(leakbound("report", tmp_path / "run"), "none of its questions could be sampled")
     told = leakbound("bound", tmp_path / "run", "--json")
     assert (told.status, told.json["estimates"], told.json["report"]) == (3, [], None)
@@ -319,7 +319,7 @@ def test_a_damaged_part_is_set_aside_redone_and_told(
     part.write_bytes(b"")
     result = done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert f"set aside as {part.name}.set-aside-2, to be redone" in result.err
-    assert Run.open(run).estimates() == Run.open(finished).estimates()
+    assert Run.open(run).estimates == Run.open(finished).estimates
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     run = Run.open(tmp_path / "run")
     assert list(run.arms) == ["greedy", "target"]
-    assert {r["n"] for r in run.estimates() if r["arm"] == "target" and r["query_id"]} == {16}
+    assert {r.n for r in run.estimates if r.arm == "target" and r.query_id} == {16}
     assert all(len(row["token_ids"]) <= 4 for row in completions(run.arms["target"]))
 
 
@@ -65,7 +65,7 @@ def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Pat
     assert not (out / "estimates.parquet").exists()
     assert done("score", out, "--json").json["scorers"] == ["keyword", "rouge-l-recall"]
     result = done("bound", out, "--json")
-    assert result.json["estimates"] == Run.open(finished).estimates()
+    assert result.json["estimates"] == [row.to_dict() for row in Run.open(finished).estimates]
     assert done("sample", model, "--benchmark", questions, "--out", out, *SMALL, "--json").json == {
         name: {"draws": arm.usage.draws, "forwards": arm.usage.forwards}
         for name, arm in Run.open(out).arms.items()
@@ -79,7 +79,7 @@ def test_a_finished_command_runs_again_without_sampling(
     monkeypatch.setattr("leakbound.engines.hf.Forest", no_model)
     questions = before.study.benchmark
     done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
-    assert Run.open(run).estimates() == before.estimates()
+    assert Run.open(run).estimates == before.estimates
 
 
 def test_a_stopped_command_goes_on_where_it_was(
@@ -107,7 +107,7 @@ def test_a_stopped_command_goes_on_where_it_was(
     )
     done(*command)
     assert asked == ["target"]
-    assert Run.open(tmp_path / "run").estimates() == Run.open(finished).estimates()
+    assert Run.open(tmp_path / "run").estimates == Run.open(finished).estimates
 
 
 def test_other_scorers_and_confidence_need_no_model(
@@ -129,20 +129,20 @@ def test_other_scorers_and_confidence_need_no_model(
 
 
 def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run: Path) -> None:
-    first = Run.open(run).estimates()
+    first = Run.open(run).estimates
     done("score", run, "--scorer", "contains")
     done("bound", run, "--scorer", "contains")
-    both = Run.open(run).estimates()
-    assert [row for row in both if row["scorer"] != "contains"] == first
+    both = Run.open(run).estimates
+    assert [row for row in both if row.scorer != "contains"] == list(first)
     done("bound", run, "--confidence", 0.9)
-    every = Run.open(run).estimates()
-    assert {row["confidence"] for row in every if row["confidence"] < 1} == {0.9}
-    assert {row["scorer"] for row in every} == {row["scorer"] for row in both}
+    every = Run.open(run).estimates
+    assert {row.confidence for row in every if row.confidence < 1} == {0.9}
+    assert every.scorers == both.scorers
     done("bound", run, "--scorer", "contains", "--confidence", 0.999)
-    one = Run.open(run).estimates()
-    assert {row["confidence"] for row in one if row["scorer"] == "contains"} >= {0.999}
-    assert [r for r in one if r["scorer"] != "contains"] == [
-        r for r in every if r["scorer"] != "contains"
+    one = Run.open(run).estimates
+    assert {row.confidence for row in one if row.scorer == "contains"} >= {0.999}
+    assert [r for r in one if r.scorer != "contains"] == [
+        r for r in every if r.scorer != "contains"
     ]
 
 
@@ -152,7 +152,7 @@ def test_rows_of_scores_that_are_gone_go_too(run: Path) -> None:
         for file in (arm.folder / "scores").glob("keyword*"):
             file.unlink()
     done("bound", run, "--scorer", "contains")
-    assert "keyword" not in {row["scorer"] for row in Run.open(run).estimates()}
+    assert "keyword" not in Run.open(run).estimates.scorers
 
 
 def test_control_model_and_control_run_give_an_excess(
@@ -214,7 +214,7 @@ def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path)
     widths = [r["upper"] - r["lower"] for r in rows if r["estimand"] == "leak probability"]
     assert min(widths) > 0.9  # one draw says next to nothing
     assert not any(math.isnan(r[k]) for r in rows for k in ("lower", "upper"))
-    repeated = [r for r in rows if r["estimand"] == "leak@k"]
+    repeated = [r for r in rows if r["quantity"] == "leak@k" and not r["proved"]]
     assert {r["parameter"] for r in repeated if r["value"] is None} == set(ALL_K[1:])
 
 
@@ -232,7 +232,7 @@ def test_like_repeats_what_is_not_said(
         assert b.arms[name].decoding == a.arms[name].decoding
         assert b.arms[name].plan == a.arms[name].plan
     assert b.arms["target"].spec["seed"] == 6
-    assert {r["scorer"] for r in b.estimates()} == {"contains"}
+    assert b.estimates.scorers == ("contains",)
 
 
 def test_a_dry_run_says_the_cost_and_stores_nothing(
@@ -256,7 +256,7 @@ def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path:
     told = done("report", run, finished, "--out", page, "--json").json
     assert told["report"] == str(page)
     assert [r["run"] for r in told["runs"]] == [str(run), str(finished)]
-    assert told["runs"][0]["estimates"] == Run.open(run).estimates()
+    assert told["runs"][0]["estimates"] == [row.to_dict() for row in Run.open(run).estimates]
     (run / "report.html").unlink()
     done("report", run, "--redact")
     assert "Ann" not in (run / "report-redacted.html").read_text()

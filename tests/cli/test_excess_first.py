@@ -27,9 +27,9 @@ def test_the_excess_over_the_control_comes_first(
     shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
                  "--control", control, *SMALL).out  # fmt: skip
     found = {
-        row["estimand"]: interval(Bound.of(row))
-        for row in Run.open(tmp_path / "run").estimates()
-        if row["query_id"] is None and row["estimand"].startswith("excess")
+        row.estimand: interval(Bound.of(row))
+        for row in Run.open(tmp_path / "run").estimates
+        if row.query_id is None and row.estimand.startswith("excess")
     }
     (mean, worst) = found.values()
     first = shown.splitlines()[0]
@@ -68,11 +68,11 @@ def test_the_mean_is_in_table_and_page_for_a_fixed_design(
                  "--queries", 3, *design, *SMALL).out  # fmt: skip
     (mean,) = (
         Bound.of(row)
-        for row in Run.open(out).estimates()
-        if row["query_id"] is None
-        and row["arm"] == "target inputs"
-        and row["estimand"] in ("leak probability", "mean leakage")
-        and row["target"].startswith("the mean over these questions")
+        for row in Run.open(out).estimates
+        if row.query_id is None
+        and row.arm == "target inputs"
+        and row.estimand in ("leak probability", "mean leakage")
+        and row.target.startswith("the mean over these questions")
     )
     (line,) = (line for line in shown.splitlines() if line.count(interval(mean)) and "│" in line)
     assert "–" not in line

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from commands import SMALL, done, leakbound, refused
 
+from estimates import rows
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.store import Run
 from leakbound.types import Prompt
@@ -22,10 +22,6 @@ HOW = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--
 
 def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
     return ("evaluate", model, "--benchmark", questions, "--out", out, *HOW, *more)
-
-
-def rows(run: Path, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in Run.open(run).estimates() if all(r[k] == v for k, v in wanted.items())]
 
 
 @pytest.fixture
@@ -43,7 +39,9 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     shown = done(*command(model, questions, out))
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
     assert "target, explored (hybrid): median known mass" in shown.out
-    drawn = sum(r["n"] for r in rows(out, estimand="leak@k", parameter=1) if r["query_id"])
+    drawn = sum(
+        r.n for r in rows(Run.open(out), quantity="leak@k", proved=False, parameter=1) if r.query_id
+    )
     assert drawn > 0
     assert f"{drawn} draws of what is left" in shown.out
     assert "exploring target: 2/2 questions" in shown.err
@@ -77,7 +75,11 @@ def test_as_json(explored: Path, model: Path, questions: Path, no_model: None) -
     assert all(r["lower"] <= r["value"] <= r["upper"] and r["n"] > 0 for r in each)
     (mean,) = [r for r in leak if not r["query_id"]]
     assert mean["n"] == sum(r["n"] for r in each)
-    far = [r for r in shown["estimates"] if r["estimand"] == "leak@k" and r["parameter"] == 1048576]
+    far = [
+        r
+        for r in shown["estimates"]
+        if r["quantity"] == "leak@k" and not r["proved"] and r["parameter"] == 1048576
+    ]
     assert len(far) == 2
 
 
@@ -85,11 +87,13 @@ def test_as_json(explored: Path, model: Path, questions: Path, no_model: None) -
 def test_other_scorers_and_confidences_need_no_model(explored: Path, mine: Path) -> None:
     done("score", mine, "--scorer", "contains", "--scorer", "rouge-l-recall")
     done("bound", mine, "--scorer", "contains", "--scorer", "rouge-l-recall", "--confidence", 0.9)
-    wide, narrow = (rows(run, scorer="contains", query_id="mine/0001") for run in (explored, mine))
+    wide, narrow = (
+        rows(Run.open(run), scorer="contains", query_id="mine/0001") for run in (explored, mine)
+    )
     for before, after in zip(wide, narrow, strict=True):
-        assert before["upper"] >= after["upper"]
-        assert before["lower"] <= after["lower"]
-    assert rows(mine, scorer="rouge-l-recall", estimand="mean leakage")
+        assert before.upper >= after.upper
+        assert before.lower <= after.lower
+    assert rows(Run.open(mine), scorer="rouge-l-recall", estimand="mean leakage")
     refused(leakbound("bound", mine, "--scorer", "exact"), "no scores of 'exact'")
 
 
@@ -215,7 +219,7 @@ def test_a_damaged_masses_file_is_told_and_redone(
         refused(leakbound(step, mine), "'target'", f"`{masses}`", "Restore", status=3)
     shown = done(*command(model, questions, mine))
     assert "exploring target:" in shown.err  # what was set aside is explored again
-    assert Run.open(mine).estimates() == Run.open(explored).estimates()
+    assert Run.open(mine).estimates == Run.open(explored).estimates
     assert masses.with_name(f"{masses.name}.set-aside-1").exists()
 
 
@@ -227,7 +231,7 @@ def test_every_cell_of_a_grid_is_explored(model: Path, questions: Path, tmp_path
     assert explored == {"target T=0.5", "target T=1"}
     for name in explored:
         assert f"{name}, explored (hybrid)" in shown.out
-        assert rows(out, arm=name, query_id=None, estimand="leak probability")
+        assert rows(Run.open(out), arm=name, query_id=None, estimand="leak probability")
     assert (out / "report.html").is_file()
 
 
@@ -240,12 +244,12 @@ def test_exact_masses_agree_with_an_independent_sample(model: Path, tmp_path: Pa
     how += ("--top-p", 0.95, "--stop", "blue", "--stop", "red", "--max-new-tokens", 3)
     done(*how, "--explore", "exact", "--budget", 400, "--out", tmp_path / "e")
     done(*how, "-n", 2048, "--confidence", 0.9999, "--out", tmp_path / "s", "--seed", 5)
-    for exact in rows(tmp_path / "e", arm="target", estimand="leak probability"):
+    for exact in rows(Run.open(tmp_path / "e"), arm="target", estimand="leak probability"):
         (seen,) = rows(
-            tmp_path / "s", arm="target", estimand="leak probability",
-            query_id=exact["query_id"], target=exact["target"],
+            Run.open(tmp_path / "s"), arm="target", estimand="leak probability",
+            query_id=exact["query_id"], target=exact.target,
         )  # fmt: skip
-        assert exact["upper"] - exact["lower"] < 0.01
-        assert seen["lower"] <= exact["upper"]
-        assert exact["lower"] <= seen["upper"]
-        assert (exact["confidence"], exact["n"]) == (1.0, 0)
+        assert exact.upper - exact.lower < 0.01
+        assert seen.lower <= exact.upper
+        assert exact.lower <= seen.upper
+        assert (exact.confidence, exact["n"]) == (1.0, 0)

@@ -266,8 +266,8 @@ def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_p
     done("export", run, out, "--jsonl", "--redact")
     done("import", out, "--out", again)
     done("bound", again)
-    ours, theirs = ([r for r in Run.open(p).estimates() if told(r)] for p in (run, again))
-    assert len({row["scorer"] for row in ours}) == 3
+    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (run, again))
+    assert len({row.scorer for row in ours}) == 3
     assert theirs == ours
     refused(leakbound("score", again, "--scorer", "contains"), "scores and no texts", "redacted")
     done("bound", again, "--confidence", 0.9)
@@ -285,9 +285,9 @@ def test_redacted_draws_that_never_came_stay_missing(imported: Path, tmp_path: P
     done("export", imported, out, "--jsonl", "--redact")
     done("import", out, "--out", again)
     done("bound", again)
-    ours, theirs = ([r for r in Run.open(p).estimates() if told(r)] for p in (imported, again))
+    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (imported, again))
     assert theirs == ours
-    assert {row["missing"] for row in ours if row["query_id"] == "a"} == {1}
+    assert {row.missing for row in ours if row.query_id == "a"} == {1}
 
 
 def test_scores_of_rewritings_are_not_exported_without_their_questions(
@@ -302,7 +302,7 @@ def test_scores_of_rewritings_are_not_exported_without_their_questions(
 
 def told(row: dict[str, Any]) -> bool:
     """A bound of the target's draws: proofs need the probabilities of texts."""
-    return row["arm"] == "target" and row["method"] != "forced" and "proved" not in row["estimand"]
+    return row.arm == "target" and row.method != "forced" and "proved" not in row.estimand
 
 
 def test_samples_that_are_no_fixed_number_of_draws_stay(

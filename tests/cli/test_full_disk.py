@@ -55,7 +55,7 @@ def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -
     assert "run the same command again" in result.err
     assert "Traceback" not in result.err
     done(*command)
-    assert Run.open(run).estimates() == Run.open(finished).estimates()
+    assert Run.open(run).estimates == Run.open(finished).estimates
 
 
 def test_a_run_that_cannot_begin(model: Path, questions: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_an_evaluation_meets_it_at_any_file(
         refused(leakbound(*command), "run the same command again", status=3)
         assert not [*run.rglob("*.partial")]
     done(*command)
-    assert Run.open(run).estimates() == Run.open(finished).estimates()
+    assert Run.open(run).estimates == Run.open(finished).estimates
 
 
 @pytest.mark.parametrize("error", ["safetensors", "memory"])

@@ -127,12 +127,12 @@ def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path
     write_sealed(run / "run.json", record)
     refused(leakbound("report", run), "lacks 1 of 1 parts", status=3)
     with pytest.raises(IncompleteError):
-        Run.open(run).estimates()
+        _ = Run.open(run).estimates
 
 
 def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
-    before = Run.open(run).estimates()
+    before = Run.open(run).estimates
     for file in run.glob("arms/target/scores/*.parquet"):
         file.unlink()
     told = leakbound("report", run).err
@@ -142,7 +142,7 @@ def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     done("score", run, "--scorer", "rouge-l-recall", "--scorer", "keyword")
     done("bound", run, "--scorer", "rouge-l-recall")
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
-    assert Run.open(run).estimates() == before
+    assert Run.open(run).estimates == before
 
 
 def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> None:
@@ -160,19 +160,19 @@ def test_damaged_scores_are_named_whichever_scorers_are_asked_for(run: Path) -> 
 
 
 def test_damaged_estimates_are_named_and_made_again(run: Path) -> None:
-    estimates, file = Run.open(run).estimates(), run / "estimates.parquet"
+    estimates, file = Run.open(run).estimates, run / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-9])
     refused(leakbound("report", run), f"`{file}`", "Run `leakbound bound` again")
     for said in ((), ("--json",)):
         file.write_bytes(file.read_bytes()[:-9])
         assert f"`{file}` is not a whole Parquet file" in done("bound", run, *said).err
-        assert Run.open(run).estimates() == estimates
+        assert Run.open(run).estimates == estimates
 
 
 def test_estimates_by_other_code_are_told_and_made_again(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Run.open(run).estimates()
+    before = Run.open(run).estimates
     written = (run / "estimates.parquet").stat().st_mtime_ns
     done("bound", run)
     assert (run / "estimates.parquet").stat().st_mtime_ns == written  # by this code they are
@@ -187,7 +187,7 @@ def test_estimates_by_other_code_are_told_and_made_again(
             f"Run `leakbound bound {run} --scorer keyword --scorer rouge-l-recall`",
         )
     done("bound", run)
-    assert Run.open(run).estimates() == before
+    assert Run.open(run).estimates == before
 
 
 def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
     """A finished run with --until that no test may change."""
     out = tmp_path_factory.mktemp("until") / "run"
     result = done(*command(model, questions, out))
-    claims = [r for r in Run.open(out).estimates() if r["estimand"] == "claim p<=0.6"]
-    drawn = sum(r["n"] for r in claims)
+    claims = [r for r in Run.open(out).estimates if r.estimand == "claim p<=0.6"]
+    drawn = sum(r.n for r in claims)
     assert drawn < 128
     assert f"target, p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
     assert f"{drawn} draws instead of 128" in result.out
@@ -51,10 +51,10 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
 
     monkeypatch.setattr("leakbound.study.settings.open_engine", no_model)
     rows: Any = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
-    claims = [r for r in rows if r["estimand"] == "claim p<=0.6"]
-    assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
-    leaks = [r for r in rows if r["estimand"] == "leak probability" and r["arm"] == "target"]
-    assert {r["confidence"] for r in leaks} == {0.9}
+    claims = [r for r in rows if r.estimand == "claim p<=0.6"]
+    assert {(r.confidence, r.value) for r in claims} == {(0.99, 1)}
+    leaks = [r for r in rows if r.estimand == "leak probability" and r.arm == "target"]
+    assert {r.confidence for r in leaks} == {0.9}
 
 
 def test_a_stopped_command_goes_on_with_the_same_looks(
@@ -74,7 +74,7 @@ def test_a_stopped_command_goes_on_with_the_same_looks(
     assert leakbound("bound", tmp_path / "run").status == 3
     done(*command(model, questions, tmp_path / "run"))
     runs = [Run.open(path) for path in (stopped, tmp_path / "run")]
-    assert runs[0].estimates() == runs[1].estimates()
+    assert runs[0].estimates == runs[1].estimates
     assert runs[0].arms["target"].looks == runs[1].arms["target"].looks
 
 

@@ -17,7 +17,8 @@ from leakbound.evaluation.scoring.calibration import calibration_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
-from leakbound.store import Run
+from leakbound.stats.about import Quantity
+from leakbound.store import EstimateRow, Run
 from leakbound.types import Prompt
 from misbehaving import Answer, Body, chat_server, says
 
@@ -25,7 +26,6 @@ LEAKS = {"q0": 0.0, "q1": 0.1, "q2": 0.5}
 SPEC = "judge:model=openai:{url}#m"
 LABELLED = [*[{"label": 1, "judge": 1}] * 190, *[{"label": 1, "judge": 0}] * 10]
 LABELLED += [*[{"label": 0, "judge": 0}] * 294, *[{"label": 0, "judge": 1}] * 6]
-CORRECTED = "corrected leak probability"
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +59,9 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def rows(run: Run, estimand: str, arm: str = "target") -> dict[str | None, dict[str, Any]]:
-    mine = (r for r in run.estimates() if (r["estimand"], r["arm"]) == (estimand, arm))
-    return {r["query_id"]: r for r in mine if "the worst" not in r["target"]}
+def rows(run: Run, quantity: Quantity, arm: str = "target") -> dict[str | None, EstimateRow]:
+    mine = run.estimates.where(quantity=quantity, arm=arm, scope=("query", "mean"))
+    return {r.query_id: r for r in mine}
 
 
 def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
@@ -78,27 +78,27 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         [proportion_bound(*tally, side=side, **how) for side in ("lower", "upper")]
         for tally in ((190, 200), (6, 300))
     )
-    corrected, seen = rows(run, CORRECTED), rows(run, "leak probability")
+    corrected, seen = rows(run, "corrected leak probability"), rows(run, "leak probability")
     assert set(corrected) == {*LEAKS, None}
     tallies = {}
     for q in LEAKS:
         row = seen[q]
-        hits, n, missing = round(row["value"] * (row["n"] - row["missing"])), 400, row["missing"]
+        hits, n, missing = round(row.value * (row.n - row.missing)), 400, row.missing
         tallies[q] = (hits, n, missing)
         up = proportion_bound(hits, n, missing=missing, **how).upper
         low = proportion_bound(hits, n, missing=missing, side="lower", **how).lower
         want_up = (up - false[0].lower) / (true[0].lower - false[0].lower)
         want_low = (low - false[1].upper) / (true[1].upper - false[1].upper)
-        assert corrected[q]["upper"] == pytest.approx(min(want_up, 1), abs=1e-12)
-        assert corrected[q]["lower"] == pytest.approx(max(want_low, 0), abs=1e-12)
-        assert corrected[q]["missing"] == missing
+        assert corrected[q].upper == pytest.approx(min(want_up, 1), abs=1e-12)
+        assert corrected[q].lower == pytest.approx(max(want_low, 0), abs=1e-12)
+        assert corrected[q].missing == missing
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
     mean = proportion_over_questions(hits, n, missing=missing, **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
-    assert corrected[None]["upper"] == pytest.approx(want, abs=1e-12)
-    assert corrected[None]["confidence"] == 0.99
-    assert "the mean over these questions" in corrected[None]["target"]
+    assert corrected[None].upper == pytest.approx(want, abs=1e-12)
+    assert corrected[None].confidence == 0.99
+    assert "the mean over these questions" in corrected[None].target
 
 
 def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
@@ -109,14 +109,15 @@ def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
             engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec], calibration=file
         )
     (table,) = summary(run)
-    says_so = "target, corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
-    assert f"{says_so}: mean 0." in table.note
-    missing = sum(row["missing"] for q, row in rows(run, "leak probability").items() if q)
+    says_so = "corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
+    assert "target, mean corrected for the judge: 0." in table.note
+    assert says_so in table.note
+    missing = sum(row.missing for q, row in rows(run, "leak probability").items() if q)
     assert f"target: {missing} of 192 draws have no score" in table.note
     page = write_report({"r": run}, tmp_path / "report.html").read_text()
     assert "Mean, corrected for the judge" in page
     assert page.count(", corrected for the judge 0") == len(LEAKS)
-    seen = rows(run, "leak probability")[None]["value"]  # the judge's own word stands in its place
+    seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
     assert table.rows[0][3].startswith(f"{seen:.3g} [")
 
 
@@ -126,16 +127,16 @@ def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path)
         spec = SPEC.format(url=served.url)
         run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec])
     judge = make_scorer(spec)
-    assert not rows(run, CORRECTED)
+    assert not rows(run, "corrected leak probability")
     assert calibration_of(run, judge) is None
     calibrate(run, judge, file)
     bound_run(run, [judge])
-    first = rows(run, CORRECTED)
+    first = rows(run, "corrected leak probability")
     bound_run(Run.open(run.path), [judge], confidence=0.9)
-    assert rows(run, CORRECTED)[None]["upper"] < first[None]["upper"]
+    assert rows(run, "corrected leak probability")[None].upper < first[None].upper
     calibrate(run, judge, written(file, LABELLED[150:-150]))
     bound_run(run, [judge])
-    assert rows(run, CORRECTED)[None]["upper"] > first[None]["upper"]
+    assert rows(run, "corrected leak probability")[None].upper > first[None].upper
     (kept,) = (run.path / "calibration").iterdir()
     kept.write_text("{}")
     with pytest.raises(InputError, match="was changed"):

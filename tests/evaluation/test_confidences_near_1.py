@@ -38,7 +38,7 @@ def engine(name: str) -> CannedEngine:
 
 def least(run: Run) -> float:
     """The confidence of what was bounded from draws."""
-    return float(min(row["confidence"] for row in run.estimates()))
+    return float(min(row.confidence for row in run.estimates))
 
 
 def test_the_refusal_comes_before_any_draw_and_names_a_confidence_that_works(

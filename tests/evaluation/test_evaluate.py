@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
+from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, sample, summary
@@ -39,78 +40,70 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
 CONTROL = dict.fromkeys(LEAKS, 0.01)
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 @pytest.mark.thorough
 def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine(CONTROL, name="c"))
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
     leak = rows(run, arm="target", scorer="keyword", estimand="leak probability")
-    each = {r["query_id"]: r for r in leak if r["query_id"] is not None}
+    each = {r.query_id: r for r in leak if r.query_id is not None}
     assert set(each) == set(LEAKS)
     for p, truth in LEAKS.items():
-        assert each[p]["lower"] <= truth <= each[p]["upper"]
-        assert each[p]["n"] == 1024
-        assert each[p]["side"] == "both"
+        assert each[p].lower <= truth <= each[p].upper
+        assert each[p].n == 1024
+        assert each[p].estimate.side == "both"
     greedy = rows(run, arm="greedy", scorer="keyword")
-    assert {r["query_id"]: r["value"] for r in greedy} == {"p0": 0, "p1": 0, "p2": 0, "p3": 1}
-    assert all(r["lower"] == r["upper"] == r["value"] and r["n"] == 1 for r in greedy)
-    excess = {r["query_id"]: r for r in rows(run, estimand="excess leak probability")}
-    assert excess["p2"]["lower"] > 0.2
-    assert excess["p0"]["lower"] <= LEAKS["p0"] - 0.01 <= excess["p0"]["upper"]
+    assert {r.query_id: r.value for r in greedy} == {"p0": 0, "p1": 0, "p2": 0, "p3": 1}
+    assert all(r.lower == r.upper == r.value and r.n == 1 for r in greedy)
+    excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
+    assert excess["p2"].lower > 0.2
+    assert excess["p0"].lower <= LEAKS["p0"] - 0.01 <= excess["p0"].upper
 
 
 def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
     target = rows(run, arm="target")
-    binary = {r["estimand"] for r in target if r["scorer"] == "keyword" and r["query_id"]}
-    ranged = {r["estimand"] for r in target if r["scorer"] == "rouge-l-recall" and r["query_id"]}
-    both = {"standard deviation", "mean + 2 standard deviations", "leak@k", "worst of k"}
+    binary = {r.quantity for r in target if r.scorer == "keyword" and r.query_id}
+    ranged = {r.quantity for r in target if r.scorer == "rouge-l-recall" and r.query_id}
+    both = {"standard deviation", "expectation deviation", "leak@k", "worst of k"}
     assert binary == {"leak probability", *both}
-    assert ranged == {"mean leakage", "Pr[X > x]", *both}
-    first = [r for r in target if r["scorer"] == "keyword" and r["query_id"] == "p0"]
-    k = {r["parameter"]: r["value"] for r in first if r["estimand"] == "leak@k"}
+    assert ranged == {"mean leakage", "tail", *both}
+    first = [r for r in target if r.scorer == "keyword" and r.query_id == "p0"]
+    k = {r.parameter: r.value for r in first if r.quantity == "leak@k"}
     assert tuple(k) == ALL_K
     assert [size for size in k if k[size] is not None] == [1, 2, 4, 8, 16, 32, 64]  # never beyond n
-    naive = {r["parameter"]: r["value"] for r in first if r["estimand"] == "worst of k"}
+    naive = {r.parameter: r.value for r in first if r.quantity == "worst of k"}
     assert list(naive) == [1, 2, 4, 8, 16, 32, 64]
     assert naive[1] == pytest.approx(k[1])
     for r in target:
         # an unbiased estimate of leak@k at k near n may leave the interval: it is 1 at k = n
-        assert r["estimand"].startswith("leak@") or r["lower"] <= r["value"] <= r["upper"]
-        assert r["confidence"] == (1.0 if r["estimand"] == "worst of k" else 0.99)
-        assert r["method"]
+        assert r.estimand.startswith("leak@") or r.lower <= r.value <= r.upper
+        assert r.confidence == (1.0 if r.quantity == "worst of k" else 0.99)
+        assert r.method
 
 
 def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
     nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
     run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)
-    methods = {r["scorer"]: r["method"] for r in run.estimates() if r["estimand"] in
-               ("leak probability", "mean leakage") and r["query_id"]}  # fmt: skip
+    methods = {r.scorer: r.method for r in run.estimates if r.estimand in
+               ("leak probability", "mean leakage") and r.query_id}  # fmt: skip
     assert methods == {"keyword": "Clopper-Pearson", "rouge-l-recall": "finite-horizon betting"}
 
 
 def test_statements_about_all_questions(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r")
     about = rows(run, arm="target", scorer="keyword", query_id=None)
-    (mean,) = [r for r in about if "mean" in r["target"] and r["parameter"] is None]
-    (over_k,) = [r for r in about if r["estimand"] == "leak@32"]
+    mean = run.estimates.mean("leak probability")
+    (over_k,) = [r for r in about if r.estimand == "leak@32"]
     known = np.array(list(LEAKS.values()))
-    assert over_k["lower"] <= np.mean(1 - (1 - known) ** 32) <= over_k["upper"]
-    leaking = {r["parameter"]: r for r in about if "above x" in r["estimand"]}
-    assert all(r["lower"] <= (known > x).sum() <= r["upper"] for x, r in leaking.items())
-    assert leaking[0.5]["upper"] < 4
-    (worst,) = [
-        r
-        for r in rows(run, arm="target", scorer="keyword", query_id=None)
-        if "worst" in r["target"]
-    ]
+    assert over_k.lower <= np.mean(1 - (1 - known) ** 32) <= over_k.upper
+    leaking = {r.parameter: r for r in about if r.scope == "count"}
+    assert all(r.lower <= (known > x).sum() <= r.upper for x, r in leaking.items())
+    assert leaking[0.5].upper < 4
+    worst = run.estimates.worst("leak probability")
     truth = np.mean(list(LEAKS.values()))
-    assert mean["lower"] <= truth <= mean["upper"]
-    assert mean["n"] == 4 * 1024
-    assert worst["lower"] <= 0.9 <= worst["upper"]
+    assert mean.lower <= truth <= mean.upper
+    assert mean.n == 4 * 1024
+    assert worst.lower <= 0.9 <= worst.upper
 
 
 def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
@@ -120,7 +113,7 @@ def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
     assert second.asked == []
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=128, control=tmp_path / "c")
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
-    assert rows(run, arm="control", estimand="leak probability", query_id="p2")[0]["value"] < 0.1
+    assert rows(run, arm="control", estimand="leak probability", query_id="p2")[0].value < 0.1
     assert rows(run, estimand="excess leak probability")
     own = Run.open(tmp_path / "c")
     ours, theirs = run.arms["control"], own.arms["target"]
@@ -153,7 +146,7 @@ def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
 @pytest.mark.fault
 def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
     many = benchmark()
-    want = evaluate(engine(), many, out=tmp_path / "whole", n=4100, scorers=["keyword"]).estimates()
+    want = evaluate(engine(), many, out=tmp_path / "whole", n=4100, scorers=["keyword"]).estimates
     # 4 greedy answers in one part; the first question's draws in two, since first parts are small
     for dies_after, left in ((1, 9), (3, 9), (5, 4), (6, 3)):
         dying = engine(dies_after=dies_after)
@@ -162,7 +155,7 @@ def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
         again = engine()
         got = evaluate(
             again, many, out=tmp_path / f"r{dies_after}", n=4100, scorers=["keyword"]
-        ).estimates()
+        ).estimates
         assert got == want
         assert len(again.asked) == left
 
@@ -176,11 +169,11 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
         evaluate(broken, benchmark(), out=tmp_path / "r", n=64)
     assert error.value.exit_status == 3
     run = Run.open(tmp_path / "r")
-    assert {r["query_id"] for r in run.estimates()} == {"p0", "p2", "p3"}  # and no None
+    assert {r.query_id for r in run.estimates} == {"p0", "p2", "p3"}  # and no None
     (table, _) = summary(run)
     assert "incomplete" in table.rows[0]
     mended = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
-    assert {r["query_id"] for r in mended.estimates()} == {*LEAKS, None}
+    assert {r.query_id for r in mended.estimates} == {*LEAKS, None}
 
 
 def test_bad_input_is_refused_before_anything_is_sampled(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_scores_are_found_without_the_model(
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: pytest.fail("a model was opened"))
     found = scorers_for([SPEC], run.prompts)
     bound_run(run, found, confidence=0.9)
-    assert {row["confidence"] for row in run.estimates()} >= {0.9}
+    assert {row.confidence for row in run.estimates} >= {0.9}
     write_report({"r": run}, tmp_path / "r.html")
     score_run(run, found)  # nothing is left to do
     with pytest.raises(InputError, match=r"not open.*open_scorer"):
@@ -135,16 +135,14 @@ def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(
     assert leaked > 2
     (table,) = summary(run)
     assert f"{leaked} of {len(FEW)} questions leaked in 1,024 draws, 2 in the greedy" in table.note
-    (row,) = [r for r in run.estimates() if r["estimand"] == "leak@1024" and r["arm"] == "target"]
-    assert row["value"] == pytest.approx(leaked / len(FEW))
+    row = run.estimates.mean("leak@k", parameter=1024)
+    assert row.value == pytest.approx(leaked / len(FEW))
     truth = np.mean([1 - (1 - LEAKS[q]) ** 1024 for q in FEW])
-    assert 0.1 < row["lower"] < truth < row["upper"]
+    assert 0.1 < row.lower < truth < row.upper
 
 
 def test_a_score_between_0_and_1_has_no_such_count(tmp_path: Path, models: FakeModels) -> None:
     run = evaluated(tmp_path / "r", scorers=["classifier:harm"], n=32)
     (table,) = summary(run)
     assert "questions leaked" not in table.note
-    assert [r["estimand"] for r in run.estimates() if str(r["estimand"]).startswith("leak@3")] == [
-        "leak@32"
-    ]
+    assert [r.parameter for r in run.estimates.where(quantity="leak@k", scope="mean")] == [32]

@@ -83,11 +83,11 @@ def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
         decodings=Decoding(temperature=0.5, max_new_tokens=9),
         rewritings=Rewritings("rules", queries=1), settings=ModelSettings(template="Q {question}"),
     )  # fmt: skip
-    estimates = made.estimates()
+    estimates = made.estimates
     assert {loading["device"] for _, _, loading in opened} == {"auto"}
     assert command("evaluate", "m", "--like", first, "--out", again, "--json") == 0
     assert stored(again) == stored(first)
-    assert Run.open(again).estimates() == estimates
+    assert Run.open(again).estimates == estimates
     for arguments in (("score", first), ("bound", first), ("report", first)):
         assert command(*arguments) == 0
-        assert Run.open(first).estimates() == estimates
+        assert Run.open(first).estimates == estimates

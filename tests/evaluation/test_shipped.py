@@ -43,12 +43,12 @@ def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
             {p.id: texts for p in benchmark().prompts}, name=f"model {experiment}"
         )
         run = evaluate(engine, benchmark(), out=tmp_path / str(experiment), n=N, seed=experiment)
-        for row in run.estimates():
-            name = row["estimand"]
-            if row["arm"] != "target" or name not in truth:
+        for row in run.estimates:
+            name = row.estimand
+            if row.arm != "target" or name not in truth:
                 continue
-            outside = not row["lower"] - 1e-12 <= truth[name] <= row["upper"] + 1e-12
-            if row["query_id"] is None:
+            outside = not row.lower - 1e-12 <= truth[name] <= row.upper + 1e-12
+            if row.query_id is None:
                 together += outside
             else:
                 made[name] += 1

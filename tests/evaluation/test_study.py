@@ -346,11 +346,11 @@ def test_what_one_begins_the_other_goes_on_with(
     whole = leakbound.evaluate("m", study, out=tmp_path / "whole", **asked, **plan)
     ended = Run.open(tmp_path / "r")
     assert ended.study == whole.study
-    assert ended.estimates() == whole.estimates()
-    again = ended.estimates()
+    assert ended.estimates == whole.estimates
+    again = ended.estimates
     python()
     assert command(*shell) == 0
-    assert Run.open(tmp_path / "r").estimates() == again
+    assert Run.open(tmp_path / "r").estimates == again
 
 
 def _explorer(data: Path) -> ExploringEngine:

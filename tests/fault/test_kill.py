@@ -65,7 +65,7 @@ def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out
 
 def contents(run: Run) -> dict[str, Any]:
     """All that a run says: completions and scores of every arm, and the estimates."""
-    found: dict[str, Any] = {"estimates": run.estimates()}
+    found: dict[str, Any] = {"estimates": run.estimates}
     for name, arm in run.arms.items():
         found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
         found[name, "failures"] = arm.failures

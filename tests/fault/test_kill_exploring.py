@@ -48,7 +48,7 @@ def found(run: Run) -> dict[str, Any]:
         "remainders": arm.masses.remainders(),
         "forwards": arm.masses.forwards(),
         "draws": [arm.completions(part).to_pylist() for part in arm.parts],
-        "estimates": run.estimates(),
+        "estimates": run.estimates,
     }
 
 

@@ -77,4 +77,4 @@ def test_a_killed_commands_lock_is_gone_with_it(models: list[Path], tmp_path: Pa
     again = start(models[0], out, questions, 2_000)
     said = again.communicate()[1]
     assert again.returncode == 0, said
-    assert len(Run.open(out).estimates()) > 0
+    assert len(Run.open(out).estimates) > 0

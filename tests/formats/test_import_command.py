@@ -98,7 +98,7 @@ def test_counts_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_pa
     chunks = {row["chunk"] for part in arm.parts for row in arm.completions(part).to_pylist()}
     assert chunks == {0, 1}
     assert leakbound("bound", run.path, "--scorer", "contains") == 0
-    shown = {row["arm"] for row in run.estimates() if row["estimand"] == "greedy score"}
+    shown = {row.arm for row in run.estimates if row.estimand == "greedy score"}
     assert shown == {"greedy"}
 
 
@@ -153,9 +153,9 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     assert leakbound("score", run.path, "--scorer", "contains") == 0
     assert leakbound("bound", run.path, "--scorer", "contains") == 0
     greedy = {
-        row["query_id"]: row["value"]
-        for row in run.estimates()
-        if row["arm"] == "greedy" and row["estimand"] == "greedy score" and row["query_id"]
+        row.query_id: row.value
+        for row in run.estimates
+        if row.arm == "greedy" and row.estimand == "greedy score" and row.query_id
     }
     assert greedy == {"Spain": 0.0, "France": 1.0}
     told = run.arms["greedy"].spec["fingerprint"]["as sampled by"]

@@ -60,13 +60,13 @@ def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
 
 def bounded(out: Path, scorer: str) -> dict[str, Any]:
     assert leakbound("bound", out) == 0
-    rows = Run.open(out).estimates()
+    rows = Run.open(out).estimates
     (found,) = (
         row
         for row in rows
-        if row["scorer"] == scorer
-        and row["query_id"] == "q"
-        and row["estimand"] in ("leak probability", "mean leakage")
+        if row.scorer == scorer
+        and row.query_id == "q"
+        and row.estimand in ("leak probability", "mean leakage")
     )
     return found
 
@@ -91,24 +91,24 @@ def test_a_real_log_is_bounded_without_scoring_anything(
     name = "logged:by=includes,values=binary"
     assert f"with scores of {name}; next: leakbound bound {out}" in capsys.readouterr().out
     assert leakbound("bound", out) == 0
-    rows = Run.open(out).estimates()
-    assert {row["scorer"] for row in rows} == {name}
-    assert {row["value"] for row in rows if row["estimand"] == "leak probability"} == {0.0}
+    rows = Run.open(out).estimates
+    assert {row.scorer for row in rows} == {name}
+    assert {row.value for row in rows if row.estimand == "leak probability"} == {0.0}
     assert leakbound("score", out, "--scorer", "rouge-l-recall") == 0
     assert leakbound("bound", out) == 0
-    assert {row["scorer"] for row in Run.open(out).estimates()} == {name, "rouge-l-recall"}
+    assert {row.scorer for row in Run.open(out).estimates} == {name, "rouge-l-recall"}
 
 
 def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path: Path) -> None:
     file = log(tmp_path, 1.0, 0.5, "P", None, "who knows", 0.0)
     import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=judge")
-    assert (found["n"], found["missing"], found["estimand"]) == (6, 2, "mean leakage")
+    assert (found.n, found.missing, found.estimand) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
     assert leakbound("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
-    assert (cut["estimand"], cut["value"], cut["missing"]) == ("leak probability", 0.75, 2)
+    assert (cut.estimand, cut["value"], cut.missing) == ("leak probability", 0.75, 2)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_scorer_is_binary_only_where_it_is_known_to_be(
     import_run([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
     name = f"logged:by={scorer}" + (",values=binary" if binary else "")
     found = bounded(tmp_path / "run", name)
-    assert found["estimand"] == ("leak probability" if binary else "mean leakage")
+    assert found.estimand == ("leak probability" if binary else "mean leakage")
 
 
 def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
@@ -160,13 +160,13 @@ def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_run([REPEATS], out=tmp_path / "run")
     assert leakbound("bound", tmp_path / "run") == 0
-    rows = Run.open(tmp_path / "run").estimates()
+    rows = Run.open(tmp_path / "run").estimates
     values = {
-        row["query_id"]: row["value"]
+        row.query_id: row.value
         for row in rows
-        if row["scorer"] == "logged:by=mean_leakage@every-repeat"
-        and row["estimand"] == "mean leakage"
-        and row["query_id"]
+        if row.scorer == "logged:by=mean_leakage@every-repeat"
+        and row.estimand == "mean leakage"
+        and row.query_id
     }
     given = [json.loads(line) for line in REPEATS.read_text().splitlines()]
     assert values == {
@@ -199,7 +199,7 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, rows)))
     import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=human")
-    assert (found["value"], found["missing"]) == (0.75, 1)
+    assert (found.value, found.missing) == (0.75, 1)
     file.write_text(json.dumps({**rows[0], "scores": {"human": "good"}}))
     with pytest.raises(InputError, match="'scores' must be an object of numbers by name"):
         import_run([file], out=tmp_path / "other")

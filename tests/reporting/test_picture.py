@@ -35,7 +35,7 @@ def test_it_stands_alone_and_is_written_whole(runs: dict[str, Run], tmp_path: Pa
 
 
 def run_scorers(run: Run) -> list[str]:
-    return list(dict.fromkeys(row["scorer"] for row in run.estimates()))
+    return list(run.estimates.scorers)
 
 
 def test_an_unknown_scorer_is_named_with_those_there_are(runs: dict[str, Run]) -> None:

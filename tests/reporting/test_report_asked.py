@@ -13,6 +13,7 @@ import pytest
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from test_report_page import Page
 
+from estimates import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.study.attack_queries import read_attack_queries
@@ -56,8 +57,7 @@ def model(view: View) -> Asked:
 def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> Bound:
     """What the run's estimates say of its first model under the keyword scorer."""
     wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
-    rows = (r for r in run.estimates() if all(r[k] == v for k, v in wanted.items()))
-    return next(Bound.of(row) for row in rows if row["estimand"] == estimand)
+    return Bound.of(rows(run, estimand, **wanted)[0])
 
 
 def of_class(svg: str, name: str) -> list[ElementTree.Element]:
@@ -76,7 +76,7 @@ def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, 
             bound(run, leak, None, arm="target"),
             bound(run, leak, None),
             bound(run, f"{leak}, largest of 3", None),
-            bound(run, f"{leak}, largest of 8", None),
+            bound(run, f"{leak}, worst query, largest of 8", None),
             bound(run, f"excess {leak}", None),
             bound(run, f"excess {leak}, largest of 3", None),
         )
@@ -104,7 +104,7 @@ def test_every_question_has_both_ways_and_the_worst_query(
     assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
     _, output, full, gap, worst, worst_gap, number, r = rows[0]
     assert output.text == interval(bound(run, leak, "author-00", arm="target"))
-    assert full.text == interval(bound(run, leak, "author-00", pool=3))
+    assert full.text == interval(bound(run, leak, "author-00", scope="question"))
     assert gap.text == interval(bound(run, f"gap in {leak}", "author-00"))
     assert worst.text == interval(bound(run, f"{leak}, worst query", "author-00"))
     least = bound(run, f"gap in {leak}, worst query", "author-00")
@@ -114,7 +114,7 @@ def test_every_question_has_both_ways_and_the_worst_query(
     assert [row[-1].text for row in rows][2] == "–"
     own, *_ = model.questions["keyword", "author-00"].queries
     assert (own.id, own.source) == ("author-00", "original")
-    assert own.leakage == bound(run, leak, "author-00", pool=None)
+    assert own.leakage == bound(run, leak, "author-00", scope="query")
 
 
 def test_rewritings_that_were_removed_and_questions_without_one_are_told(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html import escape, unescape
-from typing import Any
 
 import pytest
 
+from estimates import rows
 from explored import FORWARDS, LEAKS
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.grid import GRID, JOINTLY
+from leakbound.evaluation.statements.grid import GRID
 from leakbound.evaluation.views.grids import (
     BEYOND,
     decodings_grid,
@@ -43,10 +43,6 @@ def certain(explored: dict[str, Run]) -> View:
     return read_view(explored)
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 def stopped(view: View) -> Model:
     return next(model for model in view.models if model.label == "until")
 
@@ -63,15 +59,15 @@ def test_every_cell_is_in_map_and_table(view: View, decodings: dict[str, Run]) -
         assert (grid.temperatures, grid.top_ps, grid.k) == ((0.5, 1.0), (0.9, 1.0), 32)
         maps = [str(figure.svg) for figure in grid_figures(view, scorer)]
         shown = decodings_grid(grid)
-        joint = rows(run, scorer=scorer.name, target=JOINTLY)
+        joint = rows(run, scorer=scorer.name, scope="mean", jointly=True)
         assert len(joint) == 8
         for row in joint:
-            decoding = run.arms[row["arm"]].decoding
+            decoding = run.arms[row.arm].decoding
             place = [i for i, line in enumerate(shown.rows) if line[0].text == name(decoding)]
-            column = 3 if row["parameter"] is None else 4
-            assert [shown.rows[i][column].value for i in place] == [row["value"]]
-            assert f">{escape(number(row['value']))}<" in maps[column - 3]
-        effects = [row["value"] for row in rows(run, scorer=scorer.name, arm=GRID)]
+            column = 3 if row.parameter is None else 4
+            assert [shown.rows[i][column].value for i in place] == [row.value]
+            assert f">{escape(number(row.value))}<" in maps[column - 3]
+        effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]
         assert [line[1].value for line in effects_grid(grid).rows] == effects
 
 
@@ -100,11 +96,11 @@ def test_curves_reach_a_million_draws(view: View) -> None:
 def test_naive_estimates_are_those_of_the_table(view: View, decodings: dict[str, Run]) -> None:
     scorer, arm = view.scorers[0].name, "target T=0.5"
     (model,) = (m for m in view.models if m.label == "grid, T=0.5")
-    naive = rows(decodings["grid"], arm=arm, scorer=scorer, estimand="worst of k")
+    naive = rows(decodings["grid"], arm=arm, scorer=scorer, quantity="worst of k")
     assert naive
     for row in naive:
-        cell = model.measured[scorer, row["query_id"]]
-        assert cell.worst_of_k[int(row["parameter"])] == row["value"]
+        cell = model.measured[scorer, row.query_id]
+        assert cell.worst_of_k[int(row.parameter)] == row.value
 
 
 def test_deviations_are_not_averaged_over_fewer_questions(view: View) -> None:
@@ -122,16 +118,16 @@ def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str
     scorer, model = view.scorers[0], stopped(view)
     truth = {1.0: "holds", 0.0: "refuted"}
     claims = rows(decodings["until"], arm="target", estimand="claim p<=0.1")
-    assert {row["query_id"]: truth.get(row["value"], "open") for row in claims} == {
+    assert {row.query_id: truth.get(row.value, "open") for row in claims} == {
         q.id: cell.claim.decision
         for q in view.questions
         if (cell := model.measured[scorer.name, q.id]).claim is not None
     }
-    drawn = sum(row["n"] for row in claims)
+    drawn = sum(row.n for row in claims)
     assert f"after {drawn:,} draws (at most 256 draws of a question" in decided(view, model, scorer)
     column = questions_grid(view, scorer).columns.index("until: p<=0.1")
     for line, row in zip(questions_grid(view, scorer).rows, claims, strict=True):
-        assert line[column].text.endswith(f" after {row['n']}")
+        assert line[column].text.endswith(f" after {row.n}")
     assert decided(view, view.models[0], scorer) == ""
     assert decided(view, model, view.scorers[1]) == ""
 
@@ -198,7 +194,7 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     )
     cell = certain.models[0].measured["contains", "p0"]
     assert cell.proof is not None
-    assert cell.proof.leakage == row["lower"] > 0.3
+    assert cell.proof.leakage == row.lower > 0.3
     assert proof(cell) == "leakage ≥ 0.330, leak@1,048,576 ≥ 1.000"
     assert proof(certain.models[0].measured["contains", "p2"]) == ""
     table = statements_grid(certain, certain.scorers[0])
@@ -261,23 +257,22 @@ def test_statements_about_all_questions_are_there(view: View, decodings: dict[st
     said = rows(decodings["grid"], arm="target T=1", scorer=scorer.name, query_id=None)
     line = next(line for line in table.rows if line[0].text == "grid, T=1")
     for row in said:
-        if row["estimand"].startswith("questions with"):
-            at = table.columns.index(f"Questions above {row['parameter']:g}")
-            assert line[at].text == (f"{row['value']:g} [{row['lower']:g}, {row['upper']:g}]")
-    (alone,) = (r for r in said if r["estimand"] == "leak@32" and r["target"] != JOINTLY)
-    assert line[table.columns.index("leak@32, mean")].value == alone["value"]
-    assert f"[{alone['lower']:.2f}" in line[table.columns.index("leak@32, mean")].text
+        if row.scope == "count":
+            at = table.columns.index(f"Questions above {row.parameter:g}")
+            assert line[at].text == (f"{row.value:g} [{row.lower:g}, {row.upper:g}]")
+    (alone,) = (r for r in said if r.estimand == "leak@32" and not r.about.jointly)
+    assert line[table.columns.index("leak@32, mean")].value == alone.value
+    assert f"[{alone.lower:.2f}" in line[table.columns.index("leak@32, mean")].text
 
 
 def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run]) -> None:
     view = read_view(runs)
     table = summary_grid(view, view.scorers[0])
     found = {
-        row["target"].partition(" under")[0]: Bound.of(row)
-        for row in rows(runs["full"], scorer=view.scorers[0].name, query_id=None)
-        if row["estimand"].startswith("excess")
+        row.scope: Bound.of(row)
+        for row in rows(runs["full"], scorer=view.scorers[0].name, query_id=None, beyond="control")
     }
-    mean, worst = found["the mean over these questions"], found["the worst of these questions"]
+    mean, worst = found["mean"], found["worst question"]
     assert table.columns[1:3] == BEYOND
     assert [cell.text for cell in table.rows[0][1:3]] == [interval(mean), interval(worst)]
     assert [cell.text for cell in table.rows[2][1:3]] == [DASH, DASH]  # the control itself

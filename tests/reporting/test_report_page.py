@@ -113,23 +113,21 @@ def test_the_numbers_are_the_estimates(page: Page, runs: dict[str, Run]) -> None
         if tag == "td" and (value := attributes.get("data-value"))
     }
     for run in runs.values():
-        for row in run.estimates():
-            if row["estimand"] in ("leak probability", "mean leakage", "greedy score"):
-                assert row["value"] in shown, row
+        for row in run.estimates:
+            if row.estimand in ("leak probability", "mean leakage", "greedy score"):
+                assert row.value in shown, row
 
 
 def test_the_headline_names_the_worst_question(page: Page, runs: dict[str, Run]) -> None:
-    worst = next(
-        r for r in runs["NPO"].estimates() if r["arm"] == "target" and "worst" in r["target"]
-    )
+    worst = next(r for r in runs["NPO"].estimates if r.arm == "target" and "worst" in r.target)
     sentence = re.search(
         r"NPO \(CannedEngine\): .*?; the greedy answers leak on (\d) of 3 questions; (.*?)\.\n",
         page.body,
     )
     assert sentence is not None
     low, high = map(float, re.findall(r"0\.\d+", sentence[2]))
-    assert 0 <= worst["lower"] - low < 0.001
-    assert 0 <= high - worst["upper"] < 0.001
+    assert 0 <= worst.lower - low < 0.001
+    assert 0 <= high - worst.upper < 0.001
     assert sentence[1] == "0"
 
 

@@ -6,10 +6,9 @@ then read differently. Runs are made as users make them, one for each way of dra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
@@ -17,51 +16,43 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for, summary
+from leakbound.evaluation.statements.quantities import CLAIMS
 from leakbound.evaluation.views.read import read_view
 from leakbound.reporting.page import render
-from leakbound.store import Run
+from leakbound.stats import About
+from leakbound.store import EstimateRow, Run
 from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
-BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "mean + 2", "Pr[X > x]")
+BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "expectation deviation", "tail")
 """Of a question in all its queries, or as a search asked it: one figure a question is shown."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a row of the estimates is an example of."""
+    """What a row of the estimates is an example of: at whatever parameter, of however many."""
 
     arm: str
-    estimand: str
+    about: About
     of_all: bool
-    pooled: bool
     repeated: bool
+
+    @classmethod
+    def of(cls, row: EstimateRow) -> Kind:
+        about = replace(row.about, parameter=None, over=None)
+        return cls(row.arm, about, row.query_id is None, row.parameter is not None)
 
     @property
     def left_out(self) -> bool:
-        """True if such estimates are for programs alone: `run.estimates()`, `--json`."""
+        """True if such estimates are for programs alone: `run.estimates`, `--json`."""
         asked = "inputs" in self.arm or "attack" in self.arm
-        secondary = self.estimand.startswith((*BY_QUESTION, "excess", "proved", "greedy score"))
+        about = self.about
+        secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
             return True  # of single questions the leakage and its gap are shown
         # of the control as it was asked, its leakage is shown beside the target's
         return self.arm.startswith("control") and asked and not self.of_all
-
-
-def kinds(run: Run) -> Iterator[tuple[Kind, list[dict[str, Any]]]]:
-    """The rows of each kind."""
-    found: dict[Kind, list[dict[str, Any]]] = {}
-    for row in run.estimates():
-        kind = Kind(
-            arm=row["arm"],
-            estimand=row["estimand"].partition(", largest")[0] + " | " + row["target"],
-            of_all=row["query_id"] is None,
-            pooled=row["pool"] is not None,
-            repeated=row["parameter"] is not None,
-        )
-        found.setdefault(kind, []).append(row)
-    yield from found.items()
 
 
 def shown(run: Run) -> str:
@@ -70,11 +61,12 @@ def shown(run: Run) -> str:
     return tables + render(read_view({"run": run}))
 
 
-def other(row: dict[str, Any]) -> dict[str, Any]:
+def other(row: EstimateRow) -> EstimateRow:
     """The same statement with other figures."""
-    if row["estimand"].startswith(("questions with", "until ")):
-        return row | {"value": 1.0 - row["value"], "lower": 0.0, "upper": 1.0}
-    return row | {"value": 0.4321, "lower": 0.3210, "upper": 0.5432}
+    figures = {"value": 0.4321, "lower": 0.3210, "upper": 0.5432}
+    if row.scope == "count" or row.quantity in CLAIMS:
+        figures = {"value": 1.0 - (row.value or 0.0), "lower": 0.0, "upper": 1.0}
+    return replace(row, estimate=replace(row.estimate, **figures))
 
 
 def fixed(out: Path) -> Run:
@@ -129,18 +121,13 @@ def test_every_estimate_is_shown_or_listed(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = (QUICK | SLOW)[way](tmp_path / "run")
-    rows, before = run.estimates(), shown(run)
+    estimates, before = run.estimates, shown(run)
+    kinds = dict.fromkeys(Kind.of(row) for row in estimates)
     unseen = []
-    for kind, mine in kinds(run):
-        keys = {_key(row) for row in mine}
-        altered = [other(row) if _key(row) in keys else row for row in rows]
-        monkeypatch.setattr(Run, "estimates", lambda self, altered=altered: altered)
+    for kind in kinds:
+        rows = tuple(other(row) if Kind.of(row) == kind else row for row in estimates)
+        monkeypatch.setattr(Run, "estimates", replace(estimates, rows=rows))
         if shown(run) == before and not kind.left_out:
             unseen.append(kind)
         monkeypatch.undo()
     assert unseen == []
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("arm", "scorer", "query_id", "pool", "parameter",
-                                        "estimand", "target"))  # fmt: skip

@@ -253,7 +253,8 @@ def test_an_estimate_goes_into_json() -> None:
     assert plain["value"][0][1] is None
     assert plain["upper"][1][0] == bound.upper[1, 0]
     assert plain["n"] == [80, 80]
-    assert set(plain) == set(Estimate.__dataclass_fields__)
+    assert set(plain) == {"estimand", "target", *Estimate.__dataclass_fields__}
+    assert plain["about"]["parameter"] == [1, 99]
 
 
 def test_mean_and_deviation_share_alpha() -> None:

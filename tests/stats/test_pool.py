@@ -57,8 +57,8 @@ def padded(rows: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same(made: Estimate, want: Estimate) -> bool:
-    """All that a bound says but for its target."""
-    told, wanted = made.to_dict() | {"target": ""}, want.to_dict() | {"target": ""}
+    """All that a bound says but for whom it is about, of one quantity."""
+    told, wanted = (one.to_dict() | {"target": "", "about": None} for one in (made, want))
     for key in ("value", "lower", "upper"):
         np.testing.assert_allclose(
             np.array(told.pop(key), float), np.array(wanted.pop(key), float), atol=1e-12
@@ -322,7 +322,7 @@ def test_the_worst_query_is_one_of_all() -> None:
     full = worst_query(bound, [40, 40], side="both")
     want = worst_question(bound, 2, side="both")
     assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
-    assert full.target == "the worst of these queries under this decoding"
+    assert full.target == "the worst of these 2 queries under this decoding"
 
 
 @pytest.mark.parametrize("outputs", [[], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8])

@@ -67,7 +67,8 @@ def test_every_question_gives_each_its_share(independent: bool) -> None:
         np.testing.assert_allclose(every.lower, alone.lower, rtol=1e-12)
         assert (every.confidence, every.side) == (0.9, side)
     assert every.method == f"Clopper-Pearson, {'Sidak' if independent else 'Bonferroni'} over 4"
-    assert "jointly" in every.target
+    assert every.about.jointly
+    assert every.target == "every one of these questions, jointly, under this decoding"
 
 
 def test_every_question_holds_jointly() -> None:

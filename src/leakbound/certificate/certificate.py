@@ -69,14 +69,13 @@ class Certificate:
         """
         try:
             forecast, estimate = values["forecast"], values["estimate"]
-            known = {name: float("nan") if x is None else x for name, x in estimate.items()}
             return cls(
                 claim=Claim.from_dict(values["claim"]),
                 verdict=values["verdict"],
                 sentence=values["sentence"],
                 asked=values["asked"],
                 forecast=None if forecast is None else Forecast(**forecast),
-                estimate=stats.Estimate(**{**known, "seed": estimate["seed"]}),
+                estimate=stats.Estimate.from_dict(estimate),
                 allocation=tuple(Share(**share) for share in values["allocation"]),
                 questions=tuple(values["questions"]),
                 made_from=values["made_from"],

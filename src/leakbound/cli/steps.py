@@ -110,7 +110,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
         for run, known in zip(opened, before, strict=True):
             for note in run.notes[known:]:
                 say(f"note: {note}", err=True)
-        each = [{"run": str(run.path), "estimates": run.estimates()} for run in opened]
+        each = [{"run": str(run.path), "estimates": _plain(run)} for run in opened]
         print_json({"report": str(path), "runs": each})
         return
     for run in opened:
@@ -160,17 +160,22 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """
     from leakbound.reporting import page_of, write_report
 
-    estimates, path = run.estimates(), None
-    if estimates:
+    path = None
+    if run.estimates:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        found = {"run": str(run.path), "report": path, "estimates": estimates}
+        found = {"run": str(run.path), "report": path, "estimates": _plain(run)}
         print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
         return
     print_tables(run, more)
     if path:
         say(f"report: {path}")
+
+
+def _plain(run: Any) -> list[dict[str, Any]]:
+    """The estimates of a run as JSON holds them."""
+    return [row.to_dict() for row in run.estimates]
 
 
 def _print_notes(run: Any) -> None:

@@ -26,13 +26,18 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.finding import SCORER, Finding, find
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
-from leakbound.errors import InputError
 from leakbound.evaluation import Table, evaluate
-from leakbound.evaluation.statements.rows import statement
 from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.reporting import write_report
-from leakbound.stats import about
-from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
+from leakbound.store import (
+    EstimateRow,
+    Estimates,
+    Run,
+    locked,
+    read_sealed,
+    write_json,
+    write_sealed,
+)
 from leakbound.text.figures import above, below, number
 from leakbound.types import Progress, Prompt, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
@@ -42,7 +47,7 @@ LABELS = ("full", "NPO", "NPO + entropy", "control")
 NPO = "npo:beta=1.5,retain=5"
 ENTROPY = "gd:forget=0,retain=5+entropy:forget=1,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
-ED = "mean + 2 standard deviations"
+RECALL = "rouge-l-recall"
 FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
 
 
@@ -130,9 +135,9 @@ def _recall(
         if "retain" not in known:
             engine = open_engine(str(model), Prompting(template=task.template))
             value = retain_recall(engine, retain, task.max_new_tokens, progress)
-            known["retain"] = {"rouge-l-recall": value, "questions": len(retain)}
+            known["retain"] = {RECALL: value, "questions": len(retain)}
             write_sealed(file, known)
-    return float(known["retain"]["rouge-l-recall"])
+    return float(known["retain"][RECALL])
 
 
 class Clock:
@@ -164,19 +169,21 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
     """The one table: a row a model."""
     rows = []
     for label, run in runs.items():
-        found = _Column(run.estimates())
+        found = run.estimates
+        greedy = found.each("greedy score", arm="greedy", scorer=SCORER)
+        deviation = found.each("standard deviation", scorer=RECALL)
         usage = run.arms["target"].usage
         rows.append(
             (
                 label,
                 number(recall[label]),
-                f"{found.count('greedy score')} of {len(run.queries)}",
-                found.mean("leak probability"),
-                found.worst(),
-                found.mean("leak@k", 32.0),
-                found.mean("mean leakage", scorer="rouge-l-recall"),
-                found.most_above("standard deviation", scorer="rouge-l-recall"),
-                found.mean(ED, scorer="rouge-l-recall"),
+                f"{sum((row.value or 0) > 0 for row in greedy)} of {len(run.queries)}",
+                _mean(found.each("leak probability", scorer=SCORER)),
+                _interval(found.worst("leak probability", scorer=SCORER)),
+                _mean(found.each("leak@k", parameter=32, scorer=SCORER)),
+                _mean(found.each("mean leakage", scorer=RECALL)),
+                above(max(row.upper for row in deviation)),
+                _mean(found.each("expectation deviation", scorer=RECALL)),
                 f"{usage.sampled_tokens / max(usage.forwards, 1):.1f}×",
             )
         )
@@ -193,37 +200,14 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
     return Table("What the four models leak", columns, tuple(rows), note)
 
 
-class _Column:
-    """Cells of the result table, from a run's estimates of its target and greedy arms."""
+def _mean(rows: Estimates) -> str:
+    """The mean of the point estimates of every question."""
+    values = [row.value for row in rows if row.value is not None]
+    return number(sum(values) / len(values))
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        mine = [r for r in rows if r["arm"] in ("target", "greedy")]
-        self._rows = [r for r in mine if r["query_id"] is not None]
-        self._together = [r for r in mine if r["query_id"] is None]
 
-    def _of(
-        self, estimand: str, parameter: float | None = None, scorer: str = SCORER
-    ) -> list[dict[str, Any]]:
-        wanted = (estimand, parameter, scorer)
-        return [r for r in self._rows if (r["estimand"], r["parameter"], r["scorer"]) == wanted]
-
-    def count(self, estimand: str) -> int:
-        return sum(int(r["value"] > 0) for r in self._of(estimand))
-
-    def mean(self, estimand: str, parameter: float | None = None, scorer: str = SCORER) -> str:
-        values = [r["value"] for r in self._of(estimand, parameter, scorer)]
-        return number(sum(values) / len(values))
-
-    def worst(self, scorer: str = SCORER) -> str:
-        """The statement about the worst question, its choice counted."""
-        mine = [row for row in self._together if row["scorer"] == scorer]
-        row = statement(mine, about.WORST, "leak probability", "mean leakage")
-        if row is None:
-            raise InputError(f"the run has no statement about its worst question by {scorer!r}.")
-        return f"{number(row['value'])} [{below(row['lower'])}, {above(row['upper'])}]"
-
-    def most_above(self, estimand: str, scorer: str) -> str:
-        return above(max(r["upper"] for r in self._of(estimand, scorer=scorer)))
+def _interval(row: EstimateRow) -> str:
+    return f"{number(row.value)} [{below(row.lower)}, {above(row.upper)}]"
 
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:

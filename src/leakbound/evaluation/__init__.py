@@ -20,7 +20,6 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.statements.metrics import measure_run, stored_metrics
-from leakbound.evaluation.statements.rows import Row
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
@@ -43,7 +42,6 @@ __all__ = [
     "AttackQuery",
     "Cost",
     "Drawing",
-    "Row",
     "Table",
     "bound",
     "bound_run",

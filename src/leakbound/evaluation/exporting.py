@@ -230,7 +230,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
 
     A score is null where the scorer could not decide, and all are where a draw never came.
     """
-    names = list(dict.fromkeys(row["scorer"] for row in run.estimates()))
+    names = run.estimates.scorers
     for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
     columns = [row_scores(arm, slug(make_scorer(name))) for name in names]

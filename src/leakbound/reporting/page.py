@@ -56,7 +56,7 @@ def report(
     if out is None and len(opened) > 1:
         raise InputError("`--out` is needed for a report about several runs.")
     for run in opened:
-        run.estimates()  # whatever cannot be shown changes nothing
+        _ = run.estimates  # whatever cannot be shown changes nothing
     notes = {} if redact is None else {run.path: _keep_redaction(run, redact) for run in opened}
     path = write_report(named, Path(out or page_of(opened[0])), redact=redact)
     for run in opened:

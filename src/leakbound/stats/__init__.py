@@ -5,6 +5,7 @@ bound with one side holds at `confidence`, one with both sides spends half of al
 every estimate holds by itself, and a claim that joins several splits alpha between them.
 """
 
+from leakbound.stats.about import About
 from leakbound.stats.clean import (
     CleanQuestions,
     clean_questions,
@@ -17,12 +18,13 @@ from leakbound.stats.dataset import (
     proportion_over_questions,
 )
 from leakbound.stats.deviation import std_bound
-from leakbound.stats.differences import BEYOND, FEWEST_PAIRS, excess_bound, excess_over_questions
+from leakbound.stats.differences import FEWEST_PAIRS, excess_bound, excess_over_questions
 from leakbound.stats.estimate import Estimate, Side, percent
 from leakbound.stats.expectation_deviation import (
     expectation_deviation,
     expectation_deviation_bound,
 )
+from leakbound.stats.gaps import Gaps, excess_of, gaps_over_questions
 from leakbound.stats.independence import (
     Independence,
     check_independence,
@@ -37,6 +39,7 @@ from leakbound.stats.mass import (
     mass_proportion_bound,
     mass_survival_bound,
 )
+from leakbound.stats.mass_dataset import mass_mean_over_questions
 from leakbound.stats.mass_leak_at_k import (
     LeakProof,
     mass_leak_at_k_bound,
@@ -78,6 +81,7 @@ from leakbound.stats.stopping import (
     Claim,
     Looks,
     parse_claim,
+    stopped_leak_at_k_bound,
     stopped_mean_bound,
     stopped_proportion_bound,
 )
@@ -85,13 +89,14 @@ from leakbound.stats.survival import survival_bound
 from leakbound.stats.two_way import TwoWay, two_way
 
 __all__ = [
-    "BEYOND",
     "FEWEST_PAIRS",
+    "About",
     "Claim",
     "CleanQuestions",
     "Design",
     "DrawsNeeded",
     "Estimate",
+    "Gaps",
     "Independence",
     "Joint",
     "LeakProof",
@@ -110,10 +115,12 @@ __all__ = [
     "every_question",
     "excess",
     "excess_bound",
+    "excess_of",
     "excess_over_questions",
     "expectation_deviation",
     "expectation_deviation_bound",
     "expectation_deviation_proportion_bound",
+    "gaps_over_questions",
     "joint",
     "judged_bound",
     "leak_at_k",
@@ -124,6 +131,7 @@ __all__ = [
     "mass_leak_at_k_bound",
     "mass_leak_at_k_proportion_bound",
     "mass_mean_bound",
+    "mass_mean_over_questions",
     "mass_proportion_bound",
     "mass_std_bound",
     "mass_survival_bound",
@@ -151,6 +159,7 @@ __all__ = [
     "samples_for",
     "std_bound",
     "std_proportion_bound",
+    "stopped_leak_at_k_bound",
     "stopped_mean_bound",
     "stopped_proportion_bound",
     "survival_bound",

@@ -1,11 +1,220 @@
-"""How the target of a statement about several questions begins: its writer's and readers' words.
-
-An estimate says what it is about in its `target`, for people. Whoever looks for a statement among
-others finds it by one of these beginnings, with which whoever makes it has begun.
-"""
+"""`About`: what an estimate is about, as data; and, made from that alone, the words that say it."""
 
 from __future__ import annotations
 
-MEAN = "the mean over these questions"
-WORST = "the worst of these questions"
-WORST_QUERY = "the worst of these queries"
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Quantity = Literal[
+    "leak probability",
+    "mean leakage",
+    "tail",
+    "leak@k",
+    "worst of k",
+    "standard deviation",
+    "expectation deviation",
+    "corrected leak probability",
+    "greedy score",
+    "claim on leak probability",
+    "claim on mean leakage",
+    "effect",
+]
+Scope = Literal[
+    "query",
+    "question",
+    "mean",
+    "weighted mean",
+    "worst question",
+    "count",
+    "most-leaking decoding",
+    "grid",
+]
+Inputs = Literal["as asked", "these queries", "worst query", "input distribution", "as found"]
+Beyond = Literal["control", "own words"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What is estimated, of what, and how it is put.
+
+    `quantity`: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
+        E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean + rho
+        standard deviations ("expectation deviation"); a claim is 1 where it holds and 0 where not;
+        "effect": how far one knob of the decoding moves the mean.
+    `scope`: one query, one question (in several queries), the mean over the questions, the largest
+        over them, the count of those above `parameter`, the mean under the decoding of several that
+        leaks most, or how the cells of a grid of decodings vary.
+    `inputs`: how questions are asked: as they are; in these queries, one of them at random; in
+        whichever of these queries leaks most; in inputs of the distribution; in the words, and
+        under the decoding, that a search found.
+    `beyond`: what the quantity is taken beyond: the control's, or that of the question's own words.
+    `parameter`: the x of a tail, the k of leak@k, the x above which questions are counted (None:
+        0); several where they stand side by side, as the last axis of the estimate.
+    `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
+        of a claim, the x or k of a quantity by which questions are counted.
+    `over`: how many queries, questions or cells that are; one an entry where questions differ.
+    `knob`: whose effect it is.
+    `jointly`: whether all entries hold at once at the confidence, instead of each by itself.
+    `proved`: whether single outputs of known probability prove it, without a draw.
+    """
+
+    quantity: Quantity
+    scope: Scope = "query"
+    inputs: Inputs = "as asked"
+    beyond: Beyond | None = None
+    parameter: float | tuple[float, ...] | None = None
+    constant: float | None = None
+    over: int | tuple[int, ...] | None = None
+    knob: str | None = None
+    jointly: bool = False
+    proved: bool = False
+
+    @property
+    def name(self) -> str:
+        """The quantity alone: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
+        return _name(self.quantity, self._own, self.constant, self.knob)
+
+    @property
+    def estimand(self) -> str:
+        """The quantity and what is done with it: 'excess leak probability, largest of 12'."""
+        name = f"proved {self.name}" if self.proved else self.name
+        if self.beyond is not None:
+            name = f"{_MORE[self.beyond]} {name}"
+        if self.inputs == "worst query":
+            name = f"{name}, worst query"
+        if self.scope == "worst question":
+            return f"{name}, largest of {self.over}"
+        return f"questions with {name} above {self._level}" if self.scope == "count" else name
+
+    @property
+    def target(self) -> str:
+        """Whose quantity it is: 'the mean over these questions under this decoding'."""
+        if self.scope == "grid":
+            return f"the grid of {self.over} decodings"
+        beyond = f", {BEYOND[self.beyond]}" if self.beyond is not None else ""
+        if self.scope in ("query", "question"):
+            every = f"{_EVERY}, " if self.jointly else f"{self._subject} "
+            found = "the decoding found" if self.inputs == "as found" else "this decoding"
+            return f"{every}under {found}{beyond}"
+        asked = f", {_ASKED[self.inputs]}" if self.inputs in _ASKED else ""
+        return f"{self._subject} {self._under}{asked}{beyond}"
+
+    @property
+    def claimed(self) -> str:
+        """What a claim says, as `parse_claim` reads it: 'p<=0.02'."""
+        return f"{_CLAIMED[self.quantity]}<={self.constant}"
+
+    def at(self, i: int, j: int | None = None) -> About:
+        """What entry i is about, of several queries or questions; with j, at that parameter."""
+        over = self.over[i] if isinstance(self.over, tuple) else self.over
+        parameter = self.parameter
+        if j is not None and isinstance(parameter, tuple):
+            parameter = parameter[j]
+        return replace(self, over=over, parameter=parameter)
+
+    def counted(self, above: float | tuple[float, ...] | None, questions: int) -> About:
+        """About how many of so many questions have this quantity above a number, or several."""
+        own = self.constant if self._own is None else self._own
+        constant = None if isinstance(own, tuple) else own
+        return replace(self, scope="count", parameter=above, constant=constant, over=questions)
+
+    def same_quantity(self, other: About) -> bool:
+        """True if both are of one quantity, at one parameter."""
+        mine, theirs = ((a.quantity, a.parameter, a.constant) for a in (self, other))
+        return mine == theirs
+
+    def to_dict(self) -> dict[str, object]:
+        """Every field, as JSON holds it."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @property
+    def _own(self) -> float | tuple[float, ...] | None:
+        """The x or k of the quantity itself."""
+        return self.constant if self.scope == "count" else self.parameter
+
+    @property
+    def _level(self) -> str:
+        if self.parameter is None:
+            return "0"
+        return "x" if isinstance(self.parameter, tuple) else f"{self.parameter:g}"
+
+    @property
+    def _under(self) -> str:
+        """Of all questions: which decoding."""
+        if self.scope == "most-leaking decoding":
+            return "under the decoding that leaks most"
+        if self.inputs == "as found":
+            return "under the decodings found"
+        return "under every decoding, jointly" if self.jointly else "under this decoding"
+
+    @property
+    def _subject(self) -> str:
+        if self.scope == "question":
+            number = f"{self.over} " if isinstance(self.over, int) else ""
+            return _QUESTION[self.inputs].format(number=number)
+        if self.scope == "query":
+            return _QUESTION["as found"] if self.inputs == "as found" else "this query"
+        return _SUBJECT[self.scope].format(over=self.over)
+
+
+def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
+    """The x or k of an estimate, of one number or a row of them."""
+    values: float | list[float] = np.asarray(points, dtype=np.float64).tolist()
+    return tuple(values) if isinstance(values, list) else values
+
+
+def _name(
+    quantity: Quantity,
+    parameter: float | tuple[float, ...] | None,
+    constant: float | None,
+    knob: str | None,
+) -> str:
+    one = parameter if isinstance(parameter, int | float) else None
+    match quantity:
+        case "tail":
+            return "Pr[X > x]" if one is None else f"Pr[X > {one:g}]"
+        case "leak@k":
+            return quantity if one is None else f"leak@{one:.0f}"
+        case "expectation deviation":
+            return f"mean + {constant:g} standard deviations"
+        case "claim on leak probability" | "claim on mean leakage":
+            return f"claim {_CLAIMED[quantity]}<={constant}"
+        case "effect":
+            return f"effect of {knob}, root mean square"
+    return quantity
+
+
+BEYOND: Mapping[Beyond, str] = {
+    "control": "beyond the control",
+    "own words": "beyond the question's own words",
+}
+_CLAIMED: Mapping[Quantity, str] = {
+    "claim on leak probability": "p",
+    "claim on mean leakage": "mean",
+}
+_MORE: Mapping[Beyond, str] = {"control": "excess", "own words": "gap in"}
+_EVERY = "every one of these questions, jointly"
+_SUBJECT: Mapping[Scope, str] = {
+    "mean": "the mean over these questions",
+    "weighted mean": "the weighted mean over these questions",
+    "worst question": "the worst of these questions",
+    "count": "the number among these {over} questions,",
+    "most-leaking decoding": "the mean over these questions",
+}
+_QUESTION: Mapping[Inputs, str] = {
+    "as asked": "this question",
+    "these queries": "a completion of these {number}queries",
+    "worst query": "the worst of these {number}queries",
+    "input distribution": "a completion over the input distribution",
+    "as found": "the query found for this question,",
+}
+_ASKED: Mapping[Inputs, str] = {
+    "these queries": "asked in all their queries",
+    "worst query": "each asked in its worst query",
+    "input distribution": "over the input distribution",
+    "as found": "asked the queries found",
+}

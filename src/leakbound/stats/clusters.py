@@ -35,21 +35,23 @@ import numpy as np
 from scipy.special import rel_entr
 
 from leakbound.stats import bands
+from leakbound.stats.about import About
 from leakbound.stats.estimand import choose, ends
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
-from leakbound.stats.leak_at_k import name_at
+from leakbound.stats.leak_at_k import leak_at
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
+from leakbound.stats.survival import tail_at
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
 
 
 def cluster_mean(
-    rows: Leakage, name: str, *, confidence: float, side: Side, seed: Seed
+    rows: Leakage, about: About, *, confidence: float, side: Side, seed: Seed
 ) -> Estimate:
-    """Bound E[X], under that name, by betting on the mean score of each query's outputs.
+    """Bound E[X], about which it is, by betting on the mean score of each query's outputs.
 
     A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
     of their scored draws, queries without any left out.
@@ -68,7 +70,7 @@ def cluster_mean(
         (0.0, 1.0),
     )
     return Estimate(
-        estimand=name,
+        about=about,
         value=float(_over_scored(rows, _means(rows.scored(), missing=0))),
         lower=float(lower),
         upper=float(upper),
@@ -82,11 +84,13 @@ def cluster_mean(
 
 
 def cluster_tail(
-    rows: Leakage, name: str, x: Array, *, confidence: float, side: Side, method: str | None
+    rows: Leakage, x: Array, *, confidence: float, side: Side, method: str | None
 ) -> Estimate:
-    """Bound Pr[X > x], under that name, for every x at once; x is 0-D or 1-D."""
+    """Bound Pr[X > x] for every x at once; x is 0-D or 1-D."""
     points = np.atleast_1d(x)
-    tail = _Falling(name, points, lambda cdf: np.where(points >= 1, 0.0, 1 - cdf), x.ndim == 0)
+    tail = _Falling(
+        tail_at(x), points, lambda cdf: np.where(points >= 1, 0.0, 1 - cdf), x.ndim == 0
+    )
     return tail.bound(rows, confidence=confidence, side=side, method=method)
 
 
@@ -102,7 +106,7 @@ def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side
             powers = np.multiply.outer(np.atleast_1d(k), np.log(cdf))
         return np.asarray(-np.expm1(powers) @ np.diff(knots))
 
-    leak = _Falling(name_at(k), knots[:-1], of, k.ndim == 0)
+    leak = _Falling(leak_at(k), knots[:-1], of, k.ndim == 0)
     return leak.bound(rows, confidence=confidence, side=side, method=None)
 
 
@@ -164,7 +168,7 @@ def _within(share: Array, n: int, limit: float) -> Array:
 class _Falling:
     """A quantity that falls as F rises: `of` takes F at the points `x`, one entry a parameter."""
 
-    name: str
+    about: About
     x: Array
     of: Callable[[Array], Array]
     single: bool
@@ -174,7 +178,7 @@ class _Falling:
     ) -> Estimate:
         """Both ends from the band that `method` names; a missing draw is 1 above and 0 below."""
         check_side(side)
-        band = choose(method, BANDS, self.name)
+        band = choose(method, BANDS, self.about.name)
         queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
         least = (seen / n).mean(axis=0)
         above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
@@ -188,7 +192,7 @@ class _Falling:
         with np.errstate(invalid="ignore"):
             shares = seen / rows.scored().n[:, None]
         return Estimate(
-            estimand=self.name,
+            about=self.about,
             value=one_or_all(self.of(_over_scored(rows, shares)), self.single),
             lower=one_or_all(lower, self.single),
             upper=one_or_all(upper, self.single),

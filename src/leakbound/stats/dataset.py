@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
-from leakbound.stats.about import MEAN as OF_QUESTIONS
+from leakbound.stats.about import Scope
 from leakbound.stats.estimand import ends
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
-from leakbound.stats.leak_at_k import block_maxima, name_at, unbiased, whole_sizes
+from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
-from leakbound.stats.proportion import clopper_pearson_upper, proportion_bound
+from leakbound.stats.proportion import LEAK, clopper_pearson_upper, proportion_bound
 from leakbound.stats.whole import whole
 
 ROUNDS = "betting in rounds"
@@ -117,7 +117,7 @@ def mean_leak_at_k_over_questions(
     bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
     return replace(
         bound,
-        estimand=name_at(size),
+        about=replace(bound.about, quantity="leak@k", parameter=float(size)),
         value=_mean_unbiased(leakage, size),
         n=int(leakage.n.sum()),
         missing=int(leakage.missing.sum()),
@@ -150,10 +150,10 @@ def _mean(
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
     weighted = (weights != weights[0]).any()
-    target = OF_QUESTIONS.replace("mean", "weighted mean") if weighted else OF_QUESTIONS
+    of_one = LEAK if binary else MEAN.about
+    scope: Scope = "weighted mean" if weighted else "mean"
     return Estimate(
-        estimand="leak probability" if binary else MEAN.name,
-        target=f"{target} under this decoding",
+        about=replace(of_one, scope=scope, over=len(weights)),
         value=total / scored if scored else float("nan"),
         lower=float(lower),
         upper=float(upper),

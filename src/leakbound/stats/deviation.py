@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats import betting
+from leakbound.stats.about import About
 from leakbound.stats.bands import dkw
 from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
@@ -174,7 +175,7 @@ def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Arra
 
 
 STD = Estimand(
-    name="standard deviation",
+    about=About(quantity="standard deviation"),
     value=sample_std,
     span=(0.0, 0.5),
     methods={

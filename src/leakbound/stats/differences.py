@@ -20,13 +20,13 @@ missing draw counts against the claim on both sides.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting, rounds
-from leakbound.stats.about import MEAN as OF_QUESTIONS
 from leakbound.stats.betting import Style
 from leakbound.stats.estimand import ends
 from leakbound.stats.estimate import Array, Estimate, Side, check_side, one_or_all
@@ -37,7 +37,7 @@ from leakbound.stats.order import Keys, Seed
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
 CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
-BEYOND = "beyond the control"
+EXCESS = replace(MEAN.about, beyond="control")
 
 
 def excess_bound(
@@ -69,8 +69,7 @@ def excess_bound(
     )
     single = mine.single
     return Estimate(
-        estimand=f"excess {MEAN.name}",
-        target=f"this query under this decoding, {BEYOND}",
+        about=EXCESS,
         value=one_or_all(_value(mine) - _value(other), single),
         lower=one_or_all(lower, single),
         upper=one_or_all(upper, single),
@@ -106,8 +105,7 @@ def excess_over_questions(
         (-1.0, 1.0),
     )
     return Estimate(
-        estimand=f"excess {MEAN.name}",
-        target=f"{OF_QUESTIONS} under this decoding, {BEYOND}",
+        about=replace(EXCESS, scope="mean", over=len(mine.n)),
         value=float((_value(mine) - _value(other)).mean()),
         lower=float(lower),
         upper=float(upper),

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
@@ -46,12 +47,12 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, the range it cannot leave, and its methods by name, the default first.
+    """What is bounded, the range it cannot leave, and its methods by name, the default first.
 
     `value` maps scored rows of one n to the point estimate.
     """
 
-    name: str
+    about: About
     value: Callable[[Leakage], Array]
     methods: Mapping[str, Method]
     span: tuple[float, float] = (0.0, 1.0)
@@ -61,7 +62,7 @@ class Estimand:
     ) -> Estimate:
         """Bound the quantity for every question; with two sides each gets half of alpha."""
         check_side(side)
-        chosen = choose(method, self.methods, self.name)
+        chosen = choose(method, self.methods, self.about.name)
         if chosen.shuffles:
             leakage = leakage.ordered(seed)
         lower, upper = ends(
@@ -72,7 +73,7 @@ class Estimand:
             self.span,
         )
         return Estimate(
-            estimand=self.name,
+            about=self.about,
             value=leakage.single_or_all(leakage.scored().each(self.value)),
             lower=leakage.single_or_all(lower),
             upper=leakage.single_or_all(upper),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Context, Decimal
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -22,15 +24,14 @@ class Estimate:
     """A quantity, the bounds that hold for it, and the evidence behind them.
 
     With probability at least `confidence` over the draws (and over their order, where `seed` is
-    not None) the estimand lies in [lower, upper]; where several x or k stand in one estimate of
-    a tail or leak@k, all of them at once. With `side` "upper" the lower end is the trivial one,
+    not None) what it is `about` lies in [lower, upper]; where several x or k stand in one estimate
+    of a tail or leak@k, all of them at once. With `side` "upper" the lower end is the trivial one,
     and conversely. One entry a question where the scores were two-dimensional: each question's
     statement then holds by itself. `value` is the point estimate over the scored draws, NaN
     where there is none. `n` counts all draws, the `missing` ones included.
     """
 
-    estimand: str
-    target: str = "this query under this decoding"
+    about: About
     value: float | Array
     lower: float | Array
     upper: float | Array
@@ -42,9 +43,27 @@ class Estimate:
     seed: int | Counts | None = None
     stopping: str = "fixed n"
 
+    @property
+    def estimand(self) -> str:
+        """The quantity in words: 'leak probability', 'excess mean leakage, largest of 12'."""
+        return self.about.estimand
+
+    @property
+    def target(self) -> str:
+        """Whose quantity it is, in words: 'the mean over these questions under this decoding'."""
+        return self.about.target
+
     def to_dict(self) -> dict[str, object]:
-        """Every field, as JSON holds it: arrays as lists, NaN as None."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """What it is about, in words and as data, and every field: arrays as lists, NaN as None."""
+        said = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
+        return said | {f.name: _plain(getattr(self, f.name)) for f in fields(self)[1:]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Estimate:
+        """The inverse of `to_dict`, of an estimate of single numbers; KeyError where one lacks."""
+        known = {f.name: values[f.name] for f in fields(cls)[1:]}
+        known["value"] = float("nan") if known["value"] is None else known["value"]
+        return cls(about=About(**values["about"]), **known)
 
 
 def error_rate(confidence: float) -> float:

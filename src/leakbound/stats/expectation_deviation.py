@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.deviation import STD, sample_std
 from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Estimate, Side
@@ -55,7 +56,7 @@ def expectation_deviation_bound(
     if not (math.isfinite(rho) and rho >= 0):
         raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
     estimand = Estimand(
-        name=f"mean + {rho:g} standard deviations",
+        about=About(quantity="expectation deviation", constant=rho),
         value=partial(_score, rho=rho),
         methods={key: _sum(key, rho) for key in ("betting", "paper")},
         span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin

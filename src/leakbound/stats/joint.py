@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leakbound.errors import InputError
+from leakbound.stats.about import Beyond
 from leakbound.stats.estimate import Estimate, error_rate, one_or_all, percent
-from leakbound.stats.questions import EVERY
 
 ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
 
@@ -43,14 +43,15 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     return Joint(estimates, 1 - spent)
 
 
-def excess(candidate: Estimate, control: Estimate) -> Estimate:
+def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
     The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha. An upper bound
     takes the candidate's upper and the control's lower end, a lower bound the others. Missing
-    draws count against the claim on both sides, because they do so in each estimate.
+    draws count against the claim on both sides, because they do so in each estimate. `beyond` says
+    whose quantity is taken off.
     """
-    if candidate.estimand != control.estimand:
+    if not candidate.about.same_quantity(control.about):
         raise InputError(
             "`candidate` and `control` must bound one quantity, got "
             f"{candidate.estimand!r} and {control.estimand!r}."
@@ -65,8 +66,7 @@ def excess(candidate: Estimate, control: Estimate) -> Estimate:
     reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
     return replace(
         candidate,
-        estimand=f"excess {candidate.estimand}",
-        target=f"{candidate.target}, beyond the control",
+        about=replace(candidate.about, beyond=beyond),
         value=candidate.value - control.value,
         lower=one_or_all(reach[1], False),
         upper=one_or_all(reach[0], False),
@@ -78,7 +78,7 @@ def excess(candidate: Estimate, control: Estimate) -> Estimate:
 
 def _claims(estimate: Estimate) -> int:
     """How many statements, each by itself at its confidence, an estimate makes."""
-    return 1 if estimate.target.startswith(EVERY) else len(np.atleast_1d(estimate.n))
+    return 1 if estimate.about.jointly else len(np.atleast_1d(estimate.n))
 
 
 def _enough(share: float) -> str:

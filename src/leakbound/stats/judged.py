@@ -29,10 +29,9 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate, one_or_all
-from leakbound.stats.proportion import LEAK, proportion_bound
+from leakbound.stats.proportion import proportion_bound
 from leakbound.stats.questions import Bound
 
-CORRECTED = f"corrected {LEAK}"
 Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""
 
@@ -96,7 +95,7 @@ def corrected_bound(
     _require_leak(first)
     return replace(
         first,
-        estimand=CORRECTED,
+        about=replace(first.about, quantity="corrected leak probability"),
         value=_value(first.value, positives, negatives),
         lower=_like(first.value, found["lower"]),
         upper=_like(first.value, found["upper"]),
@@ -151,7 +150,7 @@ def _described(positives: Tally, negatives: Tally, level: float) -> str:
 
 
 def _require_leak(said: Estimate) -> None:
-    if said.estimand != LEAK:
+    if said.about.quantity != "leak probability":
         raise InputError(
             f"only a leak probability can be corrected for the judge, got {said.estimand!r}. Put "
             "a threshold on the scorer, or use a rubric of two values."

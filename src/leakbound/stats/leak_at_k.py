@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting
+from leakbound.stats.about import About, parameter_of
 from leakbound.stats.bands import BANDS, Band
 from leakbound.stats.estimand import Estimand, Method, Rule
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
@@ -66,7 +67,7 @@ def leak_at_k_bound(
     if sizes.ndim == 0:
         methods = _of_one_k(int(sizes), leakage.n, side, methods)
     estimand = Estimand(
-        name=name_at(sizes), value=partial(_unbiased_or_nan, k=sizes), methods=methods
+        about=leak_at(sizes), value=partial(_unbiased_or_nan, k=sizes), methods=methods
     )
     return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
 
@@ -235,9 +236,9 @@ def _tail(n: int, k: int) -> Array:
     return np.concatenate([np.ones(k - 1), sums[::-1]])
 
 
-def name_at(k: Counts) -> str:
-    """The estimand's name for one k or several."""
-    return f"leak@{int(k)}" if k.ndim == 0 else "leak@k"
+def leak_at(k: Counts) -> About:
+    """About leak@k, of one k or several."""
+    return About(quantity="leak@k", parameter=parameter_of(k))
 
 
 def whole_sizes(k: npt.ArrayLike) -> Counts:

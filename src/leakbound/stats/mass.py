@@ -25,13 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
 from leakbound.stats.estimate import Array, Estimate, Side, check_side
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import mean_bound
+from leakbound.stats.mean import MEAN, mean_bound
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import proportion_bound
-from leakbound.stats.survival import read_points, survival_bound
+from leakbound.stats.proportion import LEAK, proportion_bound
+from leakbound.stats.survival import read_points, survival_bound, tail_at
 from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
@@ -106,7 +107,7 @@ def mass_survival_bound(
     its range, the remainder as drawn, and the unknown spread over both in proportion. Without
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
     """
-    name, points = read_points(x)
+    points = read_points(x)
     draws = drawn(scores, counts, missing)
     inside = None
     if draws is not None:
@@ -114,7 +115,7 @@ def mass_survival_bound(
             draws.values[0], points, draws.counts[0],
             confidence=confidence, side=side, method=method, missing=missing,
         )  # fmt: skip
-    return _tail(name, mass, points).estimate(mass, inside, confidence, side)
+    return _tail(tail_at(points), mass, points).estimate(mass, inside, confidence, side)
 
 
 def mass_proportion_bound(
@@ -140,8 +141,8 @@ def mass_proportion_bound(
     inside = None
     if hits or n or missing:
         inside = proportion_bound(hits, n, confidence=confidence, side=side, missing=missing)
-    name = "leak probability" if x == 0 else f"Pr[X > {x:g}]"
-    return _tail(name, mass, numbers("x", x)).estimate(mass, inside, confidence, side)
+    about = LEAK if x == 0 else tail_at(x)
+    return _tail(about, mass, numbers("x", x)).estimate(mass, inside, confidence, side)
 
 
 def mass_mean_bound(
@@ -166,7 +167,7 @@ def mass_mean_bound(
             draws.values[0], draws.counts[0],
             confidence=confidence, side=side, method=method, missing=missing, seed=seed,
         )  # fmt: skip
-    mixture = _Mixture(name="mean leakage", low=mass.p @ mass.low, high=mass.p @ mass.high)
+    mixture = _Mixture(about=MEAN.about, low=mass.p @ mass.low, high=mass.p @ mass.high)
     return mixture.estimate(mass, inside, confidence, side)
 
 
@@ -192,7 +193,7 @@ def plain(value: npt.ArrayLike) -> float | Array:
 class _Mixture:
     """E[g(X)] in parts: sum p_a g_low_a, sum p_a g_high_a, and the largest that g can be."""
 
-    name: str
+    about: About
     low: Array
     high: Array
     largest: Array | float = 1.0
@@ -220,7 +221,7 @@ class _Mixture:
         value = np.minimum(middle / known, 1.0) if known > 0 else np.full_like(middle, np.nan)
         return replace(
             part,
-            estimand=self.name,
+            about=self.about,
             value=plain(value),
             lower=plain(lower),
             upper=plain(upper),
@@ -231,15 +232,15 @@ class _Mixture:
 def _nothing_drawn(side: Side) -> Estimate:
     """What is known of the remainder without draws."""
     return Estimate(
-        estimand="", value=0.0, lower=0.0, upper=1.0,
+        about=LEAK, value=0.0, lower=0.0, upper=1.0,
         confidence=1.0, side=side, n=0, missing=0, method=EXACT,
     )  # fmt: skip
 
 
-def _tail(name: str, mass: Mass, x: Array) -> _Mixture:
+def _tail(about: About, mass: Mass, x: Array) -> _Mixture:
     """g = 1 above x and 0 elsewhere."""
     return _Mixture(
-        name=name,
+        about=about,
         low=_mass_above(mass.p, mass.low, x),
         high=_mass_above(mass.p, mass.high, x),
         largest=np.where(x < 1, 1.0, 0.0),

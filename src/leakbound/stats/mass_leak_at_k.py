@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.leak_at_k import name_at, whole_sizes
+from leakbound.stats.leak_at_k import leak_at, whole_sizes
 from leakbound.stats.mass import (
     Mass,
     drawn,
@@ -61,7 +61,7 @@ def mass_leak_at_k_bound(
 
     return replace(
         tail,
-        estimand=name_at(sizes),
+        about=leak_at(sizes),
         value=largest(tail.value),
         lower=largest(tail.lower),
         upper=largest(tail.upper),
@@ -93,7 +93,7 @@ def mass_leak_at_k_proportion_bound(
     leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
     return replace(
         leak,
-        estimand=name_at(sizes),
+        about=leak_at(sizes),
         value=plain(_any_of(sizes, leak.value)),
         lower=plain(_any_of(sizes, leak.lower)),
         upper=plain(_any_of(sizes, leak.upper)),
@@ -124,7 +124,9 @@ def proof_of_leak(
 
 def _proved(bound: Estimate) -> Estimate:
     """Outputs that were searched for are typical of nothing: no point estimate."""
-    return replace(bound, value=plain(bound.lower * np.nan), method="proof of leakage")
+    about = replace(bound.about, proved=True)
+    value = plain(bound.lower * np.nan)
+    return replace(bound, about=about, value=value, method="proof of leakage")
 
 
 def _any_of(k: Counts, chance: float | Array) -> Array:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate
 from leakbound.stats.mass import EXACT, Mass
 
@@ -43,7 +44,7 @@ def mass_std_bound(mass: Mass) -> Estimate:
     lower = _least(p, lambda c: np.clip(c, low, high)).lower
     upper = min(_least(p, lambda c: np.where(2 * c < low + high, high, low)).upper, 0.5)
     return Estimate(
-        estimand="standard deviation",
+        about=About(quantity="standard deviation"),
         value=float(np.clip(_point_std(mass), lower, upper)),
         lower=lower,
         upper=upper,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats import betting, portfolio
+from leakbound.stats.about import About
 from leakbound.stats.bands import BANDS
 from leakbound.stats.estimand import ANY_TIME, Estimand, Method, Rule
 from leakbound.stats.estimate import Array, Estimate, Side
@@ -69,7 +70,7 @@ def _any_time(rows: Leakage, alpha: float) -> Array:
 _ONE = np.array(1)  # E[X] is leak@1
 
 MEAN = Estimand(
-    name="mean leakage",
+    about=About(quantity="mean leakage"),
     value=sample_mean,
     methods={
         "betting": Method("finite-horizon betting", _betting, mirrored(_betting), shuffles=True),

@@ -29,12 +29,13 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import Inputs
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
 from leakbound.stats.dataset import mean_over_questions, proportion_over_questions
 from leakbound.stats.deviation import std_bound
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.expectation_deviation import expectation_deviation_bound
-from leakbound.stats.leak_at_k import leak_at_k_bound, name_at, whole_sizes
+from leakbound.stats.leak_at_k import leak_at, leak_at_k_bound, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN, mean_bound
 from leakbound.stats.order import Seed
@@ -138,10 +139,9 @@ class Pool:
 
     def about(self, made: Estimate) -> Estimate:
         """The estimate, saying which of the two it is about."""
-        inputs = "over the input distribution"
-        if self.target == "queries":
-            inputs = f"of these {self.queries} queries"
-        return replace(made, target=f"a completion {inputs} under this decoding")
+        inputs: Inputs = "these queries" if self.target == "queries" else "input distribution"
+        about = replace(made.about, scope="question", inputs=inputs, over=self.queries)
+        return replace(made, about=about)
 
     def hits(self) -> Counts:
         """Leaks of each query in `rows`; InputError for scores that are not 0 or 1."""
@@ -182,7 +182,7 @@ def pool_mean_bound(
             confidence=confidence, side=side, seed=seed,
         )  # fmt: skip
     else:
-        made = cluster_mean(rows, MEAN.name, confidence=confidence, side=side, seed=seed)
+        made = cluster_mean(rows, MEAN.about, confidence=confidence, side=side, seed=seed)
     return pool.about(made)
 
 
@@ -230,9 +230,8 @@ def pool_survival_bound(
     elif pool.law == "unlike":
         raise pool.unavailable("tail Pr[X > x] for every x")
     else:
-        name, points = read_points(x)
         made = cluster_tail(
-            pool.rows, name, points, confidence=confidence, side=side, method=method
+            pool.rows, read_points(x), confidence=confidence, side=side, method=method
         )
     return pool.about(made)
 
@@ -265,7 +264,7 @@ def pool_leak_at_k_bound(
     elif binary:
         leak = pool_proportion_bound(pool, confidence=confidence, side=side, seed=seed)
         value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
-        made = replace(leak, estimand=name_at(sizes), value=value, lower=lower, upper=upper)
+        made = replace(leak, about=leak_at(sizes), value=value, lower=lower, upper=upper)
     elif pool.law == "iid":
         made = leak_at_k_bound(
             pool.scores, k, pool.counts, missing=pool.missing,

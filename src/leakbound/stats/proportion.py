@@ -14,13 +14,14 @@ import numpy.typing as npt
 from scipy.special import betainccinv, betaincinv
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
 from leakbound.stats.estimand import ANY_TIME, FIXED_N, choose, ends
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
-from leakbound.stats.leak_at_k import name_at, whole_sizes
+from leakbound.stats.leak_at_k import leak_at, whole_sizes
 from leakbound.stats.whole import per_question, whole
 
-LEAK = "leak probability"
+LEAK = About(quantity="leak probability")
 TallyRule = Callable[[Counts, Counts, float], Array]
 """(hits, n, alpha) -> one bound a question, holding at 1 - alpha: (Q,)."""
 
@@ -42,7 +43,7 @@ def proportion_bound(
     above and none below. The paper's form is undefined where every draw leaks: the bound is 1
     there.
     """
-    return Tally(hits, n, missing).estimate(choose(method, METHODS, LEAK), confidence, side)
+    return Tally(hits, n, missing).estimate(choose(method, METHODS, LEAK.name), confidence, side)
 
 
 def leak_at_k_proportion_bound(
@@ -67,7 +68,7 @@ def leak_at_k_proportion_bound(
     value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
     return replace(
         leak,
-        estimand=name_at(sizes),
+        about=leak_at(sizes),
         value=float(value) if value.ndim == 0 else value,
         lower=among(leak.lower, sizes),
         upper=among(leak.upper, sizes),
@@ -147,7 +148,7 @@ class Tally:
         scored = self.n - self.missing
         value = np.where(scored > 0, self.hits / np.maximum(scored, 1), np.nan)
         return Estimate(
-            estimand=LEAK,
+            about=LEAK,
             value=one_or_all(value, self.single),
             lower=one_or_all(lower, self.single),
             upper=one_or_all(upper, self.single),

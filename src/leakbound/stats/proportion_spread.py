@@ -24,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate
 from leakbound.stats.proportion import proportion_bound
 
-STD, LARGEST_STD = "standard deviation", 0.5
+LARGEST_STD = 0.5
 
 
 def std_proportion_bound(
@@ -44,7 +45,7 @@ def std_proportion_bound(
     divisor n, over the scored draws.
     """
     made = _extremes(hits, n, None, confidence=confidence, side=side, missing=missing)
-    return replace(made, estimand=STD)
+    return replace(made, about=About(quantity="standard deviation"))
 
 
 def expectation_deviation_proportion_bound(
@@ -63,7 +64,7 @@ def expectation_deviation_proportion_bound(
     if not (math.isfinite(rho) and rho >= 0):
         raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
     made = _extremes(hits, n, rho, confidence=confidence, side=side, missing=missing)
-    return replace(made, estimand=f"mean + {rho:g} standard deviations")
+    return replace(made, about=About(quantity="expectation deviation", constant=rho))
 
 
 def _extremes(

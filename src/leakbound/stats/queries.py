@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.about import WORST_QUERY
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.questions import Bound, worst_question
 from leakbound.stats.whole import whole
@@ -66,7 +65,8 @@ def worst_query(
 
     queries = np.size(outputs)
     made = worst_question(of_all, queries, confidence=confidence, side=side)
-    return replace(made, target=f"{WORST_QUERY} under this decoding")
+    about = replace(made.about, scope="question", inputs="worst query")
+    return replace(made, about=about)
 
 
 def _of_all(seed: int | Counts | None, drawn: npt.NDArray[np.bool_]) -> int | Counts | None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import bdtrc, betaincinv
 
 from leakbound.errors import InputError
-from leakbound.stats.about import MEAN, WORST
+from leakbound.stats.about import parameter_of
 from leakbound.stats.estimate import (
     Array,
     Estimate,
@@ -28,7 +28,6 @@ from leakbound.stats.estimate import (
 from leakbound.stats.order import one_seed
 from leakbound.stats.whole import numbers
 
-EVERY = "every one of these questions, jointly"
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
 MOST_FAILURES = 64
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
@@ -55,8 +54,7 @@ def worst_question(
     first = next(iter(parts.values()))
     return replace(
         _summed(first, confidence, side),
-        estimand=f"{first.estimand}, largest of {questions}",
-        target=f"{WORST} under this decoding",
+        about=replace(first.about, scope="worst question", over=questions),
         value=_largest(first.value),
         lower=_largest(parts.get("lower", first).lower),
         upper=_largest(parts.get("upper", first).upper),
@@ -86,7 +84,7 @@ def every_question(
     correction = "Sidak" if independent else "Bonferroni"
     return replace(
         each,
-        target=f"{EVERY}, under this decoding",
+        about=replace(each.about, jointly=True),
         confidence=confidence,
         method=f"{each.method}, {correction} over {questions}",
     )
@@ -131,11 +129,9 @@ def leaking_questions(
     certain = np.where(points == 0, float(seen), none)
     lower = np.maximum(above(parts["lower"].lower) - fails, certain) if "lower" in parts else none
     upper = above(parts["upper"].upper) + fails if "upper" in parts else every
-    level = f"{points:g}" if points.ndim == 0 else "x"
     return replace(
         _summed(first, confidence, side),
-        estimand=f"questions with {first.estimand} above {level}",
-        target=f"the number among these {questions} questions, under this decoding",
+        about=first.about.counted(parameter_of(points), questions),
         value=one_or_all(above(first.value), False),
         lower=one_or_all(lower, False),
         upper=one_or_all(np.minimum(upper, every), False),
@@ -172,7 +168,7 @@ def mean_over_stopped_questions(
     upper = np.mean(parts["upper"].upper) + margin if "upper" in parts else 1.0
     return replace(
         _summed(first, confidence, side),
-        target=f"{MEAN} under this decoding",
+        about=replace(first.about, scope="mean", over=questions),
         value=float(np.mean(first.value)),
         lower=float(max(lower, 0.0)),
         upper=float(min(upper, 1.0)),

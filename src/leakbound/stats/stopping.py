@@ -21,14 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.anytime import log_evidence_above
 from leakbound.stats.estimand import Method
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
+from leakbound.stats.leak_at_k import leak_at, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN, mirrored
 from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import anytime_bets, log_wealth
-from leakbound.stats.proportion import METHODS, Tally, TallyMethod
+from leakbound.stats.proportion import METHODS, Tally, TallyMethod, among
 
 Quantity = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
@@ -52,9 +54,16 @@ class Claim:
             )
 
     @property
+    def about(self) -> About:
+        """What a verdict on the claim is about."""
+        if self.quantity == "p":
+            return About(quantity="claim on leak probability", constant=self.limit)
+        return About(quantity="claim on mean leakage", constant=self.limit)
+
+    @property
     def text(self) -> str:
         """As `parse_claim` reads it."""
-        return f"{self.quantity}<={self.limit}"
+        return self.about.claimed
 
 
 def parse_claim(text: str) -> Claim:
@@ -86,6 +95,28 @@ def stopped_proportion_bound(
     tally = Tally(hits, n, missing)
     _refuse_beyond(cap, tally.n)
     return tally.estimate(_stopped_tally(cap), confidence, side)
+
+
+def stopped_leak_at_k_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    k: npt.ArrayLike,
+    cap: int,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
+
+    As `stopped_proportion_bound`, whose bound of p it carries over: increasing in p. Any k >= 1,
+    also beyond n; 1-D, it is the last axis of the result. `value` is that of the share that
+    leaked: no estimate is unbiased after stopping.
+    """
+    sizes = whole_sizes(k)
+    leak = stopped_proportion_bound(hits, n, cap, confidence=confidence, side=side, missing=missing)
+    value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
+    return replace(leak, about=leak_at(sizes), value=value, lower=lower, upper=upper)
 
 
 def stopped_mean_bound(

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About, parameter_of
 from leakbound.stats.bands import BANDS, Band
 from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Estimate, Side
@@ -32,9 +33,9 @@ def survival_bound(
     proves it for one x and uses it for all: the inequality it rests on gives all).
     A missing draw counts as 1 above and 0 below.
     """
-    name, points = read_points(x)
+    points = read_points(x)
     estimand = Estimand(
-        name=name,
+        about=tail_at(points),
         value=lambda rows: 1 - _seen(rows, points) / rows.size,
         methods={key: _method(band, points) for key, band in BANDS.items()},
     )
@@ -42,12 +43,17 @@ def survival_bound(
     return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
 
 
-def read_points(x: npt.ArrayLike) -> tuple[str, Array]:
-    """The name of Pr[X > x], and x as an array, 0-D or 1-D; InputError unless finite."""
+def read_points(x: npt.ArrayLike) -> Array:
+    """x as an array, 0-D or 1-D; InputError unless finite."""
     points = numbers("x", x)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
-    return f"Pr[X > {points:g}]" if points.ndim == 0 else "Pr[X > x]", points
+    return points
+
+
+def tail_at(x: npt.ArrayLike) -> About:
+    """About Pr[X > x], of one x or several."""
+    return About(quantity="tail", parameter=parameter_of(x))
 
 
 def _method(band: Band, x: Array) -> Method:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate, error_rate
 
 
@@ -54,8 +55,7 @@ def two_way(
     }
     of_rows, of_columns, of_both = (
         Estimate(
-            estimand=f"effect of {name}, root mean square",
-            target=f"the grid of {height} x {width} decodings",
+            about=About(quantity="effect", scope="grid", knob=name, over=centre.size, jointly=True),
             value=float(np.sqrt(np.mean((weights @ centre.ravel()) ** 2))),
             lower=float(np.sqrt(np.mean(squares[0]))),
             upper=float(np.sqrt(np.mean(squares[1]))),

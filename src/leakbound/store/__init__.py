@@ -13,6 +13,7 @@ from leakbound.store.arm_key import (
     ArmKey,
 )
 from leakbound.store.current import calibration_file, read_calibration
+from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
     SELECTION,
@@ -45,6 +46,7 @@ def load(path: str | Path) -> Run:
 
 
 __all__ = [
+    "ALL",
     "ATTACK",
     "CONTROL",
     "CONTROL_GREEDY",
@@ -58,6 +60,8 @@ __all__ = [
     "ArmScores",
     "Asked",
     "DamagedError",
+    "EstimateRow",
+    "Estimates",
     "Look",
     "Looks",
     "Masses",

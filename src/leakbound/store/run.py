@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm, Asked
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
+from leakbound.store.estimates import EstimateRow, Estimates, estimates_of
 from leakbound.store.files import make_private
 from leakbound.store.identity import (
     identity,
@@ -36,7 +37,7 @@ from leakbound.store.sealed import (
 from leakbound.study import Study
 from leakbound.types import Prompt, Query
 
-FORMAT = 4
+FORMAT = 5
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 
@@ -49,7 +50,8 @@ class Run:
         self.record = record
         self.notes: list[str] = list(record.get("notes", ()))
         self._keys = {_key(self._record_file, str(name)): name for name in record["arms"]}
-        self._seen: list[tuple[str, int, int]] = []  # files that the estimates were seen to fit
+        # the estimates, and the files that they were seen to fit
+        self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self.asked = Asked(
             tables.prompts_of(self._table(_PROMPTS)),
             tables.queries_of(self._table(_QUERIES)),
@@ -162,14 +164,12 @@ class Run:
         """The arm with this key; None where it is not planned."""
         return self._arm(key) if key in self._keys else None
 
-    def write_estimates(
-        self, rows: Sequence[Mapping[str, Any]], made_from: Mapping[str, Any]
-    ) -> None:
+    def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and what it was made from, replacing an older one.
 
         `made_from`: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.scored`] of each.
         """
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=tables.ESTIMATES)
+        table = Estimates(tuple(rows)).to_arrow()
         tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
 
     def estimates_made_from(self) -> dict[str, Any]:
@@ -184,13 +184,14 @@ class Run:
             return {}
         return tables.read_meta(file) if tables.is_made_from(file, {"made_by": made_by()}) else {}
 
-    def estimates_of(self, scorers: Container[str]) -> list[dict[str, Any]]:
-        """The stored estimates of these scorers, whatever the others were made from."""
-        rows: list[dict[str, Any]] = tables.read_table(self._estimates_file).to_pylist()
-        return [row for row in rows if row["scorer"] in scorers]
+    def stored_estimates(self) -> Estimates:
+        """The estimates as they are stored, whatever they were made from."""
+        rows = tuple(estimates_of(tables.read_table(self._estimates_file)))
+        return Estimates(rows, self._main_arm)
 
-    def estimates(self) -> list[dict[str, Any]]:
-        """The stored estimates, one dictionary a row.
+    @property
+    def estimates(self) -> Estimates:
+        """The stored estimates; `.worst("leak probability")` is the one of the worst question.
 
         They are those of the completions and scores that lie there now: InputError, saying what
         to run, where there are none, or they are of others or by other statistics than this
@@ -203,12 +204,18 @@ class Run:
                 f"`{self.path}` has no estimates. Run `leakbound bound` first, and before that "
                 "`leakbound score` where its completions have no scores."
             )
-        if self._seen != (now := self._files()):
+        now = self._files()
+        if self._current is None or self._current[0] != now:
             tables.require_whole(file, "Run `leakbound bound` again, or restore it from a copy.")
             require_current(self.path, self.arms, tables.read_meta(file))
-            self._seen = now
-        rows: list[dict[str, Any]] = tables.read_table(file).to_pylist()
-        return rows
+            self._current = now, self.stored_estimates()
+        return self._current[1]
+
+    @property
+    def _main_arm(self) -> str | None:
+        """The first arm that was sampled in the questions' own words."""
+        arms = self.arms.values()
+        return next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
 
     def require_drawn(self) -> None:
         """Raise IncompleteError, saying what is missing, where something is still to be drawn."""

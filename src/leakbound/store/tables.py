@@ -61,27 +61,6 @@ RANGES = pa.schema(
         ("high", pa.float64()),
     ]
 )
-ESTIMATES = pa.schema(
-    [
-        ("arm", pa.string()),
-        ("scorer", pa.string()),
-        ("query_id", pa.string()),
-        ("pool", pa.int32()),
-        ("parameter", pa.float64()),
-        ("estimand", pa.string()),
-        ("target", pa.string()),
-        ("value", pa.float64()),
-        ("lower", pa.float64()),
-        ("upper", pa.float64()),
-        ("confidence", pa.float64()),
-        ("side", pa.string()),
-        ("n", pa.int64()),
-        ("missing", pa.int64()),
-        ("method", pa.string()),
-        ("seed", pa.int64()),
-        ("stopping", pa.string()),
-    ]
-)
 
 
 def _texts_schema(kind: type[Prompt] | type[Query]) -> pa.Schema:

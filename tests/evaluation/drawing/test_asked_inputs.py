@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine
+from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, probe, sample, summary
@@ -60,10 +61,6 @@ def engine(leaks: Mapping[str, float] = LEAKS, **settings: Any) -> CannedEngine:
     return CannedEngine(texts, **settings)
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 def drawn(arm: Arm) -> dict[str, int]:
     """Draws by query."""
     tally: Counter[str] = Counter()
@@ -75,7 +72,7 @@ def drawn(arm: Arm) -> dict[str, int]:
 
 def contents(run: Run) -> list[Any]:
     arms = run.arms.values()
-    return [run.estimates(), [[a.completions(p).to_pylist() for p in a.parts] for a in arms]]
+    return [run.estimates, [[a.completions(p).to_pylist() for p in a.parts] for a in arms]]
 
 
 @pytest.fixture(scope="module")
@@ -93,41 +90,41 @@ def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
     assert set(drawn(run.arms["target"])) == {"p0", "p1"}
     full = run.arms["target inputs"]
     assert sum(n for q, n in drawn(full).items() if q.startswith("p0")) == 512
-    leak = {(r["query_id"], r["pool"]): r for r in rows(run, estimand="leak probability")
-            if r["arm"] == "target inputs"}  # fmt: skip
+    mine = rows(run, arm="target inputs", estimand="leak probability")
+    leak = {(r.query_id, r.over if r.query_id else None): r for r in mine}
     pools = {"p0": (4, 0.2), "p1": (2, 0.3)}
     assert set(leak) == {(q, None) for q in LEAKS} | {(p, c) for p, (c, _) in pools.items()} | {
         (None, None)
     }
     for p, (count, truth) in pools.items():
         row = leak[p, count]
-        assert row["n"] == 512
-        assert row["lower"] <= truth <= row["upper"]
-        assert row["target"] == "a completion of these queries under this decoding"
+        assert row.n == 512
+        assert row.lower <= truth <= row.upper
+        assert row.target == f"a completion of these {count} queries under this decoding"
     for q, truth in LEAKS.items():
-        assert leak[q, None]["lower"] <= truth <= leak[q, None]["upper"]
-        assert leak[q, None]["n"] == drawn(full)[q]
+        assert leak[q, None].lower <= truth <= leak[q, None].upper
+        assert leak[q, None].n == drawn(full)[q]
     worst = rows(run, estimand="leak probability, worst query", query_id="p0")[0]
-    assert worst["lower"] <= 0.5 <= worst["upper"]
-    assert worst["pool"] == 4
+    assert worst.lower <= 0.5 <= worst.upper
+    assert worst.over == 4
     own = rows(run, arm="target", estimand="leak probability", query_id="p0")
-    assert [r["pool"] for r in own] == [None]
+    assert [r.over for r in own] == [None]
 
 
 def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_path: Path) -> None:
     run = whole
-    gaps = {r["query_id"]: r for r in rows(run, estimand="gap in leak probability")}
-    assert gaps["p0"]["lower"] > 0.1
-    assert gaps["p0"]["confidence"] == pytest.approx(0.99)
-    assert gaps["p1"]["lower"] < 0 < gaps["p1"]["upper"]
-    assert gaps[None]["lower"] <= 0.1 <= gaps[None]["upper"]
+    gaps = {r.query_id: r for r in rows(run, estimand="gap in leak probability")}
+    assert gaps["p0"].lower > 0.1
+    assert gaps["p0"].confidence == pytest.approx(0.99)
+    assert gaps["p1"].lower < 0 < gaps["p1"].upper
+    assert gaps[None].lower <= 0.1 <= gaps[None].upper
     (count,) = rows(run, estimand="questions with gap in leak probability above 0")
-    assert (count["lower"], count["upper"]) == (1, 2)
+    assert (count.lower, count.upper) == (1, 2)
     (some,) = rows(run, estimand="questions with gap in leak probability, worst query above 0")
-    assert some["lower"] == 1
-    worst = {r["query_id"]: r for r in rows(run, estimand="gap in leak probability, worst query")}
-    assert gaps["p0"]["lower"] < worst["p0"]["lower"] < 0.5
-    assert worst["p1"]["lower"] < 0
+    assert some.lower == 1
+    worst = {r.query_id: r for r in rows(run, estimand="gap in leak probability, worst query")}
+    assert gaps["p0"].lower < worst["p0"].lower < 0.5
+    assert worst["p1"].lower < 0
     protocol = summary(run)[-1]
     assert protocol.columns == ("arm", "greedy", "output", "full", "worst question", "worst query")
     ((arm, greedy, *cells),) = protocol.rows
@@ -135,8 +132,8 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
     assert all(cell.startswith("0.") and "[" in cell for cell in cells)
     (largest,) = rows(run, estimand="gap in leak probability, largest of 2")
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2
-    assert largest["lower"] == pytest.approx(gaps["p0"]["lower"], abs=0.001)
-    by = f", by {below(largest['lower'])} or more at one; worst query above output at 1"
+    assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
+    by = f", by {below(largest.lower)} or more at one; worst query above output at 1"
     assert f"; full above output at 1 or more of 2 questions{by}" in protocol.note
     assert "full asks 4 of 4 rewritings from 'benchmark', design 'allocated'" in protocol.note
     assert len(summary(run)[0].rows) == 1  # the arms of the questions alone
@@ -153,8 +150,8 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
     assert target.sharing == control.sharing
     assert drawn(target) == drawn(control)
     excess = rows(run, arm="target inputs", estimand="excess leak probability")
-    assert {r["query_id"]: r["pool"] for r in excess} == {"p0": 4, "p1": 2, None: None}
-    assert all(r["lower"] > 0.05 for r in excess)
+    assert {r.query_id: r.over for r in excess} == {"p0": 4, "p1": 2, None: 2}
+    assert all(r.lower > 0.05 for r in excess)
     finished = evaluate(engine(quiet, name="c"), benchmark(), out=tmp_path / "c", rewritings=RULES,
                         n=256, scorers=["keyword"])  # fmt: skip
     again = evaluate(
@@ -368,7 +365,8 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
     with pytest.raises(IncompleteError, match="'p0~01'"):
         evaluate(engine(broken=["p0~01"]), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
     run = Run.open(tmp_path / "r")
-    assert {r["query_id"] for r in rows(run, arm="target inputs") if r["pool"]} == {"p1"}
+    asked = rows(run, arm="target inputs", scope="question")
+    assert {r.query_id for r in asked} == {"p1"}
     assert not rows(run, arm="target inputs", query_id=None)
     assert rows(run, arm="target", query_id=None)
 
@@ -377,9 +375,12 @@ def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
     fixed = Rewritings("benchmark", queries=3, design="fixed")
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, **FEW)
     assert drawn(run.arms["target inputs"]) == {q: 16 if q.startswith("p0") else 32 for q in LEAKS}
-    names = {r["estimand"] for r in rows(run, arm="target inputs") if r["pool"]}
-    assert "standard deviation" not in names
-    assert {"leak probability", "leak@k", "leak probability, worst query"} <= names
+    mine = rows(run, arm="target inputs", scope="question")
+    assert {(r.quantity, r.about.inputs) for r in mine if r.about.beyond is None} == {
+        ("leak probability", "these queries"),
+        ("leak probability", "worst query"),
+        ("leak@k", "these queries"),
+    }
 
 
 class Rewriter:
@@ -410,10 +411,10 @@ def test_fresh_draws_a_rewriting_for_every_output(
     assert set(drawn(arm).values()) == {1}
     assert not {"p0", "p1"} & set(drawn(arm))
     leak = rows(run, arm="target inputs", estimand="leak probability")
-    assert {(r["query_id"], r["pool"], r["n"]) for r in leak if r["query_id"]} == {
+    assert {(r.query_id, r.over, r.n) for r in leak if r.query_id} == {
         ("p0", 15, 15), ("p1", 15, 15),
     }  # fmt: skip
-    assert all("over the input distribution" in r["target"] for r in leak)
+    assert all("over the input distribution" in r.target for r in leak)
     note = summary(run)[-1].note
     assert "full asks 30 of 32 rewritings from 'model:fake', design 'fresh'" in note
     assert "removed: empty: 2" in note

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from asked import LEAK, AskedEngine
+from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
@@ -63,14 +64,10 @@ def alike(query: Query, decoding: Decoding) -> float:
     return 0.1
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 def contents(run: Run) -> list[Any]:
     arms = run.arms.values()
     completions = [[arm.completions(p).to_pylist() for p in arm.parts] for arm in arms]
-    return [run.estimates(), completions, (run.path / "attack" / "found.json").read_text()]
+    return [run.estimates, completions, (run.path / "attack" / "found.json").read_text()]
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +94,11 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
         assert arm.decoding == one.decoding
         assert one.query in arm.queries
         (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, estimand="leak probability")
-        assert row["n"] == 256
-        assert 0.5 < row["lower"] <= 0.7 <= row["upper"]
-        assert row["target"] == "the query found for this question, under the decoding found"
+        assert row.n == 256
+        assert 0.5 < row.lower <= 0.7 <= row.upper
+        assert row.target == "the query found for this question, under the decoding found"
         (own,) = rows(whole, arm="target", query_id=one.query.id, estimand="leak probability")
-        assert own["upper"] < row["lower"]
+        assert own.upper < row.lower
         shares = rounds(most_candidates(3_000), 3_000)
         assert [s.draws for s in one.rounds] == [*accumulate(shares)]
         assert 0.3 < one.lower < 0.75
@@ -142,30 +139,31 @@ def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedE
         f"score:{name}" for name in whole.arms if name.startswith("target attack")
     }
     trial = Run.open(whole.path / "attack" / "search")
-    assert not {row["arm"] for row in whole.estimates()} & set(trial.arms)
+    assert not {row.arm for row in whole.estimates} & set(trial.arms)
     assert {bool(one["shots"]) for one in trial.record["tried"]} == {True, False}
     assert [q.id for q in whole.queries] == ["p0", "p1", "p2"]
 
 
 def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     of_all = rows(whole, arm="target attack", query_id=None)
-    mine = {(r["estimand"], r["target"]): r for r in of_all}
-    about = "asked the queries found, under the decodings found"
-    worst = mine["leak probability, largest of 3", f"the worst of these questions {about}"]
-    assert 0.5 < worst["lower"] <= 0.7
-    mean = mine["leak probability", f"the mean over these questions {about}"]
-    assert mean["lower"] <= 0.7 <= mean["upper"]
-    assert mean["n"] == 3 * 256
-    beyond = f"{about}, beyond the control"
-    for estimand, target in (("", "the mean over"), (", largest of 3", "the worst of")):
-        excess = mine[f"excess leak probability{estimand}", f"{target} these questions {beyond}"]
-        assert 0.5 < excess["lower"] <= 0.68 <= excess["upper"]
-        assert excess["confidence"] == pytest.approx(0.99)
+    mine = {(r.scope, r.about.beyond): r for r in of_all if r.quantity == "leak probability"}
+    assert {r.about.inputs for r in of_all} == {"as found"}
+    worst = mine["worst question", None]
+    about = "under the decodings found, asked the queries found"
+    assert worst.target == f"the worst of these questions {about}"
+    assert 0.5 < worst.lower <= 0.7
+    mean = mine["mean", None]
+    assert mean.lower <= 0.7 <= mean.upper
+    assert mean.n == 3 * 256
+    for scope in ("mean", "worst question"):
+        excess = mine[scope, "control"]
+        assert 0.5 < excess.lower <= 0.68 <= excess.upper
+        assert excess.confidence == pytest.approx(0.99)
     gaps = rows(whole, arm="target attack", estimand="gap in leak probability")
-    assert [r["query_id"] for r in gaps] == ["p0", "p1", "p2"]
-    assert all(0.4 < r["lower"] <= 0.65 <= r["upper"] for r in gaps)
-    (count,) = (r for (estimand, _), r in mine.items() if estimand.startswith("questions with gap"))
-    assert (count["lower"], count["upper"]) == (3, 3)
+    assert [r.query_id for r in gaps] == ["p0", "p1", "p2"]
+    assert all(0.4 < r.lower <= 0.65 <= r.upper for r in gaps)
+    count = mine["count", "own words"]
+    assert (count.lower, count.upper) == (3, 3)
     assert rows(whole, arm="control attack", query_id=None, estimand="leak probability")
 
 
@@ -177,9 +175,9 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
     }
     assert all(arm.queries == whole.arms[name].queries for name, arm in pairs.items())
     assert all(arm.decoding == whole.arms[name].decoding for name, arm in pairs.items())
-    excess = [r for r in rows(whole, estimand="excess leak probability") if r["arm"] in pairs]
-    assert sorted(r["query_id"] for r in excess) == ["p0", "p1", "p2"]
-    assert all(0.5 < r["lower"] <= 0.68 <= r["upper"] for r in excess)
+    excess = [r for r in rows(whole, estimand="excess leak probability") if r.arm in pairs]
+    assert sorted(r.query_id for r in excess) == ["p0", "p1", "p2"]
+    assert all(0.5 < r.lower <= 0.68 <= r.upper for r in excess)
 
 
 def test_the_summary_shows_what_was_found(whole: Run, tmp_path: Path) -> None:
@@ -210,25 +208,22 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     found = read_attack_queries(many)
     assert found is not None
     final = {
-        row["query_id"]: row
+        row.query_id: row
         for one in {str(one.arm) for one in found}
         for row in rows(many, arm=one, estimand="leak probability")
-        if row["query_id"]
+        if row.query_id
     }
     assert len(final) == len(found) == 240
     # Each end spends half of alpha; the bounds of the search are one-sided at 0.9.
-    above = sum(row["lower"] > 0.1 for row in final.values())
-    below = sum(row["upper"] < 0.1 for row in final.values())
+    above = sum(row.lower > 0.1 for row in final.values())
+    below = sum(row.upper < 0.1 for row in final.values())
     assert max(above, below) <= binom.ppf(0.9999, 240, 0.05)
     assert sum(one.lower > 0.1 for one in found) > 2 * binom.ppf(0.9999, 240, 0.1)
-    values = [row["value"] for row in final.values()]
+    values = [row.value for row in final.values()]
     assert sum(values) / 240 == pytest.approx(0.1, abs=0.012)  # 5 standard errors
     assert sum(one.rounds[-1].value for one in found) / 240 > 0.13
-    (worst,) = (
-        r for r in rows(many, arm="target attack") if r["estimand"].endswith("largest of 240")
-        and r["estimand"].startswith("leak")
-    )  # fmt: skip
-    assert worst["lower"] <= 0.1
+    (worst,) = rows(many, arm="target attack", scope="worst question", beyond=None)
+    assert worst.lower <= 0.1
 
 
 @pytest.mark.thorough
@@ -314,8 +309,8 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     )  # fmt: skip
     assert [str(one.arm) for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
-    cells = rows(run, target="these questions on average, under every decoding jointly")
-    assert {r["arm"] for r in cells} == {"target T=0.2", "target T=1"}
+    cells = rows(run, scope="mean", jointly=True)
+    assert {r.arm for r in cells} == {"target T=0.2", "target T=1"}
     one = Decoding(temperature=0.7, max_new_tokens=8)
     assert Attack(16).decodings([replace(one, temperature=0.0), one])[0] == one
     assert len(Attack(16).decodings([one])) == 7
@@ -328,9 +323,8 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     attacked = {name for name in run.arms if "attack" in name}
     assert attacked == {"target attack", "control attack"}
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
-    estimands = Counter((r["estimand"], r["target"]) for r in of_all)
-    assert set(estimands.values()) == {1}
-    assert sum("excess" in estimand for estimand, _ in estimands) == 2
+    assert set(Counter(r.about for r in of_all).values()) == {1}
+    assert sum(r.about.beyond == "control" for r in of_all) == 2
     mine, other = (t for t in summary(run) if "attacked" in t.title)
     assert {row[4] for row in other.rows} == {"–"} != {row[4] for row in mine.rows}
 

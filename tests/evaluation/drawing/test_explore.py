@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
+from estimates import rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
@@ -29,13 +30,9 @@ from leakbound.study import Explore, Study
 from leakbound.types import Decoding, Prompt, Query, silent
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 def contents(run: Run) -> dict[str, Any]:
     """Masses, draws and estimates: all that a run says."""
-    found: dict[str, Any] = {"estimates": run.estimates()}
+    found: dict[str, Any] = {"estimates": run.estimates}
     for name, arm in run.arms.items():
         found[name] = [arm.completions(part).to_pylist() for part in arm.parts]
         if arm.exploring is not None:
@@ -69,26 +66,28 @@ def test_every_bound_holds_the_truth(
         leak = rows(run, arm="target", scorer=scorer, parameter=None)
         for q, (mean, largest) in moments(scorer, 8).items():
             (one,) = [
-                r for r in leak if r["query_id"] == q
-                and r["estimand"] in ("leak probability", "mean leakage")
+                r for r in leak if r.query_id == q
+                and r.estimand in ("leak probability", "mean leakage")
             ]  # fmt: skip
-            assert one["lower"] <= mean + 1e-12
-            assert one["upper"] >= mean - 1e-12
-            (over_k,) = rows(run, scorer=scorer, query_id=q, estimand="leak@k", parameter=8)
-            assert over_k["lower"] <= largest + 1e-12
-            assert over_k["upper"] >= largest - 1e-12
+            assert one.lower <= mean + 1e-12
+            assert one.upper >= mean - 1e-12
+            (over_k,) = rows(
+                run, scorer=scorer, query_id=q, quantity="leak@k", proved=False, parameter=8
+            )
+            assert over_k.lower <= largest + 1e-12
+            assert over_k.upper >= largest - 1e-12
         truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
-        (mean,) = [r for r in leak if r["query_id"] is None and "mean over" in r["target"]]
-        assert mean["lower"] <= truth <= mean["upper"]
+        (mean,) = [r for r in leak if r.scope == "mean"]
+        assert mean.lower <= truth <= mean.upper
 
 
 def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
     run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
-    leak = {r["query_id"]: r for r in rows(run, arm="target", estimand="leak probability")}
+    leak = {r.query_id: r for r in rows(run, arm="target", estimand="leak probability")}
     whole = leak["whole"]
-    assert whole["lower"] == pytest.approx(whole["upper"]) == pytest.approx(LEAKS["whole"])
-    assert (whole["n"], leak["part"]["n"], leak["none"]["n"]) == (0, 200, 200)
-    assert leak["rest"]["upper"] - leak["rest"]["lower"] < 0.1 * 0.6  # draws of a tenth
+    assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
+    assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
+    assert leak["rest"].upper - leak["rest"].lower < 0.1 * 0.6  # draws of a tenth
     target = run.arms["target"]
     assert target.exploring is not None
     assert target.exploring["scorer"]["name"] == "contains"
@@ -96,8 +95,8 @@ def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path
         {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
     )
     exact = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "e", **EXACT)
-    bounds = [r for r in rows(exact, arm="target") if r["query_id"]]
-    assert {(r["n"], r["confidence"]) for r in bounds} == {(0, 1.0)}
+    bounds = [r for r in rows(exact, arm="target") if r.query_id]
+    assert {(r.n, r.confidence) for r in bounds} == {(0, 1.0)}
 
 
 class Measured(ExploringEngine):
@@ -267,7 +266,7 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     with pytest.raises(IncompleteError, match=r"'rest'.*NaN"):
         evaluate(ExploringEngine(broken=["rest"]), benchmark(), out=tmp_path / "r", **HYBRID)
     run = Run.open(tmp_path / "r")
-    assert {r["query_id"] for r in rows(run, arm="target")} == {"whole", "part", "none"}
+    assert {r.query_id for r in rows(run, arm="target")} == {"whole", "part", "none"}
     again = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
     clean = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "c", **HYBRID)
     assert contents(again) == contents(clean)
@@ -376,10 +375,10 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
         ExploringEngine(), benchmark(), out=tmp_path / "a", control=control(), **HYBRID
     )
     for run in (beside, alive):
-        excess = {r["query_id"]: r for r in rows(run, estimand="excess leak probability")}
+        excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
         for q, leak in LEAKS.items():
-            assert excess[q]["lower"] <= leak - 0.01 <= excess[q]["upper"]
-        assert excess[None]["lower"] <= np.mean(list(LEAKS.values())) - 0.01
+            assert excess[q].lower <= leak - 0.01 <= excess[q].upper
+        assert excess[None].lower <= np.mean(list(LEAKS.values())) - 0.01
     unfinished = tmp_path / "c" / "arms" / "target" / "masses" / "part-00000.parquet"
     unfinished.unlink()
     with pytest.raises(InputError, match="is not finished"):
@@ -394,7 +393,7 @@ def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
         ExploringEngine(), benchmark(), out=tmp_path / "r", control=tmp_path / "c", **HYBRID
     )
     for row in rows(run, estimand="excess leak probability"):
-        assert row["lower"] <= 0 <= row["upper"]
+        assert row.lower <= 0 <= row.upper
 
 
 def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
@@ -438,7 +437,7 @@ def test_the_table_tells_what_was_explored(tmp_path: Path) -> None:
     assert "target, explored (hybrid): median known mass 0.9" in table.note
     assert "600 draws of what is left, 200 forwards" in table.note
     assert "intervals hold at 99 % each, given the measured margin;" in table.note
-    assert "worst of k" not in {r["estimand"] for r in run.estimates()}
+    assert "worst of k" not in {r.quantity for r in run.estimates}
 
 
 def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
     (folder / "checkpoint-1").mkdir()
     (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"nothing that loading reads")
     again = evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)
-    assert again.estimates() == first.estimates()
+    assert again.estimates == first.estimates
     rewriter(folder, 2)
     with pytest.raises(MixError, match="inputs"):
         evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine
+from estimates import rows
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
@@ -50,10 +51,6 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
     return CannedEngine(texts, **settings)
 
 
-def rows(run: Run, **wanted: Any) -> list[dict[str, Any]]:
-    return [r for r in run.estimates() if all(r[k] == v for k, v in wanted.items())]
-
-
 def draws(run: Run) -> dict[tuple[str, int, str], int]:
     """Draws of the target by question, chunk and text."""
     target = run.arms["target"]
@@ -63,7 +60,7 @@ def draws(run: Run) -> dict[tuple[str, int, str], int]:
 
 def contents(run: Run) -> tuple[Any, ...]:
     """All that a run says."""
-    return draws(run), run.arms["target"].looks, run.estimates()
+    return draws(run), run.arms["target"].looks, run.estimates
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +83,11 @@ def test_questions_stop_when_they_are_decided(finished: Run) -> None:
     }  # fmt: skip
     assert all(seen.next == seen.n for seen in last.values())
     assert last["p1"].n == CAP > last["p0"].n > last["p3"].n
-    leak = {r["query_id"]: r for r in rows(finished, arm="target", estimand="leak probability")}
-    assert {q: leak[q]["n"] for q in LEAKS} == {q: seen.n for q, seen in last.items()}
+    leak = {r.query_id: r for r in rows(finished, arm="target", estimand="leak probability")}
+    assert {q: leak[q].n for q in LEAKS} == {q: seen.n for q, seen in last.items()}
     assert sum(draws(finished).values()) == sum(seen.n for seen in last.values())
     for q, p in LEAKS.items():
-        assert leak[q]["lower"] <= p <= leak[q]["upper"]
+        assert leak[q].lower <= p <= leak[q].upper
 
 
 def test_every_look_is_the_rules_own(finished: Run) -> None:
@@ -110,43 +107,43 @@ def test_every_look_is_the_rules_own(finished: Run) -> None:
 
 def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
     target = rows(finished, arm="target")
-    estimands = {r["estimand"] for r in target if r["query_id"]}
-    assert estimands == {"leak probability", "leak@k", f"claim {CLAIM}"}
-    assert all(r["stopping"] == f"stopped at a look, at most {CAP} draws" for r in target)
+    quantities = {r.quantity for r in target if r.query_id}
+    assert quantities == {"leak probability", "leak@k", "claim on leak probability"}
+    assert all(r.estimate.stopping == f"stopped at a look, at most {CAP} draws" for r in target)
     for q in LEAKS:
         (leak,) = rows(finished, arm="target", estimand="leak probability", query_id=q)
-        scores = [1.0] * round(leak["value"] * leak["n"])
-        want = stats.stopped_proportion_bound(len(scores), leak["n"], CAP, side="both")
-        assert (leak["lower"], leak["upper"]) == (want.lower, want.upper)
-        for r in rows(finished, arm="target", estimand="leak@k", query_id=q):
+        scores = [1.0] * round(leak.value * leak.n)
+        want = stats.stopped_proportion_bound(len(scores), leak.n, CAP, side="both")
+        assert (leak.lower, leak.upper) == (want.lower, want.upper)
+        for r in rows(finished, arm="target", quantity="leak@k", proved=False, query_id=q):
             for end in ("value", "lower", "upper"):
-                assert r[end] == pytest.approx(1 - (1 - leak[end]) ** r["parameter"])
-        k = [r["parameter"] for r in rows(finished, estimand="leak@k", query_id=q)]
+                assert getattr(r, end) == pytest.approx(1 - (1 - getattr(leak, end)) ** r.parameter)
+        k = [r.parameter for r in rows(finished, quantity="leak@k", proved=False, query_id=q)]
         assert k == list(ALL_K)
-    assert {r["stopping"] for r in rows(finished, arm="greedy")} == {"fixed n"}
+    assert {r.estimate.stopping for r in rows(finished, arm="greedy")} == {"fixed n"}
 
 
 def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
     about_all = rows(finished, arm="target", query_id=None)
-    (worst,) = (r for r in about_all if "worst" in r["target"])
-    (mean,) = (r for r in about_all if "mean" in r["target"])
-    assert worst["lower"] <= 0.9 <= worst["upper"]
-    assert mean["lower"] <= np.mean(list(LEAKS.values())) <= mean["upper"]
-    assert "at 99.874765 % each, at most 0 fail" in mean["method"]  # from 4 questions alone
-    assert all(r["stopping"].startswith("stopped") for r in about_all)
-    counts = [r for r in about_all if r["estimand"].startswith("questions with")]
+    worst = finished.estimates.worst("leak probability")
+    mean = finished.estimates.mean("leak probability")
+    assert worst.lower <= 0.9 <= worst.upper
+    assert mean.lower <= np.mean(list(LEAKS.values())) <= mean.upper
+    assert "at 99.874765 % each, at most 0 fail" in mean.method  # from 4 questions alone
+    assert all(r.estimate.stopping.startswith("stopped") for r in about_all)
+    counts = [r for r in about_all if r.scope == "count"]
     assert counts
-    assert all("at 99.9 % each" in r["method"] for r in counts)
+    assert all("at 99.9 % each" in r.method for r in counts)
 
 
 def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
-    claims = {r["query_id"]: r for r in rows(finished, estimand=f"claim {CLAIM}")}
-    ends = {q: (r["value"], r["lower"], r["upper"]) for q, r in claims.items()}
+    claims = {r.query_id: r for r in rows(finished, estimand=f"claim {CLAIM}")}
+    ends = {q: (r.value, r.lower, r.upper) for q, r in claims.items()}
     nothing = (None, 0.0, 1.0)
     assert ends == {"p0": (1, 1, 1), "p1": nothing, "p2": (0, 0, 0), "p3": (0, 0, 0)}
-    assert {r["confidence"] for r in claims.values()} == {0.99}
+    assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
-    n = sum(r["n"] for r in claims.values())
+    n = sum(r.n for r in claims.values())
     assert table.title.endswith(f"n ≤ {CAP}")
     assert table.note.splitlines()[1] == (
         f"target, {CLAIM}: holds for 1, refuted for 2, open for 1 of 4 questions; "
@@ -159,9 +156,9 @@ def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
     how = {**HOW, "scorers": ["rouge-l-recall>=0.5", "rouge-l-recall"]}
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", **how)
     assert rows(run, scorer="rouge-l-recall>=0.5", estimand=f"claim {CLAIM}")
-    other = [r for r in rows(run, arm="target", scorer="rouge-l-recall") if r["query_id"]]
-    assert {r["estimand"] for r in other} == {"mean leakage"}
-    assert all(r["stopping"].startswith("stopped") for r in other)
+    other = [r for r in rows(run, arm="target", scorer="rouge-l-recall") if r.query_id]
+    assert {r.estimand for r in other} == {"mean leakage"}
+    assert all(r.estimate.stopping.startswith("stopped") for r in other)
 
 
 class Undecided:
@@ -180,8 +177,8 @@ def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None
     own = rows(run, arm="target", scorer="undecided", estimand="leak probability")
     assert own
     for row in own:
-        assert row["missing"] > 0
-        assert row["upper"] > 1 - 1e-9
+        assert row.missing > 0
+        assert row.upper > 1 - 1e-9
     assert not rows(run, scorer="undecided", estimand=f"claim {CLAIM}")
 
 
@@ -190,8 +187,8 @@ def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
     leaky = engine(dict.fromkeys(LEAKS, 0.9))
     run = evaluate(leaky, benchmark(), out=tmp_path / "r", confidence=0.9, **how)
     claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
-    assert [(r["value"], r["confidence"]) for r in claims] == [(0, 0.9)] * 4
-    assert all(r["n"] < CAP for r in claims)
+    assert [(r.value, r.confidence) for r in claims] == [(0, 0.9)] * 4
+    assert all(r.n < CAP for r in claims)
 
 
 def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
@@ -199,15 +196,15 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=control, **HOW)
     assert run.arms["control"].stopping is None
     own = rows(run, arm="control", estimand="leak probability", query_id="p0")
-    assert [(r["n"], r["method"], r["stopping"]) for r in own] == [
+    assert [(r.n, r.method, r.estimate.stopping) for r in own] == [
         (CAP, "Clopper-Pearson", "fixed n")
     ]
     for q in LEAKS:
         (excess,) = rows(run, estimand="excess leak probability", query_id=q)
         ends = [rows(run, arm=a, estimand="leak probability", query_id=q)[0] for a in
                 ("target", "control")]  # fmt: skip
-        assert excess["upper"] > ends[0]["upper"] - ends[1]["lower"]
-        assert excess["stopping"].startswith("stopped")
+        assert excess.upper > ends[0].upper - ends[1].lower
+        assert excess.estimate.stopping.startswith("stopped")
 
 
 def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
@@ -304,11 +301,11 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     with pytest.raises(IncompleteError, match="'p1'"):
         evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", **HOW)
     run = Run.open(tmp_path / "r")
-    claims = {r["query_id"]: r["value"] for r in rows(run, estimand=f"claim {CLAIM}")}
+    claims = {r.query_id: r.value for r in rows(run, estimand=f"claim {CLAIM}")}
     assert claims == {"p0": 1, "p2": 0, "p3": 0}
     mended = evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
     assert draws(mended) == draws(finished)
-    assert mended.estimates() == finished.estimates()
+    assert mended.estimates == finished.estimates
 
 
 def copy(run: Run, out: Path) -> tuple[Run, Path]:

@@ -73,31 +73,29 @@ def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
 
 def test_bounding_again_changes_nothing(tmp_path: Path) -> None:
     whole = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, seed=5, scorers=["keyword"])
-    before = whole.estimates()
+    before = whole.estimates
     bound_run(whole, scorers_for(["keyword"], whole.prompts))
-    assert whole.estimates() == before
+    assert whole.estimates == before
 
 
 def test_an_excess_holds_at_the_confidence_asked_for(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine("c"), **SMALL)
-    rows = {(r["arm"], r["estimand"], r["query_id"]): r for r in run.estimates()}
+    rows = {(r.arm, r.estimand, r.query_id): r for r in run.estimates}
     excess = rows["target", "excess leak probability", "p0"]
     leaks = [rows[arm, "leak probability", "p0"] for arm in ("target", "control")]
-    assert excess["confidence"] == pytest.approx(0.99)
-    assert excess["value"] == pytest.approx(leaks[0]["value"] - leaks[1]["value"])
+    assert excess.confidence == pytest.approx(0.99)
+    assert excess.value == pytest.approx(leaks[0].value - leaks[1].value)
     # the differences of draws that share nothing: narrower than the two intervals put together,
     # each of which has the whole of alpha
-    assert excess["value"] < excess["upper"] < leaks[0]["upper"] - leaks[1]["lower"]
-    assert excess["value"] > excess["lower"] > leaks[0]["lower"] - leaks[1]["upper"]
+    assert excess.value < excess.upper < leaks[0].upper - leaks[1].lower
+    assert excess.value > excess.lower > leaks[0].lower - leaks[1].upper
 
 
 def test_a_greedy_answer_is_one_exact_score(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", **SMALL)
-    greedy = [r for r in run.estimates() if r["arm"] == "greedy"]
-    assert [(r["estimand"], r["n"], r["method"]) for r in greedy] == [
-        ("greedy score", 1, "exact")
-    ] * 2
-    assert all(r["lower"] == r["value"] == r["upper"] == 0 for r in greedy)
+    greedy = [r for r in run.estimates if r.arm == "greedy"]
+    assert [(r.estimand, r.n, r.method) for r in greedy] == [("greedy score", 1, "exact")] * 2
+    assert all(r.lower == r.value == r.upper == 0 for r in greedy)
 
 
 class Undecided:
@@ -115,7 +113,7 @@ class Undecided:
 def bounded(run: Run, scorer: Any) -> dict[tuple[str, str | None], dict[str, Any]]:
     score_run(run, [scorer])
     bound_run(run, [scorer])
-    return {(r["estimand"], r["query_id"]): r for r in run.estimates() if r["arm"] == "target"}
+    return {(r.estimand, r.query_id): r for r in run.estimates if r.arm == "target"}
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -127,18 +125,17 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert open_ > 0
     leak = "leak probability" if binary else "mean leakage"
     row = rows[leak, "p0"]
-    assert (row["n"], row["missing"]) == (64, open_)
-    assert row["lower"] <= leaked
-    assert row["upper"] >= leaked + open_ / 64
+    assert (row.n, row.missing) == (64, open_)
+    assert row.lower <= leaked
+    assert row.upper >= leaked + open_ / 64
     excess = rows[f"excess {leak}", "p0"]
     base = counts(run.arms["control"])
     sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
-    assert excess["missing"] == open_ + 64 * doubt
-    assert excess["upper"] > leaked + open_ / 64 - sure
-    assert excess["lower"] < leaked - (sure + doubt)
+    assert excess.missing == open_ + 64 * doubt
+    assert excess.upper > leaked + open_ / 64 - sure
+    assert excess.lower < leaked - (sure + doubt)
     about = [r for (_, query_id), r in rows.items() if query_id is None]
-    assert {r["target"].split()[1] for r in about if "of these questions" in r["target"]}
-    assert all(r["upper"] >= leaked for r in about if r["estimand"].startswith(leak))
+    assert all(r.upper >= leaked for r in about if r.estimand.startswith(leak))
 
 
 def test_a_greedy_answer_without_a_score_is_anything(tmp_path: Path) -> None:
@@ -146,15 +143,13 @@ def test_a_greedy_answer_without_a_score_is_anything(tmp_path: Path) -> None:
     run = sample(CannedEngine(unsure), benchmark(), out=tmp_path / "r", n=4)
     score_run(run, [Undecided()])
     bound_run(run, [Undecided()])
-    greedy = [r for r in run.estimates() if r["arm"] == "greedy"]
-    assert [(r["lower"], r["upper"], r["missing"]) for r in greedy] == [(0.0, 1.0, 1)] * 2
+    greedy = [r for r in run.estimates if r.arm == "greedy"]
+    assert [(r.lower, r.upper, r.missing) for r in greedy] == [(0.0, 1.0, 1)] * 2
 
 
 def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine("c"), **SMALL)
-    (worst,) = (
-        r for r in run.estimates() if r["estimand"] == "excess leak probability, largest of 2"
-    )
+    worst = run.estimates.worst("leak probability", beyond="control")
     scorer = make_scorer("keyword")
     target, control = (run.arms[name] for name in ("target", "control"))
     mine, base = (arm.scores(slug(scorer)) for arm in (target, control))
@@ -165,9 +160,9 @@ def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
         return excess_bound(*given, confidence=1 - error, side=side, seed=keys)
 
     low, high = ends(0.005 / 2, "lower").lower, ends(0.005, "upper").upper
-    assert worst["lower"] == pytest.approx(low.max(), abs=1e-12)
-    assert worst["upper"] == pytest.approx(high.max(), abs=1e-12)
-    assert worst["target"] == "the worst of these questions under this decoding, beyond the control"
+    assert worst.lower == pytest.approx(low.max(), abs=1e-12)
+    assert worst.upper == pytest.approx(high.max(), abs=1e-12)
+    assert worst.target == "the worst of these questions under this decoding, beyond the control"
 
 
 @pytest.mark.parametrize(("questions", "said"), [(1, {32}), (7, {32}), (8, {32, 256})])
@@ -179,9 +174,9 @@ def test_few_blocks_say_nothing_of_leak_at_k(
     task = replace(benchmark(), prompts=prompts)
     leaking = CannedEngine({p: {"the secret": 0.5, "secret too": 0.5} for p in ids})
     run = evaluate(leaking, task, out=tmp_path / "r", n=256)
-    found = [r for r in run.estimates() if r["query_id"] is None and r["estimand"][:5] == "leak@"]
-    assert {r["parameter"] for r in found} == said
-    assert all(r["lower"] > 0.5 for r in found)
+    found = [r for r in run.estimates if r.query_id is None and r.quantity == "leak@k"]
+    assert {r.parameter for r in found} == said
+    assert all(r.lower > 0.5 for r in found)
     note = "\n".join(table.note for table in summary(run))
     assert f"{questions} of {questions} questions leaked in 256 draws" in note
     assert ("leak@256, mean" in note) == (256 in said)

@@ -46,14 +46,14 @@ def clean(name: str = "c") -> CannedEngine:
 def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
     """By question; of all of them the mean, and under "worst" the largest."""
     return {
-        "worst" if "largest" in row["estimand"] else row["query_id"]: row
-        for row in run.estimates()
-        if row["estimand"].startswith("excess") and row["arm"] == "target"
+        "worst" if "largest" in row.estimand else row.query_id: row
+        for row in run.estimates
+        if row.estimand.startswith("excess") and row.arm == "target"
     }
 
 
 def methods(run: Run) -> set[str]:
-    return {row["method"] for row in excesses(run).values()}
+    return {row.method for row in excesses(run).values()}
 
 
 def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> None:
@@ -69,14 +69,14 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     each, mean = excess_bound(*given, **how), excess_over_questions(*given, **how)
     for i, query_id in enumerate(IDS):
         row = found[query_id]
-        assert (row["lower"], row["upper"]) == (each.lower[i], each.upper[i])  # type: ignore[index]
-        assert (row["estimand"], row["confidence"]) == ("excess leak probability", 0.99)
-        assert row["lower"] <= LEAKS[query_id] - BASE <= row["upper"]
-    assert (found[None]["lower"], found[None]["upper"]) == (mean.lower, mean.upper)
-    assert found[None]["target"] == "the mean over these questions under this decoding, " + BEYOND
-    assert found["worst"]["target"].startswith("the worst of these questions")
-    assert found["worst"]["upper"] == max(each.upper)  # type: ignore[arg-type]
-    assert 0 < found["worst"]["lower"] < max(each.lower)  # type: ignore[arg-type]
+        assert (row.lower, row.upper) == (each.lower[i], each.upper[i])  # type: ignore[index]
+        assert (row.estimand, row.confidence) == ("excess leak probability", 0.99)
+        assert row.lower <= LEAKS[query_id] - BASE <= row.upper
+    assert (found[None].lower, found[None].upper) == (mean.lower, mean.upper)
+    assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
+    assert found["worst"].target.startswith("the worst of these questions")
+    assert found["worst"].upper == max(each.upper)  # type: ignore[arg-type]
+    assert 0 < found["worst"].lower < max(each.lower)  # type: ignore[arg-type]
 
 
 BEYOND = "beyond the control"
@@ -118,7 +118,7 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     two = excess(*halves)
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]
-        assert (row["lower"], row["upper"]) == (two.lower[i], two.upper[i])  # type: ignore[index]
+        assert (row.lower, row.upper) == (two.lower[i], two.upper[i])  # type: ignore[index]
     until = evaluate(
         engine("m"),
         benchmark(),
@@ -145,10 +145,10 @@ def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: 
         found = excesses(run)
         for query_id in IDS:
             row, truth = found[query_id], LEAKS[query_id] - BASE
-            missed += not row["lower"] <= truth <= row["upper"]
+            missed += not row.lower <= truth <= row.upper
             made += 1
         mean = sum(LEAKS.values()) / 3 - BASE
-        together += not found[None]["lower"] <= mean <= found[None]["upper"]
-        together += not found["worst"]["lower"] <= 0.6 - BASE <= found["worst"]["upper"]
+        together += not found[None].lower <= mean <= found[None].upper
+        together += not found["worst"].lower <= 0.6 - BASE <= found["worst"].upper
     assert missed <= binom.ppf(1 - 1e-4, made, 0.2)
     assert together <= binom.ppf(1 - 1e-4, 2 * experiments, 0.2)

@@ -108,12 +108,12 @@ def test_the_deviation_is_certain_and_no_draw_narrows_it(known: list[Known]) -> 
 
 
 def test_every_quantity_is_made_once() -> None:
-    binary = [e.estimand for e, _ in explored(*BINARY, binary=True).each(0.99)]
+    binary = [e.estimand for e in explored(*BINARY, binary=True).each(0.99)]
     assert binary == ["leak probability", "leak@k", "standard deviation"]
-    ranged = [e.estimand for e, _ in explored(*RANGED).each(0.99)]
+    ranged = [e.estimand for e in explored(*RANGED).each(0.99)]
     assert ranged == ["mean leakage", "Pr[X > x]", "leak@k", "standard deviation"]
     together = explored(*BINARY, binary=True).together(0.9)
-    assert [(e.confidence, e.side) for e, _ in together] == [(0.9, "both")] * 3
+    assert [(e.confidence, e.side) for e in together] == [(0.9, "both")] * 3
 
 
 def test_a_question_without_draws_is_certain_beside_one_with_draws() -> None:

@@ -25,6 +25,7 @@ from leakbound.evaluation import evaluate
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
+from leakbound.evaluation.statements.rows import rows_of
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, Arm, Plan
 from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
@@ -37,13 +38,10 @@ def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | N
     chosen = make_scorer(scorer)
     score_arm(arm, chosen)
     found = {}
-    for query_id, estimate, parameters in proved(arm, chosen):
+    for query_id, estimate in proved(arm, chosen):
         assert estimate.confidence == 1
-        lower: Any = estimate.lower
-        for j, parameter in enumerate(parameters or [None]):
-            found[query_id, estimate.estimand, parameter] = (
-                lower if parameters is None else lower[j]
-            )
+        for row in rows_of(arm.name, chosen.name, [query_id], estimate):
+            found[query_id, estimate.estimand, row.parameter] = row.lower
     return found
 
 

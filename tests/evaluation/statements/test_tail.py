@@ -67,7 +67,7 @@ def test_a_tail_is_what_scores_more_than_x(run: Run, x: float, texts: int) -> No
     want = [sum(seen[text] for text in above) for seen in drawn(run).values()]
     each = tail.each(confidence=0.9, side="upper")
     np.testing.assert_array_equal(np.asarray(each.value) * 256, want)
-    assert each.estimand == ("leak probability" if x == 0 else f"Pr[h > {x:g}]")
+    assert each.estimand == ("leak probability" if x == 0 else f"Pr[X > {x:g}]")
 
 
 def test_draws_without_a_score_count_against_the_claim(run: Run) -> None:
@@ -135,7 +135,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(x: float, tmp_path: Path)
     each = tail.each(confidence=0.99, side="both")
     want = stats.stopped_proportion_bound(scores.hits, scores.n, 256, side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
-    assert each.estimand == (f"Pr[h > {x:g}]" if x else "leak probability")
+    assert each.estimand == (f"Pr[X > {x:g}]" if x else "leak probability")
     (run.path / "arms" / "target" / "looks.json").unlink()
     with pytest.raises(IncompleteError, match="not decided"):
         tail_of(load(run.path), "target", make_scorer(scorer), x)

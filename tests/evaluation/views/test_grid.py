@@ -20,12 +20,11 @@ from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summa
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.statements.explored import Explored
-from leakbound.evaluation.statements.grid import GRID, JOINTLY, MOST, grid_rows
-from leakbound.evaluation.statements.rows import Row
+from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.grid import grid_summary
 from leakbound.scorers import make_scorer
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
 from leakbound.types import Decoding, Draws, Prompt, Query
 
@@ -77,7 +76,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
     score_run(run, scorers)
-    rows = [row.to_dict() for s in scorers for row in grid_rows(run, s, confidence=0.99)]
+    rows = [row for s in scorers for row in grid_rows(run, s, confidence=0.99)]
     known = [
         [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
         for arm in run.arms.values()
@@ -87,15 +86,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[Row]:
+def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[EstimateRow]:
     return list(grid_rows(run, make_scorer(scorer), confidence=confidence))
 
 
-def joint_cells(rows: Sequence[Row], parameter: int | None = None) -> dict[str, stats.Estimate]:
+def joint_cells(
+    rows: Sequence[EstimateRow], parameter: int | None = None
+) -> dict[str, stats.Estimate]:
     return {
         row.arm: row.estimate
         for row in rows
-        if row.estimate.target == JOINTLY and row.parameter == parameter
+        if row.about.jointly and row.scope == "mean" and row.parameter == parameter
     }
 
 
@@ -147,7 +148,7 @@ def test_few_draws_shorten_k(tmp_path: Path) -> None:
 
 def test_the_decoding_that_leaks_most_pays_for_being_picked(run: Run) -> None:
     rows = rows_of(run)
-    (most,) = (row for row in rows if row.estimate.target == MOST)
+    (most,) = (row for row in rows if row.scope == "most-leaking decoding")
     found = joint_cells(rows)
     assert most.arm == "target T=1.5"
     assert most.estimate.lower == found[most.arm].lower

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
+from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attacked import Attacked
 from leakbound.evaluation.statements.beyond import excess_over_questions, share_nothing
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.gaps import gap, gaps_jointly
-from leakbound.evaluation.statements.rows import ALL, Row, entry
-from leakbound.store import ATTACK, TARGET, Arm, ArmKey, ArmScores, Run
+from leakbound.evaluation.statements.gaps import gap
+from leakbound.evaluation.statements.rows import rows_of
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
 from leakbound.types import Scorer
 
-Rows = Sequence[Mapping[str, Any]]
 
-
-def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
+def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[EstimateRow]:
     """What holds of all questions as they were found, whichever arms drew them; none without.
 
     The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
@@ -30,14 +28,13 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]
     """
     target, control = (_attacked(run, key, scorer) for key in (ATTACK, ATTACK.control))
     for key, found in ((ATTACK, target), (ATTACK.control, control)):
-        for estimate, parameters in found.together(confidence) if found else ():
-            for j, parameter in enumerate(parameters or [None]):
-                yield Row(str(key), scorer.name, ALL, parameter, entry(estimate, (j,)))
+        for estimate in found.together(confidence) if found else ():
+            yield from rows_of(str(key), scorer.name, ALL, estimate)
     if target and control:
         number = len(target.scores.query_ids)
         apart = share_nothing(_arms(run, ATTACK), _arms(run, ATTACK.control))
         for estimate in excess_over_questions(target, control, number, confidence, apart):
-            yield Row(str(ATTACK), scorer.name, ALL, None, estimate)
+            yield from rows_of(str(ATTACK), scorer.name, ALL, estimate)
     own = run.arm(TARGET)
     if target and own:
         yield from _gaps(own, scorer, target, confidence)
@@ -58,13 +55,13 @@ def _arms(run: Run, base: ArmKey) -> list[Arm]:
     return [arm for arm in run.arms.values() if replace(arm.key, decoding="") == base]
 
 
-def _gaps(target: Arm, scorer: Scorer, found: Attacked, confidence: float) -> Iterator[Row]:
+def _gaps(target: Arm, scorer: Scorer, found: Attacked, confidence: float) -> Iterator[EstimateRow]:
     """What the search found beyond the questions' own words."""
     own, ids = drawn(target, scorer), found.scores.query_ids
     if own.scores.query_ids != ids:
         return
     each = gap(found.leakage, own.leakage, confidence=confidence, side="both")
-    for i, query_id in enumerate(ids):
-        yield Row(str(ATTACK), scorer.name, query_id, None, entry(each, (i,)))
-    for estimate in gaps_jointly(found.leakage, own.leakage, len(ids), confidence):
-        yield Row(str(ATTACK), scorer.name, ALL, None, estimate)
+    yield from rows_of(str(ATTACK), scorer.name, ids, each)
+    made = stats.gaps_over_questions(found.leakage, own.leakage, len(ids), confidence=confidence)
+    for estimate in (made.largest, made.count):
+        yield from rows_of(str(ATTACK), scorer.name, ALL, estimate)

@@ -24,11 +24,7 @@ from dataclasses import dataclass, replace
 
 from leakbound import stats
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.together import Pair
 from leakbound.store import ArmScores
-
-EACH = "the query found for this question, under the decoding found"
-_ALL = ("under this decoding", "asked the queries found, under the decodings found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +40,21 @@ class Attacked:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        return replace(self.draws.leakage(confidence=confidence, side=side), target=EACH)
+        return as_found(self.draws.leakage(confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        return of_all(self.draws.mean(confidence=confidence, side=side))
+        return as_found(self.draws.mean(confidence=confidence, side=side))
 
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
-        for estimate, parameters in self.draws.each(confidence):
-            yield replace(estimate, target=EACH), parameters
+        yield from map(as_found, self.draws.each(confidence))
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k."""
-        for estimate, parameters in self.draws.together(confidence):
-            yield of_all(estimate), parameters
+        yield from map(as_found, self.draws.together(confidence))
 
 
-def of_all(estimate: stats.Estimate) -> stats.Estimate:
+def as_found(estimate: stats.Estimate) -> stats.Estimate:
     """The estimate, saying that the questions were asked as they were found."""
-    return replace(estimate, target=estimate.target.replace(*_ALL))
+    return replace(estimate, about=replace(estimate.about, inputs="as found"))

@@ -17,14 +17,12 @@ from typing import Any, Protocol
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import purpose_of
-from leakbound.evaluation.statements.attacked import EACH, Attacked, of_all
+from leakbound.evaluation.statements.attacked import Attacked, as_found
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.stats import about, questions
+from leakbound.stats import questions
 from leakbound.stats.estimate import Array, Counts
 from leakbound.store import Arm
-
-OPPOSITE: dict[stats.Side, stats.Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 
 
 class Known(Protocol):
@@ -33,15 +31,6 @@ class Known(Protocol):
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
-
-
-def beyond(
-    more: questions.Bound, base: questions.Bound, *, confidence: float, side: stats.Side
-) -> stats.Estimate:
-    """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two."""
-    half = (1 + confidence) / 2
-    other = base(confidence=half, side=OPPOSITE[side])
-    return stats.excess(more(confidence=half, side=side), other)
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
@@ -57,7 +46,7 @@ def each_beyond(target: Known, control: Known, apart: bool) -> questions.Bound:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
     pair = _Differences.of(target, control) if apart else None
     if pair is None:
-        return partial(beyond, target.leakage, control.leakage)
+        return partial(stats.excess_of, target.leakage, control.leakage)
     return pair.each
 
 
@@ -66,12 +55,10 @@ def excess_over_questions(
 ) -> Iterator[stats.Estimate]:
     """How far the target's mean exceeds its control's, and at the question where most."""
     pair = _Differences.of(target, control) if apart else None
-    over = partial(beyond, target.mean, control.mean) if pair is None else pair.mean
-    mean = over(confidence=confidence, side="both")
-    yield mean
+    over = partial(stats.excess_of, target.mean, control.mean) if pair is None else pair.mean
+    yield over(confidence=confidence, side="both")
     each = each_beyond(target, control, apart)
-    worst = stats.worst_question(each, number, confidence=confidence, side="both")
-    yield replace(worst, target=mean.target.replace(about.MEAN, about.WORST))
+    yield stats.worst_question(each, number, confidence=confidence, side="both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +86,19 @@ class _Differences:
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         made = stats.excess_bound(*self._scores, confidence=confidence, side=side, **self._how)
-        target = f"{EACH}, {stats.BEYOND}" if self.found else made.target
-        return replace(made, estimand=self._estimand, target=target)
+        return self._named(made)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         made = stats.excess_over_questions(
             *self._scores, confidence=confidence, side=side, **self._how
         )
-        named = replace(made, estimand=self._estimand)
-        return of_all(named) if self.found else named
+        return self._named(made)
+
+    def _named(self, made: stats.Estimate) -> stats.Estimate:
+        """The estimate, saying what the scorer's mean is and how the questions were asked."""
+        quantity = LEAKAGE[0 if self.target.binary else 1]
+        named = replace(made, about=replace(made.about, quantity=quantity))
+        return as_found(named) if self.found else named
 
     @property
     def _scores(self) -> tuple[Array, Array, Counts, Counts]:
@@ -122,10 +113,6 @@ class _Differences:
             "control_missing": other.missing,
             "seed": self.target.keys,
         }
-
-    @property
-    def _estimand(self) -> str:
-        return f"excess {LEAKAGE[0 if self.target.binary else 1]}"
 
 
 def _key(arm: Arm) -> tuple[str, str] | None:

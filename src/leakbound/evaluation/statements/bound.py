@@ -6,7 +6,7 @@ arm was drawn decides which bounds there are: see `drawn`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,18 @@ from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved
-from leakbound.evaluation.statements.quantities import GREEDY_SCORE
-from leakbound.evaluation.statements.rows import ALL, Row, entry
-from leakbound.evaluation.statements.together import Pair
+from leakbound.evaluation.statements.rows import rows_of
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, ArmScores, DamagedError, Run, holding, read_calibration
+from leakbound.store import (
+    ALL,
+    Arm,
+    ArmScores,
+    DamagedError,
+    EstimateRow,
+    Run,
+    holding,
+    read_calibration,
+)
 from leakbound.types import Progress, Scorer, silent
 
 
@@ -57,12 +64,12 @@ def bound_run(
     for arm in run.arms.values():
         require_independent_draws(arm)
     jobs = len(todo) * len(run.arms)
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in every}
-    for row in run.estimates_of(known) if known else ():
-        rows[row["scorer"]].append(row)
+    rows: dict[str, list[EstimateRow]] = {name: [] for name in every}
+    for row in run.stored_estimates().where(scorer=tuple(known)) if known else ():
+        rows[row.scorer].append(row)
     for done, scorer in enumerate(todo):
         progress("bounding", done * len(run.arms), jobs, "arms × scorers")
-        rows[scorer.name] = [row.to_dict() for row in _rows(run, scorer, confidence)]
+        rows[scorer.name] = list(_rows(run, scorer, confidence))
     progress("bounding", jobs, jobs, "arms × scorers")
     made_from = {
         "confidence": confidence,
@@ -97,7 +104,7 @@ def _is_current(
         return False
 
 
-def _rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+def _rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for arm in run.arms.values():
         yield from _arm_rows(run, arm, scorer, confidence)
@@ -115,70 +122,49 @@ def _digest(arm: Arm, scorer: Scorer) -> list[str]:
     return digests or []
 
 
-def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator[Row]:
+def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     if arm.decoding.greedy:
         scores = arm.scores(slug(scorer))
-        yield from _flat(arm, scorer, scores.query_ids, [(_greedy(scores), None)])
+        yield from rows_of(arm.name, scorer.name, scores.query_ids, _greedy(scores))
         return
     known = drawn(arm, scorer)
     query_ids = known.scores.query_ids
     if not query_ids:
         return
-    yield from _flat(arm, scorer, query_ids, known.each(confidence), _pools(known))
+    for estimate in _each(run, arm, scorer, known, confidence):
+        yield from rows_of(arm.name, scorer.name, query_ids, estimate)
     if isinstance(known, Pooled) and known.has_queries:
-        worst = known.worst_queries(confidence=confidence, side="both")
-        yield from _flat(arm, scorer, query_ids, [(worst, None)], known.pools)
-        single_ids, single = known.each_query(confidence)
-        yield from _flat(arm, scorer, single_ids, [(single, None)])
+        yield from rows_of(arm.name, scorer.name, *known.each_query(confidence))
+    for query_id, estimate in proved(arm, scorer):
+        yield from rows_of(arm.name, scorer.name, [query_id], estimate)
+    if len(query_ids) == len(arm.asked.questions) and not arm.found:
+        for estimate in _together(run, arm, scorer, known, confidence):
+            yield from rows_of(arm.name, scorer.name, ALL, estimate)
+
+
+def _each(
+    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
+) -> Iterator[stats.Estimate]:
+    """Every statement about each question by itself."""
+    yield from known.each(confidence)
+    if isinstance(known, Pooled) and known.has_queries:
+        yield known.worst_queries(confidence=confidence, side="both")
     claim = claim_estimate(arm, scorer, known.scores)
     if claim is not None:
-        yield from _flat(arm, scorer, query_ids, [(claim, None)])
-    for query_id, estimate, parameters in proved(arm, scorer):
-        for j, parameter in enumerate(parameters or [None]):
-            yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, (j,)))
-    if len(query_ids) == len(arm.asked.questions) and not arm.found:
-        for estimate, parameters in known.together(confidence):
-            for j, parameter in enumerate(parameters or [None]):
-                yield Row(arm.name, scorer.name, ALL, parameter, entry(estimate, (j,)))
-    yield from _corrected_rows(run, arm, scorer, known, confidence)
-
-
-def _corrected_rows(
-    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
-) -> Iterator[Row]:
-    """How often there is a leak, where it is known how often the judge errs."""
+        yield claim
     calibration = calibration_of(run, scorer)
-    if calibration is None:
-        return
-    query_ids = known.scores.query_ids
-    each = calibration.correct(known.leakage, confidence)
-    yield from _flat(arm, scorer, query_ids, [(each, None)], _pools(known))
-    if len(query_ids) == len(arm.asked.questions) and not arm.found:
-        mean = calibration.correct(known.mean, confidence)
-        yield Row(arm.name, scorer.name, ALL, None, mean)
+    if calibration is not None:
+        yield calibration.correct(known.leakage, confidence)
 
 
-def _flat(
-    arm: Arm,
-    scorer: Scorer,
-    query_ids: Sequence[str],
-    made: Iterable[Pair],
-    pools: Sequence[int] | None = None,
-) -> Iterator[Row]:
-    """A row for each question, and each value of the parameter, of these estimates.
-
-    `pools`: in how many queries each is asked, where its own words are not all.
-    """
-    for estimate, parameters in made:
-        for i, query_id in enumerate(query_ids):
-            pool = None if pools is None else pools[i]
-            for j, parameter in enumerate(parameters or [None]):
-                at = (i,) if parameters is None else (i, j)
-                yield Row(arm.name, scorer.name, query_id, parameter, entry(estimate, at), pool)
-
-
-def _pools(known: Drawn) -> Sequence[int] | None:
-    return known.pools if isinstance(known, Pooled) else None
+def _together(
+    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
+) -> Iterator[stats.Estimate]:
+    """Every statement about all questions; of a judge whose errors are known, a corrected mean."""
+    yield from known.together(confidence)
+    calibration = calibration_of(run, scorer)
+    if calibration is not None:
+        yield calibration.correct(known.mean, confidence)
 
 
 def _greedy(scores: ArmScores) -> stats.Estimate:
@@ -186,7 +172,7 @@ def _greedy(scores: ArmScores) -> stats.Estimate:
     known = scores.counts.sum(axis=1) > 0
     value = np.where(known, (scores.scores * scores.counts).sum(axis=1), np.nan)
     return stats.Estimate(
-        estimand=GREEDY_SCORE,
+        about=stats.About(quantity="greedy score"),
         value=value,
         lower=np.where(known, value, 0.0),
         upper=np.where(known, value, 1.0),
@@ -198,7 +184,7 @@ def _greedy(scores: ArmScores) -> stats.Estimate:
     )
 
 
-def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """How much more each sampled target arm leaks than its control.
 
     At each question, on average, and at the question where it is most.
@@ -215,14 +201,14 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
             continue
         apart = share_nothing([arm], [control])
         excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
-        yield from _flat(arm, scorer, query_ids, [(excess, None)], _pools(pair[0]))
+        yield from rows_of(name, scorer.name, query_ids, excess)
         if len(query_ids) == len(run.questions) and not arm.found:
             over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
             for estimate in over:
-                yield Row(name, scorer.name, ALL, None, estimate)
+                yield from rows_of(name, scorer.name, ALL, estimate)
 
 
-def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
+def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """How much more is found by asking rewritings too: each question, all, and on how many."""
     for name, arm in run.arms.items():
         own = run.arm(arm.key.in_own_words)
@@ -232,8 +218,8 @@ def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Row]:
         query_ids = full.scores.query_ids
         if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
             continue
-        each = [(estimate, None) for estimate in gaps(full, output, confidence)]
-        yield from _flat(arm, scorer, query_ids, each, full.pools)
+        for estimate in gaps(full, output, confidence):
+            yield from rows_of(name, scorer.name, query_ids, estimate)
         if len(query_ids) == len(run.questions):
             for estimate in gaps_over_questions(full, output, confidence):
-                yield Row(name, scorer.name, ALL, None, estimate)
+                yield from rows_of(name, scorer.name, ALL, estimate)

@@ -12,9 +12,6 @@ from leakbound.evaluation.study.until import recorded_scorer
 from leakbound.store import Arm, ArmScores
 from leakbound.types import Scorer
 
-CLAIM = "claim "  # how the estimand of a claim begins
-
-
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
@@ -34,7 +31,7 @@ def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimat
     decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
     return stats.Estimate(
-        estimand=f"{CLAIM}{looks.claim.text}",
+        about=looks.claim.about,
         value=truth,
         lower=np.nan_to_num(truth, nan=0.0),
         upper=np.nan_to_num(truth, nan=1.0),

@@ -21,7 +21,6 @@ from leakbound.evaluation.statements.explored import Explored
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.stopped import Stopped
-from leakbound.evaluation.statements.together import Pair
 from leakbound.store import Arm, ArmScores, QueryMasses
 from leakbound.types import Scorer
 
@@ -42,11 +41,11 @@ class Drawn(Protocol):
         """The mean over these questions."""
         ...
 
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question, one entry a question."""
         ...
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Statements about all questions at once."""
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.quantities import ALL_K, CURVE_X
-from leakbound.evaluation.statements.together import EACH_CONFIDENCE, Pair, together
-from leakbound.stats.about import MEAN
+from leakbound.evaluation.statements.together import EACH_CONFIDENCE, together
 from leakbound.store import ArmScores, QueryMasses
 
 
@@ -79,58 +78,23 @@ class Explored:
         return self._each(lambda mass, _: stats.mass_std_bound(replace(mass, remainder=0.0)))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions.
+        """The mean leakage over these questions."""
+        return stats.mass_mean_over_questions(
+            self._known, self.scores.scores, self.scores.counts, missing=self.scores.missing,
+            binary=self.binary, confidence=confidence, side=side, seed=self._keys,
+        )  # fmt: skip
 
-        (1/N) sum_i [known part + R_i q_i]: the second, over the sum of the remainders R_i, is
-        a mean of the draws' expectations q_i with these weights, and is bounded as such.
-        """
-        weights, missing = self._weights, self.scores.missing
-        drawn = weights > 0
-        inside = None
-        if drawn.any():
-            inside = self._weighted(drawn)(
-                weights=weights[drawn], missing=missing[drawn], confidence=confidence, side=side
-            )
-        known = self._known
-        low, high = (np.mean([m.p @ getattr(m, end) for m in known]) for end in ("low", "high"))
-        slack, share = np.mean([m.slack for m in known]), weights.mean()
-        ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
-        lower, upper, value = (float(share * end) for end in ends)
-        middle = (low + high) / 2 + value
-        return stats.Estimate(
-            estimand="leak probability" if self.binary else "mean leakage",
-            target=f"{MEAN} under this decoding",
-            value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
-            lower=0.0 if side == "upper" else float(low + lower),
-            upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
-            confidence=confidence if inside else 1.0,
-            side=side,
-            n=int(self.scores.n.sum()),
-            missing=int(missing.sum()),
-            method=f"exact mass + {inside.method}" if inside else "exact mass",
-            seed=inside.seed if inside else None,
-        )
-
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question; of the deviation what the masses tell."""
-        yield self.leakage(confidence=confidence, side="both"), None
+        yield self.leakage(confidence=confidence, side="both")
         if not self.binary:
-            yield self.survival(CURVE_X, confidence=confidence), CURVE_X
-        yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
-        yield self.deviation(), None
+            yield self.survival(CURVE_X, confidence=confidence)
+        yield self.leak_at_k(ALL_K, confidence=confidence)
+        yield self.deviation()
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)
-
-    def _weighted(self, drawn: NDArray[np.bool_]) -> Callable[..., stats.Estimate]:
-        """The bound on a weighted mean over the questions that have draws."""
-        scores, seed = self.scores, self._keys[drawn]
-        if self.binary:
-            tallies = scores.hits[drawn], scores.n[drawn]
-            return partial(stats.proportion_over_questions, *tallies, seed=seed)
-        given = scores.scores[drawn], scores.counts[drawn]
-        return partial(stats.mean_over_questions, *given, seed=seed)
 
     @cached_property
     def _known(self) -> list[stats.Mass]:
@@ -144,10 +108,6 @@ class Explored:
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
         return self.order.keys(self.scores.query_ids)
-
-    @property
-    def _weights(self) -> NDArray[np.float64]:
-        return np.array([mass.remainder for mass in self._known])
 
     @property
     def _missing(self) -> list[int]:

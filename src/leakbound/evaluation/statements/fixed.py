@@ -24,7 +24,7 @@ from leakbound.evaluation.statements.quantities import (
     STANDARD_K,
     TOGETHER_K,
 )
-from leakbound.evaluation.statements.together import Pair, together
+from leakbound.evaluation.statements.together import together
 from leakbound.store import ArmScores
 
 
@@ -54,20 +54,20 @@ class Fixed:
             return stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
         return stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
 
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
         scores, how = self.scores, self._how(confidence, "both")
         values, counts = scores.scores, scores.counts
-        yield self.leakage(confidence=confidence, side="both"), None
+        yield self.leakage(confidence=confidence, side="both")
         if self.binary:
-            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how), ALL_K
+            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how)
         else:
-            yield stats.survival_bound(values, CURVE_X, counts, **how), CURVE_X
-            yield stats.leak_at_k_bound(values, ALL_K, counts, **how), ALL_K
+            yield stats.survival_bound(values, CURVE_X, counts, **how)
+            yield stats.leak_at_k_bound(values, ALL_K, counts, **how)
         yield from self._worst_of_k()
         yield from self._spread(confidence)
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the mean leak@k.
 
         Of a binary scorer also at k = n: what share of the questions leaks in n draws. Blocks of k
@@ -79,7 +79,7 @@ class Fixed:
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
             if (self.scores.n // k).sum() < FEWEST_BLOCKS:
                 continue
-            over_k = stats.mean_leak_at_k_over_questions(
+            yield stats.mean_leak_at_k_over_questions(
                 self.scores.scores,
                 k,
                 self.scores.counts,
@@ -89,22 +89,20 @@ class Fixed:
                 confidence=confidence,
                 side="both",
             )
-            yield over_k, [k]
 
-    def _spread(self, confidence: float) -> Iterator[Pair]:
+    def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
         """The standard deviation, and from above the ED score."""
         scores, how = self.scores, self._how(confidence, "both")
         above: dict[str, Any] = {**self._how(confidence, "upper"), "rho": RHO}
         if self.binary:
-            yield stats.std_proportion_bound(scores.hits, scores.n, **how), None
-            made = stats.expectation_deviation_proportion_bound(scores.hits, scores.n, **above)
+            yield stats.std_proportion_bound(scores.hits, scores.n, **how)
+            yield stats.expectation_deviation_proportion_bound(scores.hits, scores.n, **above)
         else:
             given = scores.scores, scores.counts
-            yield stats.std_bound(*given, seed=self.keys, **how), None
-            made = stats.expectation_deviation_bound(*given, seed=self.keys, **above)
-        yield made, None
+            yield stats.std_bound(*given, seed=self.keys, **how)
+            yield stats.expectation_deviation_bound(*given, seed=self.keys, **above)
 
-    def _worst_of_k(self) -> Iterator[Pair]:
+    def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
         sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
         if self.scores.missing.any():
@@ -116,20 +114,17 @@ class Fixed:
             ],
             axis=1,
         )
-        yield (
-            stats.Estimate(
-                estimand="worst of k",
-                value=values,
-                lower=np.zeros_like(values),
-                upper=np.ones_like(values),
-                confidence=1.0,
-                side="both",
-                n=self.scores.n,
-                missing=self.scores.missing,
-                method="naive",
-                seed=self.keys,
-            ),
-            sizes,
+        yield stats.Estimate(
+            about=stats.About(quantity="worst of k", parameter=tuple(map(float, sizes))),
+            value=values,
+            lower=np.zeros_like(values),
+            upper=np.ones_like(values),
+            confidence=1.0,
+            side="both",
+            n=self.scores.n,
+            missing=self.scores.missing,
+            method="naive",
+            seed=self.keys,
         )
 
     def _how(self, confidence: float, side: stats.Side) -> dict[str, Any]:

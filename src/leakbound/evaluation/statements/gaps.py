@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from leakbound import stats
-from leakbound.evaluation.statements.beyond import OPPOSITE
 from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.stats import questions
 
-GAP = "gap in"  # how the estimand of what rewritings add begins
-
-
-def gap(
-    full: questions.Bound, output: questions.Bound, *, confidence: float, side: stats.Side
-) -> stats.Estimate:
-    """Bound the leakage of `full` minus that of `output`, alpha shared between the two."""
-    half = (1 + confidence) / 2
-    more, base = full(confidence=half, side=side), output(confidence=half, side=OPPOSITE[side])
-    found = stats.excess(replace(more, estimand=base.estimand), base)
-    target = found.target.replace("beyond the control", "beyond the question's own words")
-    return replace(found, estimand=f"{GAP} {more.estimand}", target=target)
+gap = partial(stats.excess_of, beyond="own words")
+"""The leakage in all words minus that in a question's own, alpha shared between the two."""
 
 
 def gaps(full: Pooled, output: Drawn, confidence: float) -> Iterator[stats.Estimate]:
@@ -44,32 +29,5 @@ def gaps_over_questions(full: Pooled, output: Drawn, confidence: float) -> Itera
     yield gap(full.mean, output.mean, confidence=confidence, side="both")
     number = len(full.scores.query_ids)
     for bound in (full.leakage, full.worst_queries)[: 1 + full.has_queries]:
-        yield from gaps_jointly(bound, output.leakage, number, confidence)
-
-
-def gaps_jointly(
-    more: questions.Bound, base: questions.Bound, number: int, confidence: float
-) -> Iterator[stats.Estimate]:
-    """The largest gap of `number` questions, and at how many there is one; lower ends, jointly."""
-    each = stats.every_question(
-        partial(gap, more, base), number, confidence=confidence, side="lower"
-    )
-    lower, value = np.asarray(each.lower), np.asarray(each.value)
-    of_all = replace(each, n=int(np.sum(each.n)), missing=int(np.sum(each.missing)))
-    of_all = replace(of_all, seed=stats.one_seed(each.seed))
-    yield replace(
-        of_all,
-        estimand=f"{each.estimand}, largest of {number}",
-        target="the question of these with the largest gap, under this decoding",
-        value=float(np.fmax.reduce(value)),
-        lower=float(lower.max()),
-        upper=1.0,
-    )
-    yield replace(
-        of_all,
-        estimand=f"questions with {each.estimand} above 0",
-        target=f"the number among these {number} questions, under this decoding",
-        value=float((value > 0).sum()),
-        lower=float((lower > 0).sum()),
-        upper=float(number),
-    )
+        found = stats.gaps_over_questions(bound, output.leakage, number, confidence=confidence)
+        yield from (found.largest, found.count)

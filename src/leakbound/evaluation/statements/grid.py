@@ -17,32 +17,21 @@ from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.statements.drawn import Drawn, drawn
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
-from leakbound.evaluation.statements.rows import ALL, Row, entry, stack
+from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K
+from leakbound.evaluation.statements.rows import entry, rows_of, stack
 from leakbound.stats import questions
-from leakbound.store import TARGET, Arm, Run
+from leakbound.stats.about import Quantity
+from leakbound.store import ALL, TARGET, Arm, EstimateRow, Run
 from leakbound.types import Decoding, Scorer
 
 GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
-
-
-JOINTLY = "these questions on average, under every decoding jointly"
-
-
-MOST = "these questions on average, under the decoding that leaks most"
-
-
 KNOBS = ("temperature", "top-p")
-
-
-TOGETHER = "temperature and top-p together"
-
-
+TOGETHER = "temperature and top-p together"  # as `stats.two_way` names the effect of both
 Setting = tuple[float, float]
 """Temperature and top-p."""
 
 
-def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
+def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[EstimateRow]:
     """What holds of all the target's decodings at once; nothing unless there are several.
 
     For every cell the mean leakage over the questions, and leak@k where every n was fixed, each
@@ -55,12 +44,13 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
         return
     means = _stacked([cell.mean for cell in cells])
     joint = _jointly(means, len(cells), confidence)
-    yield from _cell_rows(cells, joint, None)
+    yield from _cell_rows(cells, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
     # Whichever cell is named, its lower end holds: all of them do, at alpha/2D each.
     picked = max(range(len(cells)), key=lambda i: (_at(joint, i).lower, _at(joint, i).value))
-    most = replace(largest, target=MOST, value=_at(joint, picked).value)
-    yield Row(cells[picked].arm.name, scorer.name, ALL, None, most)
+    about = replace(largest.about, scope="most-leaking decoding")
+    most = replace(largest, about=about, value=_at(joint, picked).value)
+    yield from rows_of(cells[picked].arm.name, scorer.name, ALL, most)
     yield from _effect_rows(cells, joint)
     sampled = [cell for cell in cells if not cell.arm.decoding.greedy]
     if sampled and all(isinstance(cell.drawn, Fixed) for cell in sampled):
@@ -68,7 +58,7 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Row]:
         if min(int((cell.drawn.scores.n // k).sum()) for cell in sampled) < FEWEST_BLOCKS:
             return
         repeated = _stacked([partial(cell.leak_at, k) for cell in cells])
-        yield from _cell_rows(cells, _jointly(repeated, len(cells), confidence), k)
+        yield from _cell_rows(cells, _jointly(repeated, len(cells), confidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +71,13 @@ class _Cell:
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         if self.arm.decoding.greedy:
-            return self._known("leak probability" if self.scorer.binary else "mean leakage")
+            return self._known(LEAKAGE[0 if self.scorer.binary else 1])
         return self.drawn.mean(confidence=confidence, side=side)
 
     def leak_at(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leak@k, n fixed."""
         if self.arm.decoding.greedy:
-            return self._known(f"leak@{k}")
+            return self._known("leak@k", k)
         scores = self.drawn.scores
         order = Order.of(self.arm, self.scorer)
         return stats.mean_leak_at_k_over_questions(
@@ -101,13 +91,13 @@ class _Cell:
             binary=self.scorer.binary,
         )
 
-    def _known(self, estimand: str) -> stats.Estimate:
+    def _known(self, quantity: Quantity, k: float | None = None) -> stats.Estimate:
         """A greedy arm says one thing: its mean is exact, but for scores that are missing."""
         scores = self.drawn.scores
         asked, missing = len(scores.query_ids), int(scores.missing.sum())
         total, scored = float((scores.scores * scores.counts).sum()), asked - missing
         return stats.Estimate(
-            estimand=estimand,
+            about=stats.About(quantity=quantity, scope="mean", parameter=k, over=asked),
             value=total / scored if scored else float("nan"),
             lower=total / asked,
             upper=(total + missing) / asked,
@@ -140,18 +130,15 @@ def _stacked(bounds: Sequence[questions.Bound]) -> questions.Bound:
 
 def _jointly(bound: questions.Bound, cells: int, confidence: float) -> stats.Estimate:
     """All cells at once, whatever randomness their draws share."""
-    joint = stats.every_question(
-        bound, cells, confidence=confidence, side="both", independent=False
-    )
-    return replace(joint, target=JOINTLY)
+    return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 
 
-def _cell_rows(cells: Sequence[_Cell], joint: stats.Estimate, k: int | None) -> Iterator[Row]:
+def _cell_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[EstimateRow]:
     for i, cell in enumerate(cells):
-        yield Row(cell.arm.name, cell.scorer.name, ALL, k, _at(joint, i))
+        yield from rows_of(cell.arm.name, cell.scorer.name, ALL, _at(joint, i))
 
 
-def _effect_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[Row]:
+def _effect_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[EstimateRow]:
     """How far each knob moves the mean, where the cells are a grid with two knobs."""
     decodings = [cell.arm.decoding for cell in cells]
     axes = axes_of(decodings)
@@ -166,7 +153,7 @@ def _effect_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[Row]
     )
     effects = stats.two_way(lower, upper, values, *KNOBS, joint.confidence)
     for effect in (effects.rows, effects.columns, effects.interaction):
-        yield Row(GRID, cells[0].scorer.name, ALL, None, effect)
+        yield from rows_of(GRID, cells[0].scorer.name, ALL, effect)
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -183,9 +170,4 @@ def setting_of(decoding: Decoding) -> Setting:
 
 
 def _at(joint: stats.Estimate, i: int) -> stats.Estimate:
-    return entry(joint, (i,))
-
-
-def effect_name(knob: str) -> str:
-    """The estimand of `stats.two_way`."""
-    return f"effect of {knob}, root mean square"
+    return replace(entry(joint, (i,)), about=joint.about.at(i))

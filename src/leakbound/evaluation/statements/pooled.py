@@ -28,16 +28,10 @@ from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.evaluation.statements.rows import stack
-from leakbound.evaluation.statements.together import Pair, together
-from leakbound.stats import about
+from leakbound.evaluation.statements.together import together
+from leakbound.stats.about import Inputs
 from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
-
-WORST_QUERY = "worst query"  # how the estimand of a question's worst query ends
-_ABOUT: Mapping[stats.Target, tuple[str, str]] = {
-    "queries": ("a completion of these queries", "asked in all their queries"),
-    "inputs": ("a completion over the input distribution", "over the input distribution"),
-}
 
 
 @dataclass(frozen=True)
@@ -119,15 +113,15 @@ class Pooled:
         else:
             found = stats.mean_over_questions(asked.scores, asked.counts, **given)
         # weighted over the queries, and so the plain mean over the questions
-        return self._all(replace(found, target=f"{about.MEAN} under this decoding"))
+        about = replace(found.about, scope="mean", over=len(self.members))
+        return self._all(replace(found, about=about))
 
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question that has a bound for the design."""
         if self._iid is not None:
-            for estimate, parameters in self._iid.each(confidence):
-                yield self._each(estimate), parameters
+            yield from map(self._each, self._iid.each(confidence))
             return
-        yield self.leakage(confidence=confidence, side="both"), None
+        yield self.leakage(confidence=confidence, side="both")
         if self.binary:
             keys = self.order.keys(tuple(self.members)).tolist()
             leak_at_k = [
@@ -136,16 +130,17 @@ class Pooled:
                 )
                 for pool, key in zip(self._unlike, keys, strict=True)
             ]
-            yield self._each(stack(leak_at_k)), ALL_K
+            yield self._each(stack(leak_at_k))
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Statements about all questions, and the worst query of all."""
         known = together(self, confidence) if self._iid is None else self._iid.together(confidence)
-        for estimate, parameters in known:
-            yield self._all(estimate), parameters
+        yield from map(self._all, known)
         if self.has_queries:
             every = [query_id for ids in self.members.values() for query_id in ids]
-            yield self._worst(every, confidence, "both"), None
+            worst = self._worst(every, confidence, "both")
+            about = replace(worst.about, scope="worst question", over=len(every))
+            yield replace(worst, about=about)
 
     @property
     def has_queries(self) -> bool:
@@ -164,13 +159,7 @@ class Pooled:
 
         The lower end of each has paid for the choice among all the queries of its question.
         """
-        found = stack([self._worst(ids, confidence, side) for ids in self.members.values()])
-        leak = found.estimand.partition(",")[0]
-        return replace(
-            found,
-            estimand=f"{leak}, {WORST_QUERY}",
-            target=f"{about.WORST_QUERY} under this decoding",
-        )
+        return stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
         """The worst of these queries."""
@@ -198,11 +187,13 @@ class Pooled:
         return [stats.Pool.read(s.scores, s.counts, s.missing, design=self.design) for s in own]
 
     @property
-    def _about(self) -> tuple[str, str]:
-        return _ABOUT["inputs" if self.design == "fresh" else "queries"]
+    def _inputs(self) -> Inputs:
+        return "input distribution" if self.design == "fresh" else "these queries"
 
     def _each(self, estimate: stats.Estimate) -> stats.Estimate:
-        return replace(estimate, target=f"{self._about[0]} under this decoding")
+        """The estimate, saying that each question is asked in all its queries."""
+        about = replace(estimate.about, scope="question", inputs=self._inputs, over=self.pools)
+        return replace(estimate, about=about)
 
     def _all(self, estimate: stats.Estimate) -> stats.Estimate:
-        return replace(estimate, target=f"{estimate.target}, {self._about[1]}")
+        return replace(estimate, about=replace(estimate.about, inputs=self._inputs))

@@ -8,8 +8,7 @@ events. Their scores then bound the leakage from below, without any confidence t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,13 +18,9 @@ from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.store import Arm
 from leakbound.types import Scorer
 
-PROVED = "proved"
 
-
-def proved(
-    arm: Arm, scorer: Scorer
-) -> Iterator[tuple[str, stats.Estimate, Sequence[float] | None]]:
-    """(query id, estimate, its parameters) for each question with a leaking text.
+def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
+    """(query id, estimate) for each question with a leaking text.
 
     Leak probability (for a binary scorer) or mean leakage, and leak@k for any k.
     """
@@ -33,13 +28,8 @@ def proved(
         mass, scores = np.array(list(texts.values())).T
         # a law's masses add up to 1; what rounding adds beyond that is taken off
         proof = stats.proof_of_leak(mass / max(1.0, math.fsum(mass)), scores, ALL_K)
-        found = proof.probability if scorer.binary else proof.mean
-        yield query_id, _named(found), None
-        yield query_id, _named(proof.leak_at_k), ALL_K
-
-
-def _named(estimate: stats.Estimate) -> stats.Estimate:
-    return replace(estimate, estimand=f"{PROVED} {estimate.estimand}")
+        yield query_id, proof.probability if scorer.binary else proof.mean
+        yield query_id, proof.leak_at_k
 
 
 def _leaking(arm: Arm, scorer: Scorer) -> dict[str, dict[tuple[int, ...], tuple[float, float]]]:

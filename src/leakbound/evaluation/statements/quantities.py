@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from leakbound.stats.about import Quantity, Scope
+
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
@@ -10,5 +12,10 @@ FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing o
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
 RHO = 2.0  # of the ED score
-LEAKAGE = ("leak probability", "mean leakage")  # of a binary scorer, and of any other
-GREEDY_SCORE = "greedy score"
+LEAKAGE: tuple[Quantity, ...] = (
+    "leak probability",
+    "mean leakage",
+)  # of a binary scorer, and of any other
+CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
+EACH: tuple[Scope, Scope] = ("query", "question")
+"""What a statement about one question is about: asked in one query, or in several."""

@@ -1,38 +1,16 @@
-"""Rows of the estimates table."""
+"""Estimates to rows of the table, and back to intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from leakbound import stats
-
-_PLACE = ("arm", "scorer", "query_id", "pool", "parameter")
-ALL = None  # in place of a query id: a statement about all questions
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the estimates table: whose, of what, and the estimate.
-
-    `query_id` None: all questions. `parameter` is the x of Pr[X > x] or the k of leak@k. `pool`:
-    about the question with that id, asked in so many queries; None: about that query alone.
-    """
-
-    arm: str
-    scorer: str
-    query_id: str | None
-    parameter: float | None
-    estimate: stats.Estimate
-    pool: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Flat, as the estimates table holds it."""
-        place = {name: getattr(self, name) for name in _PLACE}
-        return place | self.estimate.to_dict()
+from leakbound.store import ALL, EstimateRow, Estimates
+from leakbound.store.estimates import Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +22,32 @@ class Bound:
     upper: float
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Bound:
+    def of(cls, row: EstimateRow) -> Bound:
         """What a row of the estimates table says."""
-        value = row["value"]
-        return cls(None if value is None or value != value else value, row["lower"], row["upper"])
+        return cls(row.value, row.lower, row.upper)
 
 
-def statement(
-    rows: Iterable[Mapping[str, Any]], about: str, *estimands: str
-) -> Mapping[str, Any] | None:
-    """The first statement about all questions whose target and estimand begin so, of these rows.
+def bound_of(rows: Estimates, **wanted: Unpack[Fields]) -> Bound | None:
+    """What the first of these rows says, of a quantity as it is; None where there is none."""
+    row = rows.first(**wanted)
+    return None if row is None else Bound.of(row)
 
-    `about` is one of `stats.about`. Without estimands: whatever the estimand is.
+
+def rows_of(
+    arm: str, scorer: str, query_ids: Sequence[str] | None, estimate: stats.Estimate
+) -> Iterator[EstimateRow]:
+    """A row for each question, and each x or k, of an estimate; `query_ids` None: of all at once.
+
+    An estimate with one entry a question has them in the order of `query_ids`.
     """
-    for row in rows:
-        mine = row["query_id"] is ALL and row["target"].startswith(about)
-        if mine and row["estimand"].startswith(estimands or ""):
-            return row
-    return None
+    parameter = estimate.about.parameter
+    places = range(len(parameter)) if isinstance(parameter, tuple) else [None]
+    axes = np.ndim(estimate.n)  # that of the questions, where it has one
+    for i, query_id in enumerate([ALL] if query_ids is None else query_ids):
+        for j in places:
+            at = ((i,) if axes else ()) + (() if j is None else (j,))
+            about = estimate.about.at(i, j)
+            yield EstimateRow(arm, scorer, query_id, replace(entry(estimate, at), about=about))
 
 
 def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
@@ -73,15 +59,20 @@ def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
     methods = dict.fromkeys(estimate.method for estimate in estimates)
     seeds = [stats.one_seed(estimate.seed) for estimate in estimates]
     known = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
-    return replace(estimates[0], **arrays, method=" or ".join(methods), seed=known)
+    over = tuple(estimate.about.over for estimate in estimates)
+    numbers = tuple(number for number in over if isinstance(number, int))
+    about = estimates[0].about
+    if len(numbers) == len(over):
+        about = replace(about, over=numbers)
+    return replace(estimates[0], **arrays, about=about, method=" or ".join(methods), seed=known)
 
 
 def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
-    """The estimate of one question, and of one parameter where there are several."""
+    """The numbers of one question, and of one parameter where there are several."""
 
     def pick(values: Any, index: tuple[int, ...]) -> Any:
         array = np.asarray(values)
-        return array[index[: array.ndim]].item() if array.ndim else array.item()
+        return array[index[: array.ndim]].item()
 
     return replace(
         estimate,

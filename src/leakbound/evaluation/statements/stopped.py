@@ -10,16 +10,13 @@ drawn and scored until then. Deviations and tails at all x have no such bound he
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.quantities import ALL_K
-from leakbound.evaluation.statements.together import EACH_CONFIDENCE, Pair, together
-from leakbound.stats.estimate import Array
+from leakbound.evaluation.statements.together import EACH_CONFIDENCE, together
 from leakbound.store import ArmScores
 
 
@@ -50,23 +47,12 @@ class Stopped:
         )
 
     def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
-        """A leak among k draws, 1 - (1 - p)^k, for every k at once; also for k beyond n.
-
-        The value is the same of the share that leaked: no estimate is unbiased after stopping.
-        """
-        leak = self.leakage(confidence=confidence, side="both")
-
-        def among_k(p: float | Array) -> Array:
-            with np.errstate(divide="ignore"):
-                return np.asarray(-np.expm1(np.multiply.outer(np.log1p(-np.asarray(p)), k)))
-
-        return replace(
-            leak,
-            estimand="leak@k",
-            value=among_k(leak.value),
-            lower=among_k(leak.lower),
-            upper=among_k(leak.upper),
-        )
+        """A leak among k draws, for every k at once; also for k beyond n."""
+        scores = self.scores
+        return stats.stopped_leak_at_k_bound(
+            scores.hits, scores.n, k, self.cap, missing=scores.missing,
+            confidence=confidence, side="both",
+        )  # fmt: skip
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -77,12 +63,12 @@ class Stopped:
             side=side,
         )
 
-    def each(self, confidence: float) -> Iterator[Pair]:
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """The leakage of every question, and leak@k where it follows from that."""
-        yield self.leakage(confidence=confidence, side="both"), None
+        yield self.leakage(confidence=confidence, side="both")
         if self.binary:
-            yield self.leak_at_k(ALL_K, confidence=confidence), ALL_K
+            yield self.leak_at_k(ALL_K, confidence=confidence)
 
-    def together(self, confidence: float) -> Iterator[Pair]:
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)

@@ -37,7 +37,9 @@ class Tail:
         return self._named(self.drawn.mean(confidence=confidence, side=side))
 
     def _named(self, bound: stats.Estimate) -> stats.Estimate:
-        return replace(bound, estimand=f"Pr[h > {self.x:g}]") if self.x else bound
+        if not self.x:
+            return bound
+        return replace(bound, about=replace(bound.about, quantity="tail", parameter=self.x))
 
 
 def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:

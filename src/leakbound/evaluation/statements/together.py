@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol
 
 from leakbound import stats
@@ -10,9 +10,6 @@ from leakbound.evaluation.statements.quantities import LEAK_X
 from leakbound.store import ArmScores
 
 EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no default
-
-Pair = tuple[stats.Estimate, Sequence[float] | None]
-"""An estimate, with the values of its parameter (x or k) where it has one."""
 
 
 class Known(Protocol):
@@ -26,26 +23,22 @@ class Known(Protocol):
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
 
 
-def together(known: Known, confidence: float, each: float | None = None) -> Iterator[Pair]:
+def together(
+    known: Known, confidence: float, each: float | None = None
+) -> Iterator[stats.Estimate]:
     """The worst question, the mean, and how many questions leak more than x.
 
     `each`: the confidence of each question's bound in the last; None where n was fixed alike.
     """
     questions = len(known.scores.query_ids)
-    yield (
-        stats.worst_question(known.leakage, questions, confidence=confidence, side="both"),
-        None,
-    )
-    yield known.mean(confidence=confidence, side="both"), None
-    yield (
-        stats.leaking_questions(
-            known.leakage,
-            questions,
-            LEAK_X,
-            confidence=confidence,
-            each_confidence=each,
-            side="both",
-            seen=int((known.scores.hits > 0).sum()),
-        ),
+    yield stats.worst_question(known.leakage, questions, confidence=confidence, side="both")
+    yield known.mean(confidence=confidence, side="both")
+    yield stats.leaking_questions(
+        known.leakage,
+        questions,
         LEAK_X,
+        confidence=confidence,
+        each_confidence=each,
+        side="both",
+        seen=int((known.scores.hits > 0).sum()),
     )

@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.gaps import GAP
-from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, statement
+from leakbound.evaluation.statements.rows import bound_of
 from leakbound.evaluation.views.correlation import Point, pearson, points, sureness
-from leakbound.evaluation.views.measured import Estimates, Rows, bound_of, overall
+from leakbound.evaluation.views.measured import overall
 from leakbound.evaluation.views.texts import distinct_texts, withheld
 from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
 from leakbound.scorers import make_scorer
-from leakbound.stats import about
-from leakbound.store import Arm, Run
+from leakbound.store import ALL, Arm, EstimateRow, Estimates, Run
 from leakbound.types import Query
 
 WORST = 8  # queries whose answers are shown
@@ -42,7 +39,10 @@ def read_asked(
     return Asked(
         model=model,
         label=label,
-        overall={s: read_full(estimates.of(arm.name, s, ALL)) for s in estimates.scorers},
+        overall={
+            s: read_full(estimates.where(arm=arm.name, scorer=s, query_id=ALL))
+            for s in estimates.scorers
+        },
         questions=questions,
         worst=_with_examples(arm, worst, redact),
         failures=len(arm.failures),
@@ -64,7 +64,7 @@ class _Reader:
         found: Questions = {}
         sure = sureness(self.run, self.arm)
         for scorer in self.estimates.scorers:
-            rows = [row for row in self.estimates.rows if row["scorer"] == scorer]
+            rows = self.estimates.where(scorer=scorer)
             for prompt_id, known in points(self.arm, rows, sure).items():
                 asked = self._question(scorer, prompt_id, known)
                 if asked is not None:
@@ -72,27 +72,28 @@ class _Reader:
         return found
 
     def _question(self, scorer: str, prompt_id: str, known: Sequence[Point]) -> Rewritten | None:
-        rows = self._rows(scorer, prompt_id, in_all=True)
-        leakage = bound_of(rows, *LEAKAGE)
+        place = self.estimates.where(arm=self.arm.name, scorer=scorer, query_id=prompt_id)
+        rows = place.where(scope="question", quantity=LEAKAGE)
+        leakage = rows.first()
         if leakage is None:
             return None
         sure = {point.query_id: point.sureness for point in known}
         asked = (self._query(scorer, query, sure.get(query.id)) for query in self._own[prompt_id])
         return Rewritten(
-            leakage=leakage,
-            number=rows[0]["pool"],
-            worst=bound_of(rows, *(f"{leak}, {WORST_QUERY}" for leak in LEAKAGE)),
-            gap=bound_of(rows, *(f"{GAP} {leak}" for leak in LEAKAGE)),
-            worst_gap=bound_of(rows, *(f"{GAP} {leak}, {WORST_QUERY}" for leak in LEAKAGE)),
+            leakage=Bound.of(leakage),
+            number=len(self._own[prompt_id]),
+            worst=bound_of(rows, inputs="worst query"),
+            gap=bound_of(rows, beyond="own words"),
+            worst_gap=bound_of(rows, beyond="own words", inputs="worst query"),
             queries=tuple(query for query in asked if query is not None),
             correlation=pearson(known),
         )
 
     def _query(self, scorer: str, query: Query, sureness: float | None) -> AskedQuery | None:
         """One query; None where it got no output, or only one, as fresh ones do."""
-        rows = self._rows(scorer, query.id, in_all=False)
-        row = next((row for row in rows if row["estimand"] in LEAKAGE), None)
-        if row is None or not row["n"]:
+        rows = self.estimates.where(arm=self.arm.name, scorer=scorer, query_id=query.id)
+        row = rows.first(quantity=LEAKAGE, scope="query")
+        if row is None or not row.n:
             return None
         hidden = self.redact and query.source != "original"
         return AskedQuery(
@@ -101,14 +102,9 @@ class _Reader:
             text=None if hidden else query.text,
             source=query.source,
             leakage=Bound.of(row),
-            n=row["n"],
+            n=row.n,
             sureness=sureness,
         )
-
-    def _rows(self, scorer: str, query_id: str, *, in_all: bool) -> Rows:
-        """Of a question `in_all` its queries, or of one query by itself."""
-        rows = self.estimates.of(self.arm.name, scorer, query_id)
-        return [row for row in rows if (row["pool"] is not None) == in_all]
 
     @cached_property
     def _own(self) -> Mapping[str, Sequence[Query]]:
@@ -119,25 +115,22 @@ class _Reader:
         return found
 
 
-def read_full(rows: Rows) -> Full:
+def read_full(rows: Estimates) -> Full:
     """What holds of all questions in all their queries, or as they were found."""
-    largest: dict[str, Bound] = {}
-    where: dict[str, Bound] = {}
-    for row in rows:
-        name = str(row["estimand"])
-        what = WORST_QUERY if WORST_QUERY in name else "full"
-        if name.startswith(f"questions with {GAP}"):
-            where[what] = Bound.of(row)
-        elif name.startswith(GAP) and "largest" in name:
-            largest[what] = Bound.of(row)
-    query = statement(rows, about.WORST_QUERY, *LEAKAGE)
+    leakage = rows.where(quantity=LEAKAGE)
+    gaps = leakage.where(beyond="own words")
     return Full(
         overall=overall(rows),
-        worst_query=None if query is None else Bound.of(query),
-        gap=bound_of(rows, *(f"{GAP} {leak}" for leak in LEAKAGE)),
-        largest=largest,
-        where=where,
+        worst_query=bound_of(leakage, scope="worst question", inputs="worst query"),
+        gap=bound_of(leakage, scope="mean", beyond="own words"),
+        largest={_asked(row): Bound.of(row) for row in gaps.where(scope="worst question")},
+        where={_asked(row): Bound.of(row) for row in gaps.where(scope="count")},
     )
+
+
+def _asked(row: EstimateRow) -> str:
+    """Whether a question was asked in all its queries, or in the worst."""
+    return "worst query" if row.about.inputs == "worst query" else "full"
 
 
 def _leaking_most(scorer: str, questions: Questions) -> list[AskedQuery]:

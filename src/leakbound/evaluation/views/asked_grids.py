@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leakbound.evaluation.statements.pooled import WORST_QUERY
 from leakbound.evaluation.views.grids import (
     BEYOND,
     Cell,
@@ -108,7 +107,7 @@ def gaps_grid(view: View, scorer: ScorerView) -> Grid:
     for asked in view.asked:
         full = asked.overall[scorer.name]
         gaps = []
-        for what in ("full", WORST_QUERY):
+        for what in ("full", "worst query"):
             gaps += [_least(full.largest.get(what)), _least_count(full.where.get(what))]
         rows.append((Cell(asked.label), bound_cell(full.gap), *gaps))
     return Grid(f"Scorer {scorer.name}: more than output", columns, tuple(rows))

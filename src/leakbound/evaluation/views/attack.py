@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from leakbound.evaluation.statements.attack import Rows
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.statements.rows import Bound
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.stats import about
-from leakbound.store import ATTACK, TARGET, Run
+from leakbound.store import ATTACK, TARGET, Estimates, Run
 from leakbound.text.figures import DASH, below, number
 
 _SHOWN = 10
 
 
-def attack_table(run: Run, scorer: str, rows: Rows) -> Table | None:
+def attack_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
     """The questions that leak most as they were found, beside their own words; None without any."""
     found = read_attack_queries(run) if "attack" in run.record else None
     if not found:
@@ -55,28 +53,24 @@ def described(found: AttackQuery) -> str:
     return ", ".join([source, *words, found.decoding.name])
 
 
-def _bounds(rows: Rows) -> dict[tuple[str, str], Bound]:
+def _bounds(rows: Estimates) -> dict[tuple[str, str], Bound]:
     """The leakage of each question by arm and question."""
-    return {
-        (row["arm"], row["query_id"]): Bound.of(row)
-        for row in rows
-        if row["estimand"] in LEAKAGE and row["query_id"] is not ALL and row["pool"] is None
-    }
+    single = rows.plain(quantity=LEAKAGE, scope="query")
+    return {(row.arm, str(row.query_id)): Bound.of(row) for row in single}
 
 
 def _cell(bound: Bound | None) -> str:
     return DASH if bound is None else interval(bound)
 
 
-def _note(run: Run, rows: Rows) -> str:
+def _note(run: Run, rows: Estimates) -> str:
     settings = run.record["attack"]
     searched = f"searched with {settings['budget']:,} draws a question"
     said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
-    mine = [row for row in rows if row["arm"] == str(ATTACK) and row["query_id"] is ALL]
-    worst = statement(mine, about.WORST, *LEAKAGE)
+    worst = rows.first(arm=str(ATTACK), quantity=LEAKAGE, scope="worst question")
     if worst is not None:
-        said.append(f"the worst question leaks at least {below(worst['lower'])}")
-    more = next((row for row in mine if row["estimand"].startswith("questions with gap")), None)
-    if more is not None and more["lower"]:
-        said.append(f"above own words at {more['lower']:.0f} or more of {len(run.questions)}")
+        said.append(f"the worst question leaks at least {below(worst.lower)}")
+    more = rows.first(arm=str(ATTACK), quantity=LEAKAGE, scope="count", beyond="own words")
+    if more is not None and more.lower:
+        said.append(f"above own words at {more.lower:.0f} or more of {len(run.questions)}")
     return "; ".join(said)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from leakbound.evaluation.statements.gaps import GAP
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL
+from leakbound.evaluation.statements.rows import Bound, bound_of
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.views.asked import read_full
-from leakbound.evaluation.views.measured import Estimates, bound_of
-from leakbound.evaluation.views.view import Bound, FoundModel, FoundQuery
-from leakbound.store import ATTACK, CONTROL, TARGET, Run
+from leakbound.evaluation.views.view import FoundModel, FoundQuery
+from leakbound.stats.about import Beyond
+from leakbound.store import ALL, ATTACK, CONTROL, TARGET, Estimates, Run
 
 
 def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Iterator[FoundQuery]:
@@ -40,7 +39,7 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
             lower=found.lower,
             leakage=_bounds(estimates, str(found.arm), found.query.prompt_id),
             own=_bounds(estimates, own, found.query.prompt_id),
-            gap=_bounds(estimates, str(ATTACK), found.query.prompt_id, f"{GAP} "),
+            gap=_bounds(estimates, str(ATTACK), found.query.prompt_id, "own words"),
         )
 
 
@@ -49,7 +48,8 @@ def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundM
     if not any(arm.found for arm in run.arms.values()):
         return
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
-        rows = {s: estimates.of(str(key), s, ALL) for s in estimates.scorers}
+        mine = estimates.where(arm=str(key), query_id=ALL)
+        rows = {s: mine.where(scorer=s) for s in estimates.scorers}
         if any(rows.values()):
             yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
 
@@ -62,8 +62,10 @@ def _source(found: AttackQuery) -> str:
     return " + ".join(changes) or "its own words"
 
 
-def _bounds(estimates: Estimates, arm: str, question: str, of: str = "") -> Mapping[str, Bound]:
-    """The leakage of a question in an arm, or another quantity `of` it, by scorer."""
-    named = [f"{of}{name}" for name in LEAKAGE]
-    found = {s: bound_of(estimates.of(arm, s, question), *named) for s in estimates.scorers}
+def _bounds(
+    estimates: Estimates, arm: str, question: str, beyond: Beyond | None = None
+) -> Mapping[str, Bound]:
+    """The leakage of a question in an arm, as it is or beyond another, by scorer."""
+    rows = {s: estimates.where(arm=arm, scorer=s, query_id=question) for s in estimates.scorers}
+    found = {s: bound_of(mine, quantity=LEAKAGE, beyond=beyond) for s, mine in rows.items()}
     return {scorer: bound for scorer, bound in found.items() if bound is not None}

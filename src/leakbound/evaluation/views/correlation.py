@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.inputs import evidence
-from leakbound.store import Arm, Run, read_values
+from leakbound.store import Arm, Estimates, Run, read_values
 from leakbound.store.tables import completions_of
 from leakbound.types import Completion
 
@@ -36,27 +35,18 @@ def correlations(run: Run, arm: Arm, scorer: str) -> dict[str, float | None]:
     Of `sureness` with the upper ends that the run's estimates have of each query's leakage. None
     for a question with fewer than three such queries, or where one of the two does not vary.
     """
-    rows = [row for row in run.estimates() if row["scorer"] == scorer]
-    found = points(arm, rows, sureness(run, arm))
+    found = points(arm, run.estimates.where(scorer=scorer), sureness(run, arm))
     return {prompt_id: pearson(own) for prompt_id, own in found.items()}
 
 
-def points(
-    arm: Arm, rows: Sequence[Mapping[str, Any]], sure: Mapping[str, float]
-) -> dict[str, tuple[Point, ...]]:
+def points(arm: Arm, rows: Estimates, sure: Mapping[str, float]) -> dict[str, tuple[Point, ...]]:
     """The queries of every question whose sureness and leakage are known, by prompt id.
 
     `rows` are one scorer's estimates, `sure` is what `sureness` gives. A query that got no output
     has no leakage.
     """
-    upper = {
-        row["query_id"]: row["upper"]
-        for row in rows
-        if row["arm"] == arm.name
-        and row["pool"] is None
-        and row["n"]
-        and row["estimand"] in LEAKAGE
-    }
+    single = rows.plain(arm=arm.name, quantity=LEAKAGE, scope="query")
+    upper = {row.query_id: row.upper for row in single if row.n}
     found: dict[str, tuple[Point, ...]] = {}
     for query in arm.queries:
         known = query.id in sure and query.id in upper

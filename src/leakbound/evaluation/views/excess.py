@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.statements.rows import Bound, bound_of
 from leakbound.evaluation.views.table import interval
-from leakbound.stats import about
-from leakbound.store import Run
+from leakbound.store import Estimates, Run
 
-EXCESS = tuple(f"excess {name}" for name in LEAKAGE)  # how such an estimand begins
 NO_CONTROL = (
     "no control: a model that never saw the data may score as much; what leaks beyond that is "
     "bounded where one is given (evaluate with --control)"
 )
 
-Rows = Sequence[dict[str, Any]]
 
-
-def excess_sentences(run: Run, rows: Rows) -> list[str]:
+def excess_sentences(run: Run, rows: Estimates) -> list[str]:
     """The excess of each of the target's arms, or that it is not known and why.
 
     `rows` are the estimates of one scorer.
@@ -35,12 +28,11 @@ def excess_sentences(run: Run, rows: Rows) -> list[str]:
     ]
 
 
-def excess_of(rows: Rows, arm: str) -> tuple[Bound | None, Bound | None]:
+def excess_of(rows: Estimates, arm: str) -> tuple[Bound | None, Bound | None]:
     """The excess of an arm over its control: on average, and at the question where it is most."""
-    mine = [row for row in rows if row["arm"] == arm and row["query_id"] is ALL]
-    found = (statement(mine, what, *EXCESS) for what in (about.MEAN, about.WORST))
-    mean, worst = (None if row is None else Bound.of(row) for row in found)
-    return mean, worst
+    beyond = rows.where(arm=arm, quantity=LEAKAGE, beyond="control")
+    mean = bound_of(beyond, scope="mean", beyond="control")
+    return mean, bound_of(beyond, scope="worst question", beyond="control")
 
 
 def excess_sentence(mean: Bound | None, worst: Bound | None) -> str:

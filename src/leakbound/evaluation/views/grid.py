@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from leakbound import stats
 from leakbound.evaluation.statements.grid import (
-    GRID,
-    JOINTLY,
     KNOBS,
-    MOST,
-    TOGETHER,
     Setting,
     axes_of,
-    effect_name,
     setting_of,
 )
-from leakbound.evaluation.statements.rows import ALL, Bound
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import Bound
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Estimates, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +44,9 @@ def grid_summary(run: Run, scorer: str | None = None) -> Table | None:
 
     Of the scorer with this name, the first by default. The note says which knob moves more.
     """
-    estimates = run.estimates()
-    name = scorer or next((row["scorer"] for row in estimates), "")
-    grid = read_grid(run, estimates, name)
+    estimates = run.estimates
+    names = [scorer] if scorer else estimates.scorers[:1]
+    grid = read_grid(run, estimates.where(scorer=names[0])) if names else None
     if grid is None:
         return None
     rows = tuple(
@@ -73,38 +68,29 @@ def grid_sentences(grid: DecodingGrid) -> list[str]:
     return said
 
 
-def read_grid(run: Run, estimates: Sequence[Mapping[str, Any]], scorer: str) -> DecodingGrid | None:
-    """What a run's estimates say of its decodings; None unless they form a whole grid."""
-    rows = [r for r in estimates if r["scorer"] == scorer and r["query_id"] is ALL]
+def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
+    """What one scorer's estimates say of a run's decodings; None unless they form a whole grid."""
     arms = run.arms
-    cells = [row for row in rows if row["target"] == JOINTLY]
-    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row["arm"] for row in cells)])
-    if axes is None:
+    cells = rows.where(scope="mean", jointly=True)
+    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
+    most = rows.first(scope="most-leaking decoding")
+    if axes is None or most is None:
         return None
 
-    def by_setting(repeated: bool) -> dict[Setting, Bound]:
-        return {
-            setting_of(arms[row["arm"]].decoding): Bound.of(row)
-            for row in cells
-            if (row["parameter"] is not None) is repeated
-        }
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, Bound]:
+        return {setting_of(arms[row.arm].decoding): Bound.of(row) for row in cells}
 
-    most = next(row for row in rows if row["target"] == MOST)
-    found = {row["estimand"]: Bound.of(row) for row in rows if row["arm"] == GRID}
+    repeated = cells.where(quantity="leak@k")
     return DecodingGrid(
-        scorer=scorer,
+        scorer=most.scorer,
         temperatures=axes[0],
         top_ps=axes[1],
-        leakage=by_setting(repeated=False),
-        leak_at_k=by_setting(repeated=True),
-        k=next((int(row["parameter"]) for row in cells if row["parameter"]), None),
-        effects={
-            knob: found[effect_name(knob)]
-            for knob in (*KNOBS, TOGETHER)
-            if effect_name(knob) in found
-        },
-        most=(arms[most["arm"]].decoding.name, Bound.of(most)),
-        confidence=most["confidence"],
+        leakage=by_setting(cells.where(quantity=LEAKAGE)),
+        leak_at_k=by_setting(repeated),
+        k=next((int(row.parameter) for row in repeated if row.parameter), None),
+        effects={str(row.about.knob): Bound.of(row) for row in rows.where(quantity="effect")},
+        most=(arms[most.arm].decoding.name, Bound.of(most)),
+        confidence=most.confidence,
     )
 
 

@@ -7,26 +7,21 @@ bounded, so that it cannot be chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from leakbound import stats
-from leakbound.evaluation.statements.gaps import GAP
-from leakbound.evaluation.statements.pooled import WORST_QUERY
-from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
-from leakbound.evaluation.statements.rows import ALL, Bound, statement
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import Bound, bound_of
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.stats import about
-from leakbound.store import Arm, Run
+from leakbound.store import ALL, Arm, Estimates, Run
+from leakbound.store.estimates import Fields
 from leakbound.text.figures import DASH, below, number
 
 _LISTED = 5
 
-Rows = Sequence[dict[str, Any]]
 
-
-def protocols_table(run: Run, scorer: str, rows: Rows) -> Table | None:
+def protocols_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
     """A row for each arm that asks rewritings, beside the arms that do not; None without one."""
     arms = [arm for arm in run.arms.values() if arm.sharing is not None]
     if not arms:
@@ -57,40 +52,39 @@ def asked(run: Run) -> list[str]:
     return words
 
 
-def _line(arm: Arm, rows: Rows) -> tuple[str, ...]:
+def _line(arm: Arm, rows: Estimates) -> tuple[str, ...]:
     """One arm under the three protocols."""
     output = str(arm.key.in_own_words)
     beside = str(arm.key.greedy_answers)
-    greedy = [r["value"] for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
-    known = bool(greedy) and all(value is not None for value in greedy)
+    greedy = [row.value for row in rows.where(arm=beside, quantity="greedy score")]
+    known = [value for value in greedy if value is not None]
     return (
         output,
-        number(sum(greedy) / len(greedy)) if known else DASH,
-        _cell(rows, output, about.MEAN),
-        _cell(rows, arm.name, about.MEAN),
-        _cell(rows, arm.name, about.WORST),
-        _cell(rows, arm.name, about.WORST_QUERY),
+        number(sum(known) / len(known)) if known and len(known) == len(greedy) else DASH,
+        _cell(rows, arm=output, scope="mean"),
+        _cell(rows, arm=arm.name, scope="mean"),
+        _cell(rows, arm=arm.name, scope="worst question"),
+        _cell(rows, arm=arm.name, scope="worst question", inputs="worst query"),
     )
 
 
-def _cell(rows: Rows, arm: str, of: str) -> str:
+def _cell(rows: Estimates, **wanted: Unpack[Fields]) -> str:
     """The leakage of all questions that is about this."""
-    row = statement((row for row in rows if row["arm"] == arm), of, *LEAKAGE)
-    return DASH if row is None else interval(Bound.of(row))
+    found = bound_of(rows.where(quantity=LEAKAGE), **wanted)
+    return DASH if found is None else interval(found)
 
 
-def _found(arm: Arm, rows: Rows) -> str:
+def _found(arm: Arm, rows: Estimates) -> str:
     """What asking rewritings found beyond the questions' own words; empty where that is open."""
-    mine = [row for row in rows if row["arm"] == arm.name and row["query_id"] is ALL]
-    found = [row for row in mine if row["estimand"].startswith(GAP)]
-    counts = [row for row in mine if row["estimand"].startswith(f"questions with {GAP}")]
-    if not found:
+    gaps = rows.where(arm=arm.name, quantity=LEAKAGE, beyond="own words", query_id=ALL)
+    mean = next(iter(gaps.where(scope="mean")), None)
+    if mean is None:
         return ""
-    mean, *gaps = found
     said = [f"{arm.name}: {interval(Bound.of(mean))} more than output on average"]
-    for largest, count in zip(gaps, counts, strict=True):
-        what = "worst query" if WORST_QUERY in count["estimand"] else "full"
-        where = f"at {count['lower']:.0f} or more of {len(arm.asked.questions)} questions"
-        by = f", by {below(largest['lower'])} or more at one" if count["lower"] else ""
+    each = (gaps.where(scope=scope) for scope in ("worst question", "count"))
+    for largest, count in zip(*each, strict=True):
+        what = "worst query" if count.about.inputs == "worst query" else "full"
+        where = f"at {count.lower:.0f} or more of {len(arm.asked.questions)} questions"
+        by = f", by {below(largest.lower)} or more at one" if count.lower else ""
         said.append(f"{what} above output {where}{by}")
-    return "; ".join([*said, f"{stats.percent(mean['confidence'])} each"])
+    return "; ".join([*said, f"{stats.percent(mean.confidence)} each"])

@@ -9,10 +9,11 @@ from typing import Any
 from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.grid import read_grid
-from leakbound.evaluation.views.measured import Estimates, measured, overall
+from leakbound.evaluation.views.measured import measured, overall
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
 from leakbound.evaluation.views.view import (
@@ -28,7 +29,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
-from leakbound.store import CONTROL, Arm, Run
+from leakbound.store import ALL, CONTROL, Arm, Estimates, Run
 from leakbound.store.identity import some
 
 
@@ -40,7 +41,7 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
     """
     if not runs:
         raise InputError("a report needs at least one run, got none.")
-    tables = {label: Estimates(run.estimates()) for label, run in runs.items()}
+    tables = {label: run.estimates for label, run in runs.items()}
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         if not tables[label].scorers:
@@ -49,8 +50,11 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
                 "Run the command that made it again."
             )
         _require_same_questions(label, first_label, run, first)
-        for what in ("scorers", "confidence"):
-            values = (getattr(tables[x], what) for x in (label, first_label))
+        mine, others = tables[label], tables[first_label]
+        for what, values in (
+            ("scorers", (mine.scorers, others.scorers)),
+            ("confidence", (_confidence(mine), _confidence(others))),
+        ):
             _require_equal(label, first_label, f"used the {what}", *values)
     table, places = tables[first_label], _places(runs)
     return View(
@@ -59,7 +63,7 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
         scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
         models=tuple(_model(place, runs[place.run], tables[place.run], redact) for place in places),
         grids=tuple(_grids(runs, tables)),
-        confidence=table.confidence,
+        confidence=_confidence(table),
         redacted=redact,
         tried={label: tried(run) for label, run in runs.items() if _asks(run)},
         asked=tuple(_asked_in_other_words(runs, places, tables, redact)),
@@ -74,6 +78,12 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
             for found in read_attacked(label, run, tables[label])
         ),
     )
+
+
+def _confidence(estimates: Estimates) -> float:
+    """At which the bounds on leakage hold, each by itself; what is exact holds at 1."""
+    bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    return min((row.confidence for row in bounded), default=1.0)
 
 
 def _asks(run: Run) -> bool:
@@ -97,7 +107,7 @@ def _grids(
 ) -> Iterable[tuple[str, DecodingGrid]]:
     for label, run in runs.items():
         for scorer in tables[label].scorers:
-            grid = read_grid(run, tables[label].rows, scorer)
+            grid = read_grid(run, tables[label].where(scorer=scorer))
             if grid is not None:
                 yield label, grid
 
@@ -163,7 +173,10 @@ def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model
         usage=arm.usage,
         facts=_facts(arm),
         measured=_measured(arm, greedy, estimates, drawn),
-        overall={s: overall(estimates.of(arm.name, s, None)) for s in estimates.scorers},
+        overall={
+            s: overall(estimates.where(arm=arm.name, scorer=s, query_id=ALL))
+            for s in estimates.scorers
+        },
         texts=texts,
         failures={k: "reason withheld" if redact else v for k, v in arm.failures.items()},
         explored=_explored(arm),
@@ -197,8 +210,11 @@ def _measured(
     """What is known of every question that did not fail, by scorer and question."""
     failures, found = arm.failures, {}
     for (scorer, query_id), histogram in drawn.items():
-        beside = estimates.of(greedy.name, scorer, query_id) if greedy else []
-        cell = measured(estimates.of(arm.name, scorer, query_id), beside, histogram)
+        mine, beside = (
+            estimates.where(arm=name, scorer=scorer, query_id=query_id)
+            for name in (arm.name, greedy.name if greedy else "")
+        )
+        cell = measured(mine, beside, histogram)
         if cell is not None and query_id not in failures:
             found[scorer, query_id] = cell
     return found

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from leakbound.evaluation.statements.claim import CLAIM
-from leakbound.evaluation.statements.quantities import GREEDY_SCORE, LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, statement
+from leakbound.evaluation.statements.quantities import CLAIMS, EACH, LEAKAGE
+from leakbound.evaluation.statements.rows import Bound
 from leakbound.evaluation.views.attack import attack_table
 from leakbound.evaluation.views.excess import excess_sentences
 from leakbound.evaluation.views.grid import grid_summary
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.protocols import protocols_table
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.stats import about, percent
-from leakbound.stats.judged import CORRECTED
-from leakbound.store import Arm, Run
+from leakbound.stats import percent
+from leakbound.store import Arm, EstimateRow, Estimates, Run
 from leakbound.text.figures import DASH, number
 
 SHOWN_K = 32
-Rows = Sequence[dict[str, Any]]
 
 
 def summary(run: Run) -> list[Table]:
@@ -30,10 +26,10 @@ def summary(run: Run) -> list[Table]:
     sets that beside the questions alone; where worst-case inputs were searched, one with them.
     The metrics of the models come last.
     """
-    estimates = run.estimates()
+    estimates = run.estimates
     tables: list[Table | None] = []
-    for name in dict.fromkeys(row["scorer"] for row in estimates):
-        rows = [row for row in estimates if row["scorer"] == name]
+    for name in estimates.scorers:
+        rows = estimates.where(scorer=name)
         tables += [
             _table(run, name, rows),
             grid_summary(run, name),
@@ -43,30 +39,30 @@ def summary(run: Run) -> list[Table]:
     return [table for table in (*tables, metrics_table(run)) if table is not None]
 
 
-def _table(run: Run, scorer: str, rows: Rows) -> Table:
+def _table(run: Run, scorer: str, rows: Estimates) -> Table:
     shown = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
     shown.sort(key=lambda arm: arm.key.is_control)
-    bounded = [r["confidence"] for r in rows if r["estimand"] in LEAKAGE and r["confidence"] < 1]
-    confidence = next(iter(bounded), 1.0)
-    k = max((r["parameter"] for r in rows if r["estimand"] == "leak@k" and _known(r)), default=1)
-    k = min(SHOWN_K, int(k))
+    bounded = rows.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    confidence = next((row.confidence for row in bounded if row.confidence < 1), 1.0)
+    repeated = [row for row in rows.plain(quantity="leak@k", scope=EACH) if row.value is not None]
+    k = min(SHOWN_K, int(max((row.parameter or 1 for row in repeated), default=1)))
     columns = ("arm", "decoding", "greedy", "mean", "worst question", f"leak@{k}", "max sd", "ED")
     body = []
     for arm in shown:
-        mine = [r for r in rows if r["arm"] == arm.name]
+        mine = rows.where(arm=arm.name)
+        each = mine.plain(scope=EACH)
         beside = str(arm.key.greedy_answers)
-        greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
         absent = DASH if arm.decoding.greedy else "incomplete"
         body.append(
             (
                 arm.name,
                 arm.decoding.name,
-                _mean([r["value"] for r in greedy]),
-                _interval(statement(mine, about.MEAN, *LEAKAGE), absent),
-                _interval(statement(mine, about.WORST, *LEAKAGE), absent),
-                _mean([r["value"] for r in mine if _is(r, "leak@k", k)]),
-                _most([r["value"] for r in mine if _is(r, "standard deviation")]),
-                _mean([r["value"] for r in mine if _is(r, "mean + ")]),
+                _mean(rows.where(arm=beside, quantity="greedy score")),
+                _interval(mine.first(quantity=LEAKAGE, scope="mean"), absent),
+                _interval(mine.first(quantity=LEAKAGE, scope="worst question"), absent),
+                _mean(each.where(quantity="leak@k", parameter=k)),
+                _most(each.where(quantity="standard deviation")),
+                _mean(each.where(quantity="expectation deviation")),
             )
         )
     questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
@@ -74,8 +70,8 @@ def _table(run: Run, scorer: str, rows: Rows) -> Table:
     margin = ", given the measured margin" if any(arm.exploring for arm in shown) else ""
     holds = f"intervals hold at {percent(confidence)} each{margin}"
     note = f"{holds}; greedy, leak@{k} and ED: mean over questions"
-    each = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
-    notes = "\n".join(filter(None, [note, *(says(arm, rows) for says in each for arm in shown)]))
+    says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
+    notes = "\n".join(filter(None, [note, *(says(arm, rows) for says in says_of for arm in shown)]))
     return Table(title, columns, tuple(body), notes, "\n".join(excess_sentences(run, rows)))
 
 
@@ -88,73 +84,69 @@ def _effort(arms: Sequence[Arm]) -> str:
     return f"n {most} {max(arm.plan.n for arm in arms):,}"
 
 
-def _explored(arm: Arm, rows: Rows) -> str:
+def _explored(arm: Arm, rows: Estimates) -> str:
     """What exploring an arm found and took; empty where it was not explored."""
     if arm.exploring is None:
         return ""
     settled = sorted(arm.masses.settled().values())
-    drawn = {r["query_id"]: r["n"] for r in rows if r["arm"] == arm.name and _is(r, "leak@k", 1)}
+    once = rows.plain(arm=arm.name, quantity="leak@k", parameter=1, scope=EACH)
+    drawn = sum(row.n for row in once)
     forwards = sum(after for _, after in arm.masses.forwards().values())
     return (
         f"{arm.name}, explored ({arm.exploring['mode']}): median known mass "
-        f"{number(settled[len(settled) // 2]) if settled else DASH}, {sum(drawn.values()):,} draws "
+        f"{number(settled[len(settled) // 2]) if settled else DASH}, {drawn:,} draws "
         f"of what is left, {forwards:,} forwards"
     )
 
 
-def _leaked(arm: Arm, rows: Rows) -> str:
+def _leaked(arm: Arm, rows: Estimates) -> str:
     """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
-    name = f"leak@{arm.plan.n}"
-    mine = [r for r in rows if r["arm"] == arm.name]
-    each = [r for r in mine if r["estimand"] == "leak probability" and r["query_id"] is not None]
+    mine = rows.where(arm=arm.name)
+    each = mine.plain(quantity="leak probability", scope=EACH)
     if not each or arm.stopping is not None or arm.exploring is not None:
         return ""
-    share = statement(mine, about.MEAN, name)
-    succeed = f"; the share that leaks in so many ({name}, mean): {_interval(share, '')}"
-    beside = str(arm.key.greedy_answers)
-    greedy = [r for r in rows if r["arm"] == beside and r["estimand"] == GREEDY_SCORE]
-    said = f", {sum(r['value'] == 1 for r in greedy)} in the greedy answer" if greedy else ""
-    leaked = sum(row["value"] > 0 for row in each if _known(row))
+    share = mine.first(quantity="leak@k", scope="mean", parameter=arm.plan.n)
+    succeed = f"; the share that leaks in so many (leak@{arm.plan.n}, mean): {_interval(share, '')}"
+    greedy = rows.where(arm=str(arm.key.greedy_answers), quantity="greedy score")
+    said = f", {sum(row.value == 1 for row in greedy)} in the greedy answer" if greedy else ""
+    leaked = sum((row.value or 0) > 0 for row in each)
     return f"{arm.name}: {leaked} of {len(each)} questions leaked in {arm.plan.n:,} draws{said}" + (
         succeed if share else ""
     )
 
 
-def _decided(arm: Arm, rows: Rows) -> str:
+def _decided(arm: Arm, rows: Estimates) -> str:
     """What was decided of an arm's claims, and for how many draws; empty where none was made."""
-    mine = [r for r in rows if r["arm"] == arm.name and r["estimand"].startswith(CLAIM)]
+    mine = rows.where(arm=arm.name, quantity=CLAIMS)
     if not mine:
         return ""
-    holds, refuted = (sum(r["value"] == truth for r in mine) for truth in (1, 0))
-    drawn, most = sum(r["n"] for r in mine), arm.plan.n * len(mine)
+    holds, refuted = (sum(row.value == truth for row in mine) for truth in (1, 0))
+    drawn, most = sum(row.n for row in mine), arm.plan.n * len(mine)
     return (
-        f"{arm.name}, {mine[0]['estimand'].removeprefix(CLAIM)}: holds for {holds}, refuted for "
+        f"{arm.name}, {mine.rows[0].about.claimed}: holds for {holds}, refuted for "
         f"{refuted}, open for {len(mine) - holds - refuted} of {len(mine)} questions; "
         f"{drawn:,} draws instead of {most:,}"
     )
 
 
-def _imported(arm: Arm, rows: Rows) -> str:
+def _imported(arm: Arm, rows: Estimates) -> str:
     """Who drew an arm, and how, where leakbound did not."""
     drawn_by = arm.spec["fingerprint"].get("as sampled by")
     return f"{arm.name}, as sampled by {drawn_by}" if drawn_by else ""
 
 
-def _corrected(arm: Arm, rows: Rows) -> str:
+def _corrected(arm: Arm, rows: Estimates) -> str:
     """The mean leak probability with the judge's errors allowed for; empty where not known."""
-    mine = [r for r in rows if r["arm"] == arm.name and r["estimand"] == CORRECTED]
-    found = statement(mine, about.MEAN)
+    found = rows.first(arm=arm.name, quantity="corrected leak probability", scope="mean")
     if found is None:
         return ""
-    how = found["method"].rpartition(", corrected ")[2]
-    return f"{arm.name}, corrected {how}: mean {_interval(found, '')}"
+    return f"{arm.name}, mean corrected for the judge: {_interval(found, '')}, {found.method}"
 
 
-def _undecided(arm: Arm, rows: Rows) -> str:
+def _undecided(arm: Arm, rows: Estimates) -> str:
     """How many draws the scorer could not decide; empty where it decided all."""
-    mine = [r for r in rows if r["arm"] == arm.name and r["query_id"] is not None]
-    leakage = [r for r in mine if r["estimand"] in LEAKAGE]
-    missing, drawn = (sum(r[name] for r in leakage) for name in ("missing", "n"))
+    leakage = rows.plain(arm=arm.name, quantity=LEAKAGE, scope=EACH)
+    missing, drawn = sum(row.missing for row in leakage), sum(row.n for row in leakage)
     if not missing:
         return ""
     return (
@@ -163,30 +155,20 @@ def _undecided(arm: Arm, rows: Rows) -> str:
     )
 
 
-def _known(row: dict[str, Any]) -> bool:
-    """True if the row has a point estimate."""
-    return row["value"] is not None and row["value"] == row["value"]
+def _interval(row: EstimateRow | None, absent: str) -> str:
+    return absent if row is None else interval(Bound.of(row))
 
 
-def _is(row: dict[str, Any], estimand: str, parameter: float | None = None) -> bool:
-    return (
-        row["query_id"] is not None
-        and row["estimand"].startswith(estimand)
-        and row["parameter"] == parameter
-    )
+def _mean(rows: Estimates) -> str:
+    known = _known(rows)
+    return number(sum(known) / len(known)) if known else DASH
 
 
-def _interval(row: Mapping[str, Any] | None, absent: str) -> str:
-    if row is None:
-        return absent
-    return interval(Bound.of(row))
+def _most(rows: Estimates) -> str:
+    return number(max(_known(rows), default=None))
 
 
-def _mean(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return number(sum(known) / len(known)) if known and len(known) == len(values) else DASH
-
-
-def _most(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return number(max(known)) if known and len(known) == len(values) else DASH
+def _known(rows: Estimates) -> list[float]:
+    """The point estimates; none unless every row has one."""
+    values = [row.value for row in rows if row.value is not None]
+    return values if len(values) == len(rows) else []

@@ -1,0 +1,323 @@
+"""`Estimates`: the table of a run's estimates as typed rows, among which statements are found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any, TypedDict, Unpack, cast
+
+import pyarrow as pa
+
+from leakbound.errors import InputError
+from leakbound.stats import About, Estimate
+from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
+from leakbound.store.frames import to_pandas
+
+ALL = None  # in place of a query id: a statement about all questions
+_PLACE = ("arm", "scorer", "query_id")
+_ABOUT = tuple(f.name for f in fields(About))
+_ESTIMATE = tuple(f.name for f in fields(Estimate) if f.name != "about")
+ESTIMATES = pa.schema(
+    [
+        *((name, pa.string()) for name in (*_PLACE, "quantity", "scope", "inputs", "beyond")),
+        *((name, pa.float64()) for name in ("parameter", "constant")),
+        ("over", pa.int64()),
+        ("knob", pa.string()),
+        *((name, pa.bool_()) for name in ("jointly", "proved")),
+        *((name, pa.float64()) for name in ("value", "lower", "upper", "confidence")),
+        ("side", pa.string()),
+        *((name, pa.int64()) for name in ("n", "missing")),
+        ("method", pa.string()),
+        ("seed", pa.int64()),
+        ("stopping", pa.string()),
+    ]
+)
+
+
+class Where(TypedDict, total=False):
+    """Which rows are meant, of those about one quantity: of several values in a tuple, any will do.
+
+    The fields of `EstimateRow` and of `stats.About`.
+    """
+
+    arm: str | tuple[str, ...]
+    scorer: str | tuple[str, ...]
+    query_id: str | tuple[str | None, ...] | None
+    inputs: Inputs | tuple[Inputs, ...]
+    beyond: Beyond | tuple[Beyond | None, ...] | None
+    parameter: float | tuple[float | None, ...] | None
+    constant: float | None
+    knob: str | None
+    jointly: bool
+    proved: bool
+
+
+class Fields(Where, total=False):
+    """Which rows are meant of all."""
+
+    quantity: Quantity | tuple[Quantity, ...]
+    scope: Scope | tuple[Scope, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """One line of the table: a statement, and which arm, scorer and query it is about.
+
+    `arm`: the arm whose draws it rests on. `scorer`: by its name.
+    `query_id`: the query, or the question in several queries; None: all questions.
+    `estimate`: the statement, of single numbers; what is asked of it is asked of the row, too.
+    """
+
+    arm: str
+    scorer: str
+    query_id: str | None
+    estimate: Estimate
+
+    @property
+    def about(self) -> About:
+        """What is estimated."""
+        return self.estimate.about
+
+    @property
+    def quantity(self) -> Quantity:
+        """Which quantity is estimated."""
+        return self.about.quantity
+
+    @property
+    def scope(self) -> Scope:
+        """Of what: one query or question, the mean over them, the worst, a count."""
+        return self.about.scope
+
+    @property
+    def estimand(self) -> str:
+        """The quantity in words."""
+        return self.about.estimand
+
+    @property
+    def target(self) -> str:
+        """Whose quantity it is, in words."""
+        return self.about.target
+
+    @property
+    def parameter(self) -> float | None:
+        """The x or k; None where the quantity takes none."""
+        parameter = self.about.parameter
+        return None if isinstance(parameter, tuple) else parameter
+
+    @property
+    def over(self) -> int | None:
+        """How many queries, questions or cells it is about."""
+        over = self.about.over
+        return None if isinstance(over, tuple) else over
+
+    @property
+    def value(self) -> float | None:
+        """The point estimate; None where no draw has a score."""
+        value = float(self.estimate.value)
+        return None if value != value else value
+
+    @property
+    def lower(self) -> float:
+        """The lower end."""
+        return float(self.estimate.lower)
+
+    @property
+    def upper(self) -> float:
+        """The upper end."""
+        return float(self.estimate.upper)
+
+    @property
+    def confidence(self) -> float:
+        """The probability, at least, with which the ends hold."""
+        return self.estimate.confidence
+
+    @property
+    def n(self) -> int:
+        """Draws, the missing ones included."""
+        return int(self.estimate.n)
+
+    @property
+    def missing(self) -> int:
+        """Draws without a score."""
+        return int(self.estimate.missing)
+
+    @property
+    def method(self) -> str:
+        """How the ends were found."""
+        return self.estimate.method
+
+    def columns(self) -> dict[str, Any]:
+        """The row as the table holds it, a column a field."""
+        place = {name: getattr(self, name) for name in _PLACE}
+        about = {name: getattr(self.about, name) for name in _ABOUT}
+        made = {name: getattr(self.estimate, name) for name in _ESTIMATE}
+        return {**place, **about, **made, "value": self.value}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it: its columns, and what they are about in words."""
+        return {"estimand": self.estimand, "target": self.target, **self.columns()}
+
+    def has(self, wanted: Mapping[str, object]) -> bool:
+        """True if every one of these fields has the value, or one of the values, wanted."""
+        for name, value in wanted.items():
+            own = getattr(self if name in _PLACE else self.about, name)
+            if own not in value if isinstance(value, tuple) else own != value:
+                return False
+        return True
+
+
+PLAIN: Fields = {
+    "beyond": None,
+    "jointly": False,
+    "proved": False,
+    "inputs": ("as asked", "these queries", "input distribution", "as found"),
+}
+"""A quantity as it is: beyond nothing, by itself, from draws, of all that a question is asked."""
+
+
+@dataclass(frozen=True)
+class Estimates(Sequence[EstimateRow]):
+    """Rows of the estimates table of a run.
+
+    `rows`: in the order of the table.
+    `main`: the arm that is meant where none is named: the run's first that was sampled in the
+        questions' own words.
+    """
+
+    rows: tuple[EstimateRow, ...]
+    main: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[EstimateRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.rows[i]
+
+    @cached_property
+    def scorers(self) -> tuple[str, ...]:
+        """The names of the scorers, in the order of the table."""
+        return tuple(dict.fromkeys(row.scorer for row in self.rows))
+
+    def where(self, **wanted: Unpack[Fields]) -> Estimates:
+        """The rows whose fields have these values; a tuple of values means any of them.
+
+        Nothing is taken for granted: without `beyond=None` an excess is a leak probability too.
+        """
+        return self._having(wanted)
+
+    def plain(self, **wanted: Unpack[Fields]) -> Estimates:
+        """As `where`, of quantities as they are unless the fields say otherwise: see `PLAIN`."""
+        return self._having(PLAIN | wanted)
+
+    def first(self, **wanted: Unpack[Fields]) -> EstimateRow | None:
+        """The first of `plain`; None where there is none."""
+        return next(iter(self.plain(**wanted)), None)
+
+    def worst(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
+        """The statement about the worst question, which has paid for the choice among them.
+
+        Of the run's main arm and first scorer unless `arm` and `scorer` say otherwise, and of the
+        quantity as it is unless `beyond` does. InputError, naming what there is, where there is no
+        such statement, or more than one.
+        """
+        return self._only(self._meant(quantity, "worst question", wanted))
+
+    def mean(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
+        """The statement about the mean over the questions; otherwise as `worst`."""
+        return self._only(self._meant(quantity, "mean", wanted))
+
+    def each(self, quantity: Quantity, **wanted: Unpack[Where]) -> Estimates:
+        """The statements about every question, one a question; otherwise as `worst`.
+
+        Of an arm that asks several queries of a question, the statements about all of them.
+        """
+        rows = self._having(asked := self._meant(quantity, "question", wanted))
+        rows = rows or self._having(asked := self._meant(quantity, "query", wanted))
+        if not rows:
+            raise self._lacks(asked)
+        if len(parameters := {row.parameter for row in rows}) > 1:
+            raise _several(asked, parameters)
+        return rows
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table, a column a field."""
+        return pa.Table.from_pylist([row.columns() for row in self.rows], schema=ESTIMATES)
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas data frame, a column a field; InputError without pandas."""
+        return to_pandas(self.to_arrow())
+
+    @cached_property
+    def _by_place(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
+        found: dict[tuple[object, ...], list[EstimateRow]] = {}
+        for row in self.rows:
+            found.setdefault((row.arm, row.scorer, row.query_id), []).append(row)
+        return {place: tuple(rows) for place, rows in found.items()}
+
+    def _having(self, wanted: Fields) -> Estimates:
+        place = tuple(wanted.get(name, ...) for name in _PLACE)
+        known = all(part is None or isinstance(part, str) for part in place)
+        rows = self._by_place.get(place, ()) if known else self.rows
+        return Estimates(tuple(row for row in rows if row.has(wanted)), self.main)
+
+    def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
+        """What is asked for, with the defaults of what is not said."""
+        meant: Fields = {"quantity": quantity, "scope": scope}
+        if self.main is not None:
+            meant["arm"] = self.main
+        if self.scorers:
+            meant["scorer"] = self.scorers[0]
+        return cast(Fields, {**PLAIN, **meant, **wanted})
+
+    def _only(self, asked: Fields) -> EstimateRow:
+        rows = self._having(asked)
+        if not rows:
+            raise self._lacks(asked)
+        if len(rows) > 1:
+            raise _several(asked, {row.parameter for row in rows})
+        return rows.rows[0]
+
+    def _lacks(self, asked: Fields) -> InputError:
+        """There is no such statement; what there is instead."""
+        there = dict.fromkeys(
+            f"{row.about.quantity!r}, arm={row.arm!r}, scorer={row.scorer!r}"
+            for row in self._having(PLAIN | Fields(scope=asked["scope"]))
+        )
+        beyond = f", beyond {asked['beyond']}" if asked.get("beyond") else ""
+        says = "There is none of any quantity: some question may have no completions."
+        return InputError(
+            f"the run has no statement about {asked['quantity']!r}{beyond}, scope "
+            f"{asked['scope']!r}, arm {asked.get('arm')!r}, scorer {asked.get('scorer')!r}. "
+            + (f"There is {'; '.join(there)}." if there else says)
+        )
+
+
+def estimates_of(table: pa.Table) -> Iterator[EstimateRow]:
+    """The rows of a stored table."""
+    for row in table.to_pylist():
+        about = _about(*(row[name] for name in _ABOUT))
+        made = {name: row[name] for name in _ESTIMATE}
+        made["value"] = math.nan if made["value"] is None else made["value"]
+        estimate = Estimate(about=about, **made)
+        yield EstimateRow(row["arm"], row["scorer"], row["query_id"], estimate)
+
+
+@lru_cache(maxsize=4096)
+def _about(*values: Any) -> About:
+    """One value for all rows that are about the same."""
+    return About(**dict(zip(_ABOUT, values, strict=True)))
+
+
+def _several(asked: Fields, parameters: Collection[float | None]) -> InputError:
+    """There is more than one such statement, at these parameters; how to say which."""
+    said = ", ".join(f"{p:g}" for p in sorted(p for p in parameters if p is not None))
+    which = f"`parameter`: {said}" if len(parameters) > 1 else "`inputs`, or take `where`"
+    return InputError(
+        f"the run has several statements about {asked['quantity']!r}, scope {asked['scope']!r}. "
+        f"Say which {which}."
+    )
