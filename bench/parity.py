@@ -80,7 +80,7 @@ def compare(run: Run) -> float:
 
 def oracle(arm: Arm) -> Oracle:
     """Their evaluation of the model of an arm of greedy answers."""
-    location, asked = arm.spec["model"], arm.spec["fingerprint"]["prompting"]
+    location, asked = arm.spec.model, arm.spec.fingerprint["prompting"]
     model = AutoModelForCausalLM.from_pretrained(location, dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(location)
     template = None if asked["chat"] else asked["template"]

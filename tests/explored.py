@@ -8,9 +8,8 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
 from leakbound.evaluation.drawing.begin import begin
-from leakbound.evaluation.study.plan import Exploring
 from leakbound.scorers import make_scorer
-from leakbound.store import TARGET, Plan, Run
+from leakbound.store import TARGET, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
 from leakbound.store.cut import Cut
 from leakbound.types import (
     Completion,
@@ -42,15 +41,14 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
     scorer = make_scorer(SCORER)
     for decoding in decodings:
         key = TARGET if len(decodings) == 1 else TARGET.under(decoding)
-        spec = {
-            "model": "canned",
-            "fingerprint": {"weights": "canned"},
-            "decoding": decoding.to_dict(),
-            "plan": Plan.exploring().to_dict(),
-            "cut": Cut.whole().to_dict(),
-            "seed": 0,
-            "explore": Exploring("hybrid", FORWARDS, scorer).to_dict(),
-        }
+        spec = ArmSpec(
+            model="canned",
+            fingerprint={"weights": "canned"},
+            decoding=decoding,
+            plan=Plan.exploring(),
+            cut=Cut.whole(),
+            draws=ExploredDraws(mode="hybrid", forwards=FORWARDS, scorer=ScorerRecord.of(scorer)),
+        )
         arm = run.add_arm(key, spec)
         for part in arm.parts:
             queries = [query for query in run.queries if query.id in part.query_ids]

@@ -62,10 +62,10 @@ def test_settings_are_the_name() -> None:
 def test_the_same_in_another_process() -> None:
     code = (
         "from leakbound.benchmarks import load_benchmark as load;"
-        "print(load('fictitious').fingerprint()['sha256'])"
+        "print(load('fictitious').fingerprint().sha256)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == load_benchmark("fictitious").fingerprint()["sha256"]
+    assert out.stdout.strip() == load_benchmark("fictitious").fingerprint().sha256
 
 
 def test_the_seed_decides() -> None:

@@ -221,7 +221,7 @@ def test_limit_keeps_the_first() -> None:
     whole, three = (load_benchmark("fictitious", limit=limit) for limit in (None, 3))
     assert three.prompts == whole.prompts[:3]
     assert three.split("retain") == whole.split("retain")
-    assert three.fingerprint()["sha256"] != whole.fingerprint()["sha256"]
+    assert three.fingerprint().sha256 != whole.fingerprint().sha256
     with pytest.raises(InputError, match="at least 1, got 0"):
         load_benchmark("fictitious", limit=0)
 
@@ -245,7 +245,7 @@ def test_the_fingerprint_sees_every_field() -> None:
     digests = {
         Benchmark(
             name="x", prompts=(p,), scorers=(), max_new_tokens=1, origin=""
-        ).fingerprint()["sha256"]
+        ).fingerprint().sha256
         for p in prompts
     }  # fmt: skip
     assert len(digests) == 3

@@ -50,8 +50,8 @@ def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
     for field in ("prompts", "template", "system", "chat", "scorers", "max_new_tokens", "stop"):
         assert getattr(named, field) == getattr(plain, field)
     assert (named.n, named.decoding) == (plain.n, plain.decoding) == (1024, Decoding())
-    assert "profile" not in plain.fingerprint()
-    assert named.fingerprint()["profile"] == "openunlearning"
+    assert plain.fingerprint().profile is None
+    assert named.fingerprint().profile == "openunlearning"
     assert (plain.compat, named.compat) == (None, "openunlearning")
 
 

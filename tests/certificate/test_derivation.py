@@ -20,7 +20,7 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
 from leakbound.store import ArmScores, Run
-from leakbound.types import Decoding
+from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
@@ -155,11 +155,11 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
     values = made.to_dict()
     from_ = values["made_from"]
     assert from_["benchmark"]["name"] == "leaky"
-    assert from_["benchmark"]["sha256"] == benchmark().fingerprint()["sha256"]
+    assert from_["benchmark"]["sha256"] == benchmark().fingerprint().sha256
     assert from_["identity"] == arm.identity
     assert from_["arm"]["fingerprint"] == {"weights": "canned", "engine": "canned"}
-    assert from_["arm"]["decoding"] == Decoding(max_new_tokens=48).to_dict()
-    assert {"plan", "seed", "stopping", "looks"} <= from_["arm"].keys()
+    assert from_["arm"]["decoding"] == object_of(Decoding(max_new_tokens=48))
+    assert {"plan", "seed", "draws"} <= from_["arm"].keys()
     assert from_["scorer"]["name"] == "keyword"
     assert set(values["code"]) == {"version", "sha256"}
     assert [row["id"] for row in values["questions"]] == list(LEAKS)

@@ -320,7 +320,7 @@ class Scripted:
     def __init__(self, run: Run, **changes: Any) -> None:
         self.run, self.changes = run, changes
         self.texts = {(query_id, ids): text for query_id, ids, text in stored(run)}
-        self.fingerprint = dict(run.arms["target"].spec["fingerprint"])
+        self.fingerprint = dict(run.arms["target"].spec.fingerprint)
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
         assert decoding == self.run.arms["target"].decoding
@@ -335,10 +335,9 @@ class Scripted:
 def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
     """(query id, token ids, text) of every output of the arm."""
     arm = run.arms["target"]
-    for part in arm.parts:
-        for table in (arm.completions, *([arm.masses.table] if arm.exploring else [])):
-            for row in table(part).to_pylist():
-                yield row["query_id"], tuple(row["token_ids"] or ()), row["text"]
+    for table in (*map(arm.completions, arm.parts), *arm.masses.tables()):
+        for row in table.to_pylist():
+            yield row["query_id"], tuple(row["token_ids"] or ()), row["text"]
 
 
 def known(query_id: str, text: str) -> Any:

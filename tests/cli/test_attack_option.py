@@ -27,7 +27,7 @@ def test_evaluate_attacks_and_says_what_it_found(model: Path, attacked: Path) ->
     run = Run.open(attacked)
     assert [entry["prompt_id"] for entry in entries] == [query.id for query in run.questions]
     assert {entry["arm"] for entry in entries} <= set(run.arms)
-    assert run.record["study"]["attack"]["budget"] == 32
+    assert run.record.study["attack"]["budget"] == 32
     assert "where it was attacked, 2 questions" in done("report", attacked).out
     again = done("evaluate", model, "--like", attacked, "--out", attacked, "--json")
     assert {entry["arm"] for entry in entries} <= {r["arm"] for r in again.json["estimates"]}

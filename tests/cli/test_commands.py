@@ -226,12 +226,12 @@ def test_like_repeats_what_is_not_said(
     done("evaluate", model, "--benchmark", questions, *SMALL, *how, "--out", first)
     done("evaluate", control, "--like", first, "--out", second, "--seed", 6)
     a, b = Run.open(first), Run.open(second)
-    assert b.record["study"] == a.record["study"] | {"seed": 6}
+    assert b.record.study == a.record.study | {"seed": 6}
     assert list(b.arms) == list(a.arms)
     for name in ("greedy", "target"):
         assert b.arms[name].decoding == a.arms[name].decoding
         assert b.arms[name].plan == a.arms[name].plan
-    assert b.arms["target"].spec["seed"] == 6
+    assert b.arms["target"].spec.seed == 6
     assert b.estimates.scorers == ("contains",)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from commands import SMALL, done, leakbound, refused
 
 from estimates import rows
 from leakbound.evaluation.scoring import score as scoring
-from leakbound.store import Run
+from leakbound.store import ExploredDraws, Run
 from leakbound.types import Prompt
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
@@ -58,10 +58,10 @@ def mine(explored: Path, tmp_path: Path) -> Path:
 def test_the_way_of_looking_is_recorded(explored: Path) -> None:
     run = Run.open(explored)
     target = run.arms["target"]
-    assert target.exploring == {
-        "mode": "hybrid", "forwards": 40, "scorer": {"name": "contains", "binary": True},
-    }  # fmt: skip
-    assert run.record["study"]["sampling"] == {"explore": "hybrid", "forwards": 40}
+    how = target.spec.draws
+    assert isinstance(how, ExploredDraws)
+    assert (how.mode, how.forwards, how.scorer.name) == ("hybrid", 40, "contains")
+    assert run.record.study["sampling"] == {"explore": "hybrid", "forwards": 40}
     assert all(before <= 40 for before, _ in target.masses.forwards().values())
 
 
@@ -102,12 +102,12 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     done("evaluate", control, *like, "--out", tmp_path / "same")
     done("evaluate", control, *like, "--out", tmp_path / "more", "--budget", 41)
     done("evaluate", control, *like, "--out", tmp_path / "plain", "-n", 16)
-    before = Run.open(explored).arms["target"].exploring
-    assert before is not None
+    before = Run.open(explored).arms["target"].spec.draws
+    assert isinstance(before, ExploredDraws)
     arms = {name: Run.open(tmp_path / name).arms["target"] for name in ("same", "more", "plain")}
-    assert arms["same"].exploring == before
-    assert arms["more"].exploring == {**before, "forwards": 41}
-    assert (arms["plain"].exploring, arms["plain"].plan.n) == (None, 16)
+    assert arms["same"].spec.draws == before
+    assert arms["more"].spec.draws == replace(before, forwards=41)
+    assert (arms["plain"].explored, arms["plain"].plan.n) == (False, 16)
     refused(
         leakbound("sample", control, *like, "--out", tmp_path / "s"),
         "`explore` 'hybrid' is steered",
@@ -115,7 +115,7 @@ def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: 
     plain = ("--like", tmp_path / "plain", "--out")
     done("sample", control, *plain, tmp_path / "t")
     done("evaluate", control, *plain, tmp_path / "e", "--explore", "hybrid", "--budget", 40)
-    assert Run.open(tmp_path / "e").arms["target"].exploring == before
+    assert Run.open(tmp_path / "e").arms["target"].spec.draws == before
     refused(leakbound("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
     assert not any((tmp_path / name).exists() for name in ("s", "b"))
 
@@ -227,7 +227,7 @@ def test_every_cell_of_a_grid_is_explored(model: Path, questions: Path, tmp_path
     out = tmp_path / "run"
     shown = done(*command(model, questions, out, "--temperature", "0,0.5,1"))
     arms = Run.open(out).arms
-    explored = {name for name, arm in arms.items() if arm.exploring is not None}
+    explored = {name for name, arm in arms.items() if arm.explored}
     assert explored == {"target T=0.5", "target T=1"}
     for name in explored:
         assert f"{name}, explored (hybrid)" in shown.out

@@ -211,7 +211,7 @@ def test_samples_come_back_by_import(
     ours, theirs = (Run.open(path).arms["target"] for path in (run, again))
     assert theirs.decoding == ours.decoding
     assert ours.decoding.name.endswith("two_pass") == (how == TWO_PASS)
-    assert theirs.spec["model"] == str(model)
+    assert theirs.spec.model == str(model)
 
 
 @pytest.fixture

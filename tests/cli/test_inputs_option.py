@@ -28,7 +28,7 @@ def test_evaluate_asks_rewritings_and_says_what_they_add(rewritten: Path) -> Non
     run = Run.open(rewritten)
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 6
-    assert run.record["inputs"]["ids_draws"] == 8
+    assert run.record.inputs.ids_draws == 8
     shown = done("report", rewritten)
     assert "by protocol, 2 questions" in shown.out
     assert "rewritings from 'rules'" in shown.out
@@ -56,8 +56,8 @@ def test_a_file_is_found_from_anywhere(
          "--design", "fixed", "--limit", 1, *SMALL)  # fmt: skip
     run = Run.open(out)
     assert [q.text for q in run.queries][1:] == ["red by who", "tell me who wrote red"]
-    assert run.record["study"]["rewritings"]["source"] == f"file:{file}"
-    assert run.record["inputs"]["source"] == "file:asked.csv"
+    assert run.record.study["rewritings"]["source"] == f"file:{file}"
+    assert run.record.inputs.source == "file:asked.csv"
 
 
 def test_a_dry_run_counts_rewritings(model: Path, questions: Path) -> None:

@@ -31,9 +31,9 @@ def test_a_profile_fills_in_what_was_not_said(scholten: Path) -> None:
     assert (study.profile, study.sampling) == ("scholten", FixedN(8))
     assert study.scorers == ("rouge-l-f1",)
     note = "profile scholten, but (its own in brackets): n 8 (1024), max_tokens 12 (128)"
-    assert note in run.record["notes"]
+    assert note in run.record.notes
     assert {prompt.answer for prompt in run.prompts} == {"Answer: Ann", "Answer: Bob"}
-    prompting = run.arms["target"].spec["fingerprint"]["prompting"]
+    prompting = run.arms["target"].spec.fingerprint["prompting"]
     assert prompting["template"] == "Question: {question}\n"
     assert (prompting["chat"], prompting["family"]) == (False, "base")
 
@@ -43,7 +43,7 @@ def test_faults_are_repeated_by_name(model: Path, questions: Path, tmp_path: Pat
         out = tmp_path / profile
         done("sample", model, "--benchmark", questions, "--out", out, "--profile", profile,
              "--max-tokens", 12, *SMALL)  # fmt: skip
-        prompting = Run.open(out).arms["target"].spec["fingerprint"]["prompting"]
+        prompting = Run.open(out).arms["target"].spec.fingerprint["prompting"]
         assert prompting["compat"] == ("openunlearning" if profile == "openunlearning" else None)
 
 

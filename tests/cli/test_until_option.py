@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from commands import done, leakbound, refused
 
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, Run, StoppedDraws
 
 HOW = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
 
@@ -35,10 +35,10 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
 
 def test_looks_are_recorded_with_the_run(stopped: Path) -> None:
     target = Run.open(stopped).arms["target"]
-    assert target.stopping is not None
-    assert target.stopping["claim"] == "p<=0.6"
+    assert isinstance(target.spec.draws, StoppedDraws)
+    assert target.spec.draws.claim == "p<=0.6"
     assert len(target.looks) == len(target.rounds) - 1
-    assert Run.open(stopped).record["study"]["sampling"]["until"] == "p<=0.6"
+    assert Run.open(stopped).record.study["sampling"]["until"] == "p<=0.6"
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
@@ -81,7 +81,7 @@ def test_a_stopped_command_goes_on_with_the_same_looks(
 def test_like_repeats_the_rule(stopped: Path, control: Path, tmp_path: Path) -> None:
     done("evaluate", control, "--like", stopped, "--out", tmp_path / "run")
     ours, theirs = (Run.open(path).arms["target"] for path in (tmp_path / "run", stopped))
-    assert ours.stopping == theirs.stopping
+    assert ours.spec.draws == theirs.spec.draws
     refused(leakbound("sample", control, "--like", stopped, "--out", tmp_path / "s"), "'p<=0.6'")
     assert not (tmp_path / "s").exists()
 

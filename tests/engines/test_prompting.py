@@ -8,6 +8,7 @@ from tokenizers.processors import TemplateProcessing
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.templates import DATE_STRING
 from leakbound.errors import InputError, ModelError
+from leakbound.types import from_json, object_of
 from tiny import tiny_tokenizer
 
 CHAT = (
@@ -121,4 +122,4 @@ def test_tokenizer_without_end_token_is_refused() -> None:
 
 def test_to_dict_gives_the_same_prompting_back() -> None:
     prompting = Prompting(template="Q {question}", system="s", chat=False)
-    assert Prompting(**prompting.to_dict()) == prompting
+    assert from_json(Prompting, object_of(prompting)) == prompting

@@ -75,7 +75,7 @@ def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any
 
 def bounded(run: Run) -> dict[str, float]:
     """The upper bounds that rest on bets over the order of the draws."""
-    bound_run(run, scorers_for(run.record["scorers"], ()))
+    bound_run(run, scorers_for(run.record.scorers, ()))
     rows = [row for row in run.estimates if row.arm == "target"]
     return {row.estimand: row.upper for row in rows if "bet" in row.method}
 

@@ -217,7 +217,7 @@ def test_a_profile_is_the_same_study_from_python_and_from_the_shell(
     assert command("evaluate", "m", *said, "--top-p", 0.5, "--out", tmp_path / "shell") == 0
     python, shell = (Run.open(tmp_path / name) for name in ("python", "shell"))
     assert python.study == shell.study
-    assert python.record["notes"] == shell.record["notes"]
+    assert python.record.notes == shell.record.notes
     assert python.arms["target"].spec == shell.arms["target"].spec
 
 
@@ -366,7 +366,7 @@ def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> Non
     first = evaluate(engine(), task, out=tmp_path / "a", n=8, scorers=("contains",))
     second = evaluate(engine(), replace(first.study, seed=1), out=tmp_path / "b")
     assert second.study == replace(first.study, seed=1)
-    assert second.arms["target"].spec["seed"] == 1
+    assert second.arms["target"].spec.seed == 1
 
 
 def test_what_a_record_cannot_name_is_asked_for(

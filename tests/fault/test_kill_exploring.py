@@ -44,7 +44,7 @@ def found(run: Run) -> dict[str, Any]:
     """Masses, draws, and the estimates that are made of them."""
     arm = run.arms["target"]
     return {
-        "masses": [arm.masses.table(part).to_pylist() for part in arm.parts],
+        "masses": [table.to_pylist() for table in arm.masses.tables()],
         "remainders": arm.masses.remainders(),
         "forwards": arm.masses.forwards(),
         "draws": [arm.completions(part).to_pylist() for part in arm.parts],

@@ -36,7 +36,7 @@ def start(model: Path, out: Path, questions: Path, n: int) -> subprocess.Popen[s
 
 def made_by(run: Run) -> set[Any]:
     """The weights that all arms of a run were drawn from."""
-    return {json.dumps(arm.spec["fingerprint"]["weights"]) for arm in run.arms.values()}
+    return {json.dumps(arm.spec.fingerprint["weights"]) for arm in run.arms.values()}
 
 
 @pytest.mark.parametrize("delay", [0.0, 1.0])
@@ -57,7 +57,7 @@ def test_of_two_commands_with_one_folder_one_is_refused(
     assert "Traceback" not in told
     run = Run.open(out)
     assert len(made_by(run)) == 1
-    models_named = {arm.spec["model"] for arm in run.arms.values()}
+    models_named = {arm.spec.model for arm in run.arms.values()}
     assert models_named == {str(models[won])}
     assert f"models/{models[won].name}" in (out / "report.html").read_text() or (
         models[won].name in (out / "report.html").read_text()

@@ -158,7 +158,7 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
         if row.arm == "greedy" and row.estimand == "greedy score" and row.query_id
     }
     assert greedy == {"Spain": 0.0, "France": 1.0}
-    told = run.arms["greedy"].spec["fingerprint"]["as sampled by"]
+    told = run.arms["greedy"].spec.draws.sampled_by
     assert told.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that both were asked"):
         import_run([file, log], out=tmp_path / "b")

@@ -10,7 +10,7 @@ import pytest
 from leakbound.store import Look, Part, Plan, QueryShares
 from leakbound.store.cut import Cut
 from leakbound.store.looks import rounds_of
-from leakbound.types import Query
+from leakbound.types import Query, from_json, object_of
 
 IDS = [f"q{i}" for i in range(70)]
 Key = tuple[str, int]
@@ -78,7 +78,7 @@ def test_parts_take_about_a_minute_where_queries_cost_alike(cost: float, n: int)
         number += 1
     smallest = n * cost  # one query
     assert max(took) <= max(90.0, smallest, 64 * cost)
-    assert Cut.from_dict(how.to_dict()) == how
+    assert from_json(Cut, object_of(how)) == how
     assert how.decided == number
     settled = [t for t in took[8:-1] if t < 20]  # small ones only where no larger are allowed
     assert all(t >= min(64, 8192 // n) * smallest * 0.99 for t in settled)

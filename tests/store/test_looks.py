@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,26 @@ import pytest
 from test_run import QUERIES, begin, fill, spec
 
 from leakbound.errors import MixError
-from leakbound.store import TARGET, Arm, DamagedError, Look, Part
+from leakbound.store import (
+    TARGET,
+    Arm,
+    CopiedFrom,
+    DamagedError,
+    Look,
+    Part,
+    ScorerRecord,
+    StoppedDraws,
+)
 from leakbound.store.cut import Cut
 from leakbound.store.looks import rounds_of
 from leakbound.store.sealed import write_sealed
 from leakbound.types import Failure, Sample, Usage
 
-WHOLE = Cut.whole().to_dict()
-RULE = {"claim": "p<=0.02", "scorer": {"name": "s"}, "confidence": 0.99, "cap": 64}
-FIXED: dict[str, Any] = {"stopping": "fixed n", "looks": [{"n": 6, "alpha": "all"}]}
+RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
 
 
 def stopping(path: Path, **more: Any) -> Arm:
-    looks = [{"n": 4, "alpha": "any time"}]
-    return begin(path).add_arm(TARGET, spec(64, stopping=RULE, looks=looks, cut=WHOLE, **more))
+    return begin(path).add_arm(TARGET, spec(64, draws=RULE, cut=Cut.whole(), **more))
 
 
 def look(n: int, goals: dict[str, int]) -> dict[str, Look]:
@@ -101,9 +108,8 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
 
 
 def test_an_arm_of_fixed_n_has_one_round_and_no_looks(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec(**FIXED))
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
-    assert arm.stopping is None
     assert arm.rounds == (arm.plan.parts([q.id for q in QUERIES], arm.cut),)
     assert arm.unlooked() == {}
     assert not (arm.folder / "looks.json").exists()
@@ -121,7 +127,7 @@ def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, dama
     arm.add_look(FIRST)
     file = arm.folder / "looks.json"
     if damage == "other":
-        other = stopping(tmp_path / "o", machine={}, imported="x")
+        other = stopping(tmp_path / "o", machine={}, copied=CopiedFrom("x", TARGET))
         other.add_look(FIRST)
         damage = (other.folder / "looks.json").read_text()
     file.write_text(damage)
@@ -142,17 +148,14 @@ def test_a_record_of_looks_that_holds_others_is_refused(tmp_path: Path, looks: o
 
 def test_another_rule_is_another_run(tmp_path: Path) -> None:
     stopping(tmp_path / "r")
-    for key, value in (("claim", "p<=0.05"), ("confidence", 0.9), ("cap", 65)):
-        changed = spec(64, stopping={**RULE, key: value}, looks=[{"n": 4, "alpha": "any time"}])
-        with pytest.raises(MixError, match=rf"stopping: {key}: it has .* says {value!r}"):
+    for key, value in (("claim", "p<=0.05"), ("confidence", 0.9)):
+        changed = spec(64, draws=replace(RULE, **{key: value}))
+        with pytest.raises(MixError, match=rf"draws: {key}: it has .* says {value!r}"):
             begin(tmp_path / "r").add_arm(TARGET, changed)
-
-
-def test_n_that_was_fixed_cannot_grow(tmp_path: Path) -> None:
-    begin(tmp_path / "r").add_arm(TARGET, spec(6, **FIXED))
-    longer = spec(9, **{**FIXED, "looks": [{"n": 9, "alpha": "all"}]})
-    with pytest.raises(MixError, match=r"n = 6, fixed before.*says 9.*void.*--out, and --until"):
-        begin(tmp_path / "r").add_arm(TARGET, longer)
+    with pytest.raises(MixError, match=r"n = 64, fixed before.*says 65"):
+        begin(tmp_path / "r").add_arm(TARGET, spec(65, draws=RULE))
+    with pytest.raises(MixError, match="draws: kind: it has 'until decided'"):
+        begin(tmp_path / "r").add_arm(TARGET, spec(64))
 
 
 def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Path) -> None:

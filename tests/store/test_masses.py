@@ -58,15 +58,15 @@ def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -
 
 
 def scored(masses: Masses) -> None:
-    masses.score("s", "slug", PARTS, ranges)
+    masses.score("s", "slug", ranges)
 
 
 def test_what_was_explored_comes_back(tmp_path: Path) -> None:
     masses = stored(tmp_path)
-    assert [masses.table(part)["query_id"].to_pylist() for part in PARTS] == [
+    assert [table["query_id"].to_pylist() for table in masses.tables()] == [
         ["q0", "q0", "q1"], ["q4", "q4", "q4"],
     ]  # fmt: skip
-    assert masses.table(PARTS[0]).to_pylist()[2] == {
+    assert next(masses.tables()).to_pylist()[2] == {
         "query_id": "q1", "text": "open", "token_ids": [1, 0], "ended": False, "mass": 0.25,
     }  # fmt: skip
     assert masses.remainders() == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
@@ -91,7 +91,7 @@ def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Pat
 def test_scores_stand_beside_their_events_across_parts(tmp_path: Path) -> None:
     masses = stored(tmp_path)
     scored(masses)
-    rows = list(masses.scored("slug", PARTS))
+    rows = list(masses.scored("slug"))
     assert rows == [
         ("q0", (0, 0), 0.5, 0.0), ("q0", (0, 1), 0.2, 1.0), ("q1", (1, 0), 0.25, 0.0),
         ("q4", (4, 0), 0.1, 1.0), ("q4", (4, 1), 0.1, 0.0), ("q4", (4, 2), 0.1, 0.0),
@@ -100,7 +100,7 @@ def test_scores_stand_beside_their_events_across_parts(tmp_path: Path) -> None:
 
 def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     masses = stored(tmp_path)
-    assert not masses.has_ranges("s", "slug", PARTS)
+    assert not masses.has_ranges("s", "slug")
     asked: list[int] = []
 
     def counted(table: Any) -> list[tuple[float, float]]:
@@ -108,16 +108,16 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
         return ranges(table)
 
     for _ in range(2):
-        masses.score("s", "slug", PARTS, counted)
+        masses.score("s", "slug", counted)
     assert asked == [3, 3]
     before = masses.ranges_digest("slug")
-    assert masses.has_ranges("s", "slug", PARTS)
-    assert not masses.has_ranges("other", "slug", PARTS)
+    assert masses.has_ranges("s", "slug")
+    assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
-        Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug", PARTS)
+        Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
     masses.write(PARTS[1], [found("q4", ("leak", 0.2))])
-    assert not masses.has_ranges("s", "slug", PARTS)
-    masses.score("s", "slug", PARTS, counted)
+    assert not masses.has_ranges("s", "slug")
+    masses.score("s", "slug", counted)
     assert asked == [3, 3, 3, 1]
     assert masses.ranges_digest("slug") != before
 
@@ -127,9 +127,9 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     scored(masses)
     file = masses.ranges_file("slug")
     file.write_bytes(file.read_bytes()[:-30])
-    assert not masses.has_ranges("s", "slug", PARTS)
+    assert not masses.has_ranges("s", "slug")
     scored(masses)
-    assert masses.has_ranges("s", "slug", PARTS)
+    assert masses.has_ranges("s", "slug")
     masses.file(PARTS[0]).write_bytes(b"PAR1")
     with pytest.raises(DamagedError, match="part-00000"):
         masses.remainders()
@@ -157,5 +157,5 @@ def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:
     masses = stored(tmp_path, [])
     scored(masses)
     assert masses.by_query("slug") == {}
-    assert list(masses.scored("slug", PARTS)) == []
+    assert list(masses.scored("slug")) == []
     assert isinstance(PARTS[0], Part)

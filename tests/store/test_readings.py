@@ -85,17 +85,17 @@ def test_of_other_words_nothing_is_known(run: Run, change: dict[str, Any]) -> No
 def test_of_another_model_nothing_is_known_nor_an_answer_under_another_decoding(run: Run) -> None:
     saved(run)
     arm = run.arms["greedy"]
-    arm.spec = {**arm.spec, "decoding": {**arm.spec["decoding"], "max_new_tokens": 7}}
+    arm.decoding = replace(arm.decoding, max_new_tokens=7)
     known = Readings(arm)
     assert set(known.texts) == {ANSWER, WRONG}
     assert known.answers == {}
-    arm.spec = {**arm.spec, "fingerprint": {"weights": "others"}}
+    arm.spec = replace(arm.spec, fingerprint={"weights": "others"})
     assert Readings(arm).texts == {}
 
 
 def test_a_fingerprint_of_tuples_is_found_again(run: Run) -> None:
     arm = run.arms["greedy"]
-    arm.spec = {**arm.spec, "fingerprint": {"stop": ("a", "b")}}
+    arm.spec = replace(arm.spec, fingerprint={"stop": ("a", "b")})
     known = Readings(arm)
     known.texts[ANSWER] = Read(READING)
     known.save()

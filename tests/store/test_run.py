@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,28 @@ from leakbound.store import (
     TARGET,
     Arm,
     ArmKey,
+    ArmSpec,
+    CopiedFrom,
     DamagedError,
     Plan,
     Run,
+    RunRecord,
     write_sealed,
     write_text,
 )
+from leakbound.store.cut import Cut
 from leakbound.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
-from leakbound.types import Completion, Decoding, Failure, Prompt, Query, Sample, Usage
+from leakbound.types import (
+    BenchmarkRecord,
+    Completion,
+    Decoding,
+    Failure,
+    Prompt,
+    Query,
+    Sample,
+    Usage,
+    object_of,
+)
 
 PROMPTS = tuple(
     Prompt(
@@ -34,21 +49,16 @@ PROMPTS = tuple(
     for i in range(5)
 )
 QUERIES = tuple(Query.original(p) for p in PROMPTS)
-RECORD: dict[str, Any] = {
-    "benchmark": {"name": "mine", "prompts": 5, "sha256": "abc", "origin": "here"},
-    "inputs": "none",
-}
+RECORD = RunRecord(benchmark=BenchmarkRecord(name="mine", prompts=5, sha256="abc", origin="here"))
 
 
-def spec(n: int = 6, seed: int = 0, temperature: float = 1.0, **more: Any) -> dict[str, Any]:
-    return {
-        "fingerprint": {"weights": "w"},
-        "decoding": Decoding(temperature=temperature).to_dict(),
-        "plan": {"n": n, "chunk": 4},
-        "cut": {"sizes": {"0": 4}, "most": 4, "decided": 99},
-        "seed": seed,
-        **more,
-    }
+SPEC = ArmSpec(
+    fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(6, 4), cut=Cut({0: 4}, 4)
+)
+
+
+def spec(n: int = 6, **more: Any) -> ArmSpec:
+    return replace(SPEC, plan=Plan(n, 4), **more)
 
 
 def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
@@ -129,20 +139,21 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
     run.add_arm(TARGET, spec())
     for changed, named in (
-        (spec(n=8), r"plan: n: it has 6, this one says 8"),
+        (spec(n=8), r"n = 6, fixed before.*says 8.*void.*--out, and --until"),
+        (replace(SPEC, plan=Plan(6, 2)), r"plan: chunk: it has 4, this one says 2"),
         (spec(seed=1), r"seed: it has 0, this one says 1"),
-        (spec(temperature=0.5), r"decoding: temperature"),
+        (spec(decoding=Decoding(temperature=0.5)), r"decoding: temperature"),
         (spec(fingerprint={"weights": "v"}), r"fingerprint: weights"),
     ):
         with pytest.raises(MixError, match=named):
             begin(tmp_path / "r").add_arm(TARGET, changed)
-    run.add_arm(CONTROL, spec(imported="x"))
-    with pytest.raises(MixError, match=r"imported: it has 'x', this one says None"):
+    run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET)))
+    with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one says None"):
         run.add_arm(CONTROL, spec())
-    other = {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "def"}}
+    other = replace(RECORD, benchmark=replace(RECORD.benchmark, sha256="def"))
     with pytest.raises(MixError, match="sha256"):
         Run.create(tmp_path / "r", PROMPTS, QUERIES, other)
-    moved = {**RECORD, "benchmark": {**RECORD["benchmark"], "origin": "elsewhere"}}
+    moved = replace(RECORD, benchmark=replace(RECORD.benchmark, origin="elsewhere"))
     Run.create(tmp_path / "r", PROMPTS, QUERIES, moved)
     begin(tmp_path / "r").add_arm(TARGET, spec(model="another/path", machine={"threads": 9}))
 
@@ -363,9 +374,10 @@ def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no name of an arm"):
         ArmKey.from_text(name)
     run.add_arm(ArmKey.from_text("target T=0.7 top-p=0.9"), spec())
-    record = {**run.record, "arms": {name: spec()}}  # as another's run.json has it, digest and all
+    arms = {name: object_of(spec())}
+    record = {**object_of(run.record), "arms": arms}  # as another's run.json has it, digest and all
     write_sealed(run.path / "run.json", record)
-    with pytest.raises(DamagedError, match=r"run\.json` names an arm: .* no name of an arm"):
+    with pytest.raises(DamagedError, match=r"run\.json`: arms: .*no name of an arm"):
         Run.open(run.path)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,18 +12,30 @@ from leakbound.errors import MixError
 from leakbound.inputs import Accepted, Removed, Selection
 from leakbound.store import (
     DamagedError,
+    InputsRecord,
+    RunRecord,
     read_accepted,
     read_values,
     write_accepted,
     write_sealed,
     write_selections,
 )
-from leakbound.types import Query
+from leakbound.types import BenchmarkRecord, Query
 
-RECORD: dict[str, Any] = {
-    "benchmark": {"name": "mine", "prompts": 2, "sha256": "abc", "origin": "here"},
-    "inputs": {"source": "rules", "queries": 20},
-}
+BENCHMARK = BenchmarkRecord(name="mine", prompts=2, sha256="abc", origin="here")
+INPUTS = InputsRecord(
+    source="rules",
+    queries=20,
+    ids=False,
+    ids_draws=64,
+    criterion="mean_prob",
+    design="allocated",
+    embedder=None,
+    similarity=None,
+    fingerprint={},
+    seed=0,
+)
+RECORD = RunRecord(benchmark=BENCHMARK, inputs=INPUTS)
 ACCEPTED = (
     Accepted(
         prompt_id="p0",
@@ -38,7 +50,7 @@ def test_what_was_accepted_and_removed_comes_back(tmp_path: Path) -> None:
     assert read_accepted(tmp_path, RECORD) is None
     write_accepted(tmp_path, RECORD, ACCEPTED)
     assert read_accepted(tmp_path, RECORD) == ACCEPTED
-    moved = {**RECORD, "benchmark": {**RECORD["benchmark"], "origin": "elsewhere"}}
+    moved = replace(RECORD, benchmark=replace(BENCHMARK, origin="elsewhere"))
     assert read_accepted(tmp_path, moved) == ACCEPTED
     assert (tmp_path / "selection").stat().st_mode & 0o777 == 0o700
 
@@ -46,9 +58,9 @@ def test_what_was_accepted_and_removed_comes_back(tmp_path: Path) -> None:
 def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     write_accepted(tmp_path, RECORD, ACCEPTED)
     with pytest.raises(MixError, match="queries: it has 20, this one says 3"):
-        read_accepted(tmp_path, {**RECORD, "inputs": {"source": "rules", "queries": 3}})
+        read_accepted(tmp_path, replace(RECORD, inputs=replace(INPUTS, queries=3)))
     with pytest.raises(MixError, match="sha256"):
-        read_accepted(tmp_path, {**RECORD, "benchmark": {**RECORD["benchmark"], "sha256": "d"}})
+        read_accepted(tmp_path, replace(RECORD, benchmark=replace(BENCHMARK, sha256="d")))
 
 
 @pytest.mark.parametrize("damage", ["{", '{"prompts": [{"id": "p0"}]}', "[]", '{"inputs": {}}'])

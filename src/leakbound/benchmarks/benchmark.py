@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from leakbound.errors import InputError
-from leakbound.types import Compat, Decoding, Prompt, Role
+from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role
 
 DRAWS = 1024
 QUESTION_ANSWER = "Question: {question}\nAnswer: "
@@ -117,7 +117,7 @@ class Benchmark:
         found: dict[str, Callable[[], Prompts]] = {n: partial(first, load) for n, load in sets}
         return {**found, self.part: lambda: self.prompts}
 
-    def fingerprint(self) -> dict[str, object]:
+    def fingerprint(self) -> BenchmarkRecord:
         """What was asked: the name, the number and digest of the evaluated prompts, the origin,
         and the profile where there is one.
 
@@ -125,13 +125,13 @@ class Benchmark:
         whether two runs asked the same.
         """
         text = json.dumps([asdict(p) for p in self.prompts], sort_keys=True, ensure_ascii=False)
-        return {
-            "name": self.name,
-            "prompts": len(self.prompts),
-            "sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-            "origin": self.origin,
-            **({"profile": self.profile} if self.profile else {}),
-        }
+        return BenchmarkRecord(
+            name=self.name,
+            prompts=len(self.prompts),
+            sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            origin=self.origin,
+            profile=self.profile or None,
+        )
 
 
 def _require_distinct(name: str, prompts: Prompts) -> None:

@@ -14,13 +14,11 @@ _SHARED = {
 
 def asked(run: Run, arm: Arm) -> str:
     """What an arm asks: the questions' own words, or rewritings too, their source and design."""
-    sharing = arm.sharing
-    if sharing is None:
+    inputs, shares = run.record.inputs, arm.spec.shares
+    if shares is None or inputs is None:
         return OWN_WORDS
-    inputs = run.record["inputs"]
-    source = inputs["source"] if isinstance(inputs, dict) else inputs
     number = sum(query.source != "original" for query in arm.queries)
     return (
-        f"{_SHARED[sharing.design]} ({number:,} rewritings, source {source}, design "
-        f"{sharing.design})"
+        f"{_SHARED[shares.design]} ({number:,} rewritings, source {inputs.source}, design "
+        f"{shares.design})"
     )

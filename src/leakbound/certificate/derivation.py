@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -105,11 +105,11 @@ def derive(run: Run, claim: Claim) -> Certificate:
             claim,
             found,
             estimate,
-            model=str(arm.spec.get("model", "the model")),
+            model=arm.spec.model,
             decoding=arm.decoding,
             questions=tail.questions,
             asked=put,
-            early_ends=len(arm.spec.get("fingerprint", {}).get("ordinary_end_tokens", ())),
+            early_ends=_early_ends(arm),
         ),
         asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,
@@ -134,6 +134,12 @@ def _questions(run: Run, tail: Tail, claim: Claim, seen: stats.Estimate) -> list
         {"id": query.id} | {name: _known(column[i]) for name, column in plain.items()}
         for i, query in enumerate(run.questions)
     ]
+
+
+def _early_ends(arm: Arm) -> int:
+    """How many ordinary tokens the model ends its answers at."""
+    tokens = arm.spec.fingerprint.get("ordinary_end_tokens", ())
+    return len(tokens) if isinstance(tokens, Sequence) else 0
 
 
 def _known(value: float) -> float | None:

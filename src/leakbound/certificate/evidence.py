@@ -11,7 +11,7 @@ import leakbound
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import digest, settings
 from leakbound.store import Arm, Run, sha256
-from leakbound.types import Scorer
+from leakbound.types import Scorer, object_of
 
 
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> dict[str, Any]:
@@ -19,11 +19,9 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> dict[str, Any]:
 
     No text of the data set is in it.
     """
-    record = run.record
     return {
-        "benchmark": {k: v for k, v in record["benchmark"].items() if k != "origin"},
-        "inputs": record["inputs"],
-        "arm": {k: v for k, v in arm.spec.items() if k != "machine"},
+        **run.record.questions,
+        "arm": {k: v for k, v in object_of(arm.spec).items() if k != "machine"},
         "identity": arm.identity,
         "scorer": {**settings(scorer), "digest": digest(scorer)},
     }

@@ -20,6 +20,7 @@ from leakbound.types import (
     Probes,
     Progress,
     Retraces,
+    to_json,
 )
 
 # Parts of a fingerprint that move logits by roundings only.
@@ -30,18 +31,18 @@ NAME = "log-probabilities"
 
 def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
     """The engine of a model, prompting and computing as the arm's model did."""
-    said = arm.spec.get("fingerprint", {})
-    prompting = Prompting.described(said.get("prompting", {}))
-    return open_engine(model, prompting, dtype=said.get("dtype", "float32"), **loading)
+    said = arm.spec.fingerprint
+    prompting = Prompting.described(said.get("prompting"))
+    return open_engine(model, prompting, dtype=str(said.get("dtype", "float32")), **loading)
 
 
 def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Check]:
     """Whether this is the model that drew the arm, and gives its completions their chances."""
-    differing = tuple(differences(arm.spec.get("fingerprint"), as_json(engine.fingerprint)))
+    differing = tuple(differences(to_json(arm.spec.fingerprint), as_json(engine.fingerprint)))
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
     yield Check("model", status, "the model is the one that was sampled", differing)
-    if isinstance(engine, Probes) and "probe" in arm.spec:
+    if isinstance(engine, Probes) and arm.spec.probe is not None:
         yield _probe(arm, engine)
     if not isinstance(engine, Retraces):
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
@@ -55,7 +56,7 @@ def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Chec
 
 def _probe(arm: Arm, engine: Probes) -> Check:
     """Compare what the model makes of fixed questions with what the sampled one made of them."""
-    difference = probes_differ(arm.spec, [one.to_dict() for one in engine.probe])
+    difference = probes_differ(arm.spec, engine.probe)
     says = "the model reads fixed questions as the one that was sampled did"
     if difference is None:
         return Check("probe", "ok", says)
@@ -139,7 +140,8 @@ def _outputs(arm: Arm) -> Iterator[tuple[Completion, str]]:
         for row in arm.completions(part).to_pylist():
             query_id, ids = row.pop("query_id"), row["token_ids"]
             yield Completion(**row | {"token_ids": ids and tuple(ids)}), query_id
-        for row in arm.masses.table(part).to_pylist() if arm.exploring is not None else ():
+    for table in arm.masses.tables():
+        for row in table.to_pylist():
             if row["ended"] and row["mass"] > 0:
                 ids, floor = tuple(row["token_ids"]), math.log(row["mass"])
                 event = Completion(text=row["text"], token_ids=ids, count=0, logprob_floor=floor)

@@ -51,6 +51,7 @@ def import_(
     """
     from leakbound.evaluation.importing import import_run
     from leakbound.evaluation.scoring.score import scored_by
+    from leakbound.store import ImportedDraws
 
     wanted = None if scores is None else [name.strip() for name in scores.split(",")]
     run = import_run(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)
@@ -59,10 +60,11 @@ def import_(
         name: {
             "questions": len(arm.queries),
             "n": arm.plan.n,
-            "as_sampled_by": arm.spec["fingerprint"]["as sampled by"],
+            "as_sampled_by": draws.sampled_by,
             "notes": arm.usage.notes,
         }
         for name, arm in run.arms.items()
+        if isinstance(draws := arm.spec.draws, ImportedDraws)
     }
     if as_json:
         print_json({"run": str(out), "arms": arms, "scorers": list(given)})
@@ -72,7 +74,8 @@ def import_(
             f"{name}: {arm['questions']:,} questions, n = {arm['n']:,}, as sampled by "
             f"{arm['as_sampled_by']}"
         )
-    for note in dict.fromkeys(note for arm in arms.values() for note in arm["notes"]):
+    notes = [note for arm in run.arms.values() for note in arm.usage.notes]
+    for note in dict.fromkeys(notes):
         say(f"note: {note}", err=True)
     if given:
         say(f"with scores of {', '.join(given)}; next: leakbound bound {out}")

@@ -132,12 +132,14 @@ def _recall(
     file = run.path / "utility.json"
     with locked(run.path, "demo"):
         known = read_sealed(file, "Remove it.") if file.exists() else {}
-        if "retain" not in known:
+        stored = known.get("retain")
+        value = stored.get(RECALL) if isinstance(stored, Mapping) else None
+        if not isinstance(value, float):
             engine = open_engine(str(model), Prompting(template=task.template))
             value = retain_recall(engine, retain, task.max_new_tokens, progress)
             known["retain"] = {RECALL: value, "questions": len(retain)}
             write_sealed(file, known)
-    return float(known["retain"][RECALL])
+    return value
 
 
 class Clock:

@@ -8,16 +8,16 @@ and generated from is then the same sequence. Needs no torch: the tokenizer come
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from leakbound.engines.families import family_of
 from leakbound.engines.splitting import Tokenizer as Tokenizer
 from leakbound.engines.splitting import split_at
 from leakbound.engines.templates import said, written
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Compat
+from leakbound.types import Compat, Json, JsonObject, from_json
 
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
@@ -196,11 +196,7 @@ class Prompting:
         pad = tokenizer.pad_token_id
         return tokenizer.eos_token_id if pad is None else pad  # type: ignore[no-any-return]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every field, for fingerprints and run files."""
-        return asdict(self)
-
-    def describe(self, tokenizer: Tokenizer) -> dict[str, Any]:
+    def describe(self, tokenizer: Tokenizer) -> JsonObject:
         """How prompts for this tokenizer are made, for the fingerprint of an engine."""
         return {
             "template": self.template,
@@ -212,9 +208,13 @@ class Prompting:
         }
 
     @classmethod
-    def described(cls, said: Mapping[str, Any]) -> Prompting:
-        """The rule that `describe` told of, for the same tokenizer."""
-        return cls(**{name: value for name, value in said.items() if name not in _BESIDE})
+    def described(cls, said: Json) -> Prompting:
+        """The rule that `describe` told of, for the same tokenizer; the default where it told
+        none.
+        """
+        known = said if isinstance(said, Mapping) else {}
+        rule = {name: value for name, value in known.items() if name not in _BESIDE}
+        return from_json(cls, rule, "the prompting of the fingerprint")
 
     def system_for(self, tokenizer: Tokenizer) -> str | None:
         """The system message that opens a chat with this tokenizer's model, if any."""

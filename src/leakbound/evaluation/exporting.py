@@ -113,7 +113,7 @@ def _log(
 
 
 def _benchmark(run: Run) -> str:
-    name: str = run.record["benchmark"]["name"]
+    name: str = run.record.benchmark.name
     return name
 
 
@@ -169,7 +169,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
-    if drawn.exploring is not None:
+    if drawn.explored:
         raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
     require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
     require_sampled(run)
@@ -196,7 +196,7 @@ def _stated(arm: Arm) -> dict[str, object]:
     if decoding.adaptive_temperature is None:
         del known["adaptive_mode"]
     stated = {k: v for k, v in known.items() if v not in (None, [])}
-    return stated | {"order": draws_key(arm), "model": arm.spec["model"]}
+    return stated | {"order": draws_key(arm), "model": arm.spec.model}
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:

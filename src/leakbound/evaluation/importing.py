@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +14,6 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.names import IMPORTED
 from leakbound.formats.catalogue import read_logs
 from leakbound.formats.imported import Asked, Draw, Log
 from leakbound.formats.joined import Imported, join
@@ -23,7 +21,19 @@ from leakbound.formats.log_scores import take_scores
 from leakbound.formats.openunlearning_names import asked_by
 from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders
-from leakbound.store import GREEDY, TARGET, Arm, ArmKey, Part, Plan, Run, holding, sha256
+from leakbound.store import (
+    GREEDY,
+    TARGET,
+    Arm,
+    ArmKey,
+    ArmSpec,
+    ImportedDraws,
+    Part,
+    Plan,
+    Run,
+    holding,
+    sha256,
+)
 from leakbound.store.cut import Cut
 from leakbound.study import Study
 from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
@@ -218,30 +228,32 @@ def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     if "order" in drawn.stated:
         return int(str(drawn.stated["order"]))
     arm = run.arm(key)
-    return orders.entropy() if arm is None else int(arm.spec["order"])
+    if arm is not None and isinstance(arm.spec.draws, ImportedDraws):
+        return arm.spec.draws.order
+    return orders.entropy()
 
 
-def _spec(drawn: Imported, digests: Sequence[str], order: int) -> dict[str, Any]:
+def _spec(drawn: Imported, digests: Sequence[str], order: int) -> ArmSpec:
     """What the arm is; whoever drew it stands in the place of an engine."""
     others = "".join(f", {name} {value}" for name, value in drawn.stated.items() if name != "order")
-    return {
-        "model": drawn.model,
-        "fingerprint": {
-            "engine": IMPORTED,
-            "as sampled by": f"{drawn.sampled_by}, {drawn.decoding.name}{others}",
-            **({"in doubt": "; ".join(drawn.notes)} if drawn.notes else {}),
+    return ArmSpec(
+        model=drawn.model,
+        fingerprint={
+            "engine": "imported",
             "sha256": {f"of file {i}": digest for i, digest in enumerate(digests, start=1)},
         },
-        "decoding": drawn.decoding.to_dict(),
-        "seed": drawn.stated.get("seed", "unknown"),
-        "order": order,
-        "plan": Plan.of(drawn.n).to_dict(),
-        "cut": Cut.whole().to_dict(),
-        "stopping": "fixed n",
-        "looks": [{"n": drawn.n, "alpha": "all"}],
-        "machine": {},
-        **({} if drawn.texts else {"texts": "not told"}),
-    }
+        decoding=drawn.decoding,
+        plan=Plan.of(drawn.n),
+        cut=Cut.whole(),
+        seed=None,
+        draws=ImportedDraws(
+            order=order,
+            sampled_by=f"{drawn.sampled_by}, {drawn.decoding.name}{others}",
+            in_doubt="; ".join(drawn.notes),
+            seed=str(drawn.stated.get("seed", "unknown")),
+            texts=drawn.texts,
+        ),
+    )
 
 
 def _samples(

@@ -193,8 +193,8 @@ def measure(
     if not names:
         raise InputError("`--metrics` is missing. Name some, or say all.")
     if not study.benchmark:
-        stated = run.record["benchmark"]
-        study = Study(stated["name"], profile=stated.get("profile"))
+        stated = run.record.benchmark
+        study = Study(stated.name, profile=stated.profile)
     return measure_run(run, study.load(), names, progress)
 
 
@@ -282,7 +282,7 @@ def draw_study(
         jobs += with_inputs(model_arms(control, beside, task, study.settings, progress), sharing)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, study.seed) for job in jobs]
-    run.remember("study", record)
+    run.remember_study(record)
     import_control(run, finished)
     if finished and wanted.metrics:
         copy_readings(finished[CONTROL_GREEDY], run.arms[str(CONTROL_GREEDY)])
@@ -349,7 +349,7 @@ def _attack_search(
         seed=study.seed,
         progress=progress,
     )
-    run.settle("attack", found.to_dict(run))
+    run.settle_attack(found.record(run.record.inputs))
     return found
 
 

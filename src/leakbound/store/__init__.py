@@ -27,6 +27,20 @@ from leakbound.store.looks import Look, Looks
 from leakbound.store.masses import Masses, QueryMasses
 from leakbound.store.plan import Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
+from leakbound.store.record import (
+    ArmDraws,
+    ArmSpec,
+    AttackRecord,
+    CopiedFrom,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    InputsRecord,
+    RunRecord,
+    ScorerRecord,
+    StoppedDraws,
+    TriedVariant,
+)
 from leakbound.store.run import Run
 from leakbound.store.scored import row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
@@ -56,12 +70,20 @@ __all__ = [
     "SELECTION",
     "TARGET",
     "Arm",
+    "ArmDraws",
     "ArmKey",
     "ArmScores",
+    "ArmSpec",
     "Asked",
+    "AttackRecord",
+    "CopiedFrom",
     "DamagedError",
     "EstimateRow",
     "Estimates",
+    "ExploredDraws",
+    "FixedDraws",
+    "ImportedDraws",
+    "InputsRecord",
     "Look",
     "Looks",
     "Masses",
@@ -73,6 +95,10 @@ __all__ = [
     "Read",
     "Readings",
     "Run",
+    "RunRecord",
+    "ScorerRecord",
+    "StoppedDraws",
+    "TriedVariant",
     "calibration_file",
     "holding",
     "load",

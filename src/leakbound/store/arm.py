@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,15 +12,16 @@ import pyarrow.compute as pc
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.cut import Cut, read_cut, write_cut
+from leakbound.store.cut import read_cut, write_cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from leakbound.store.masses import Masses
-from leakbound.store.plan import Part, Plan, QueryShares
+from leakbound.store.plan import Part
+from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores
-from leakbound.store.sealed import DamagedError
-from leakbound.types import Decoding, Exploration, Failure, Prompt, Query, Sample, Usage
+from leakbound.store.sealed import DamagedError, digest_of
+from leakbound.types import Exploration, Failure, Prompt, Query, Sample, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +54,18 @@ class Arm:
         self,
         folder: Path,
         key: ArmKey,
-        spec: Mapping[str, Any],
+        spec: ArmSpec,
         asked: Asked,
         note: Callable[[str], None],
     ) -> None:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
         self.note = note
-        self.decoding = Decoding.from_dict(spec["decoding"])
-        self.plan = Plan(**spec["plan"])
-        self.cut = self._known_cut()
-        self.masses = Masses(self.folder, self.identity, lambda: self.parts)
-        stops = self.stopping is not None
+        self.decoding, self.plan = spec.decoding, spec.plan
+        self.cut = spec.cut or read_cut(self._cut_file) or self.plan.cut()
+        self.masses = Masses(
+            self.folder, self.identity, lambda: self.parts if self.explored else ()
+        )
+        stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self.rounds = self._known_rounds()
 
@@ -75,42 +75,24 @@ class Arm:
         return str(self.key)
 
     @property
-    def stopping(self) -> Mapping[str, Any] | None:
-        """The recorded rule by which questions stop early; None where n is fixed."""
-        rule = self.spec.get("stopping")
-        return rule if isinstance(rule, Mapping) else None
-
-    @property
-    def exploring(self) -> Mapping[str, Any] | None:
-        """How the arm's distributions are explored; None where they are only sampled."""
-        found: Mapping[str, Any] | None = self.spec.get("explore")
-        return found
-
-    @property
-    def sharing(self) -> QueryShares | None:
-        """How draws are shared among each question's queries; None: its own words get them all."""
-        found = self.spec.get("queries")
-        return None if found is None else QueryShares(**found)
-
-    @property
-    def found(self) -> tuple[Query, ...]:
-        """What a search found to ask instead of the questions, under their ids; empty elsewhere."""
-        return tuple(Query(**query) for query in self.spec.get("found", ()))
-
-    @property
     def texts(self) -> bool:
         """False if its draws were imported as scores alone, and what they say is not known."""
-        return self.spec.get("texts") is None
+        return not isinstance(self.spec.draws, ImportedDraws) or self.spec.draws.texts
+
+    @property
+    def explored(self) -> bool:
+        """True if masses are known of it, and its draws are those of what they leave."""
+        return isinstance(self.spec.draws, ExploredDraws)
 
     @property
     def queries(self) -> tuple[Query, ...]:
         """What it asks, in the order of the run."""
-        if found := self.found:
-            return found
-        sharing = self.sharing
-        if sharing is None:
+        if self.spec.attack_queries:
+            return self.spec.attack_queries
+        if self.spec.shares is None:
             return self.asked.questions
-        return tuple(q for q in self.asked.queries if q.id in sharing.draws_per_query)
+        wanted = self.spec.shares.draws_per_query
+        return tuple(query for query in self.asked.queries if query.id in wanted)
 
     @property
     def place(self) -> str:
@@ -127,7 +109,7 @@ class Arm:
 
         Those that failed are left out. None in an arm of fixed n.
         """
-        if self.stopping is None:
+        if not isinstance(self.spec.draws, StoppedDraws):
             return {}
         seen = {q: look.n for looks in self.looks for q, look in looks.items()}
         drawn: dict[str, int] = {}
@@ -148,8 +130,8 @@ class Arm:
     @property
     def identity(self) -> str:
         """A digest of all that determines the arm's completions."""
-        made_by = [self.asked.benchmark, self.name, identity(self.spec)]
-        return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
+        made_by = {"benchmark": self.asked.benchmark, "arm": self.name, **identity(self.spec)}
+        return digest_of(made_by)
 
     def missing_parts(self) -> list[Part]:
         """Parts that are not there, or failed, or lie in files that are damaged or of others."""
@@ -163,7 +145,7 @@ class Arm:
         """
         number = first
         while True:
-            if number > self.cut.decided and "cut" not in self.spec:
+            if number > self.cut.decided and self.spec.cut is None:
                 self._decide(self.parts[number - 1])
             if number >= len(self.parts):
                 return
@@ -310,11 +292,10 @@ class Arm:
                 tables.require_whole(file, tables.SCORED_AGAIN)
         if not self.has_scores(scorer, slug):
             return None
-        if self.exploring is None:
-            return [self.scores_digest(slug)]
-        if not self.masses.has_ranges(scorer, slug, self.parts):
+        if not self.masses.has_ranges(scorer, slug):
             return None
-        return [self.scores_digest(slug), self.masses.ranges_digest(slug)]
+        ranges = [self.masses.ranges_digest(slug)] if self.explored else []
+        return [self.scores_digest(slug), *ranges]
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"
@@ -360,8 +341,8 @@ class Arm:
             for query_id, count in meta["missing"].items():
                 found.setdefault(query_id, {})
                 undrawn[query_id] = undrawn.get(query_id, 0) + count
-        if self.exploring is not None:  # a query whose tree was explored whole has no draws
-            found |= {q: {} for q in self.masses.remainders() if q not in found}
+        # a query whose tree was explored whole has no draws
+        found |= {q: {} for q in self.masses.remainders() if q not in found}
         ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
         return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
 
@@ -381,7 +362,7 @@ class Arm:
 
     def _files(self, part: Part) -> list[Path]:
         """The files of a part, in the order in which they are written."""
-        masses = [] if self.exploring is None else [self.masses.file(part)]
+        masses = [self.masses.file(part)] if self.explored else []
         return [*masses, self._file(part)]
 
     def _fault(self, file: Path, part: Part) -> str | None:
@@ -399,20 +380,16 @@ class Arm:
     def _set_aside(self, file: Path, fault: str) -> None:
         self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
 
-    def _known_cut(self) -> Cut:
-        """How its parts are cut: as was fixed beforehand, or decided while they were drawn."""
-        if "cut" in self.spec:
-            return Cut.from_dict(self.spec["cut"])
-        return read_cut(self._cut_file) or self.plan.cut()
-
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
         """The parts of every round known so far, numbered through."""
-        if self.sharing is not None:
-            return (self.sharing.parts(self.asked.queries, self.cut),)
+        if self.spec.shares is not None:
+            return (self.spec.shares.parts(self.asked.queries, self.cut),)
         ids = [query.id for query in self.queries]
-        if self.stopping is None:
-            return (self.plan.parts(ids, self.cut),)
-        return rounds_of(ids, self.spec["looks"][0]["n"], self.looks, self.cut)
+        match self.spec.draws:
+            case StoppedDraws(first=first):
+                return rounds_of(ids, first, self.looks, self.cut)
+            case _:
+                return (self.plan.parts(ids, self.cut),)
 
     @property
     def _cut_file(self) -> Path:

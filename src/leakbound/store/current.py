@@ -46,7 +46,7 @@ def _undrawn(arms: Mapping[str, Arm], searches: bool) -> Iterator[str]:
             yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
         if waiting := arm.unlooked():
             yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
-    if searches and not any(arm.found for arm in arms.values()):
+    if searches and not any(arm.spec.attack_queries for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from leakbound.errors import InputError
 from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
+from leakbound.types import from_json, object_of
 
 SECONDS = 60.0  # what a part should take
 _SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
@@ -65,15 +66,6 @@ class Cut:
         sizes = self.sizes if size == now else {**self.sizes, number + 1: size}
         return Cut(sizes, self.most, number + 1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As the spec of an arm holds it."""
-        return {**asdict(self), "sizes": {str(k): size for k, size in self.sizes.items()}}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Cut:
-        """The inverse of `to_dict`."""
-        return cls(**{**found, "sizes": {int(k): size for k, size in found["sizes"].items()}})
-
 
 def read_cut(file: Path) -> Cut | None:
     """How the parts of an arm are cut; None where nothing was decided yet.
@@ -84,14 +76,14 @@ def read_cut(file: Path) -> Cut | None:
         return None
     record = read_sealed(file, ELSEWHERE)
     try:
-        return Cut.from_dict(record)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return from_json(Cut, record)
+    except InputError as error:
         raise DamagedError(f"`{file}` is no record of parts. {ELSEWHERE}") from error
 
 
 def write_cut(file: Path, cut: Cut) -> None:
     """Record how the parts of an arm are cut from now on."""
-    write_sealed(file, cut.to_dict())
+    write_sealed(file, object_of(cut))
 
 
 def _power(size: float) -> int:

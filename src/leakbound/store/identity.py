@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import MixError
-from leakbound.types import ProbedPrompt, probe_difference
+from leakbound.store.record import ArmSpec
+from leakbound.types import Json, JsonObject, ProbedPrompt, object_of, probe_difference, to_json
 
 _FEW, _LONG = 3, 200  # of what a message shows: entries, characters
 _IN_WORDS = {
@@ -18,50 +17,42 @@ _IN_WORDS = {
     "benchmark: sha256: ": "the questions are others: ",
 }
 
-# Told of an arm, but not part of what it is: the same draws' law wherever they were made. A probe
-# is compared, within roundings.
+# Told of an arm, but not part of what it is: its draws have the same distribution wherever they
+# were made. A probe is compared, within roundings.
 _NOT_IDENTITY = ("model", "machine", "cut", "probe")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
 
 
-def questions(record: Mapping[str, Any]) -> dict[str, Any]:
-    benchmark = {k: v for k, v in record["benchmark"].items() if k != "origin"}
-    return {"benchmark": benchmark, "inputs": record["inputs"]}
+def identity(spec: ArmSpec) -> JsonObject:
+    """What of an arm's spec makes it this arm."""
+    return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
-def identity(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in spec.items() if k not in _NOT_IDENTITY}
-
-
-def require_same_n(path: Path, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Refuse another n than the one that was fixed when the arm was planned."""
-    if have.get("stopping") == want.get("stopping") == "fixed n":
-        first, now = (spec["looks"][0]["n"] for spec in (have, want))
-        if first != now and isinstance(first, int) and isinstance(now, int):
-            raise MixError(
-                f"`{path}` has n = {first:,}, fixed before anything was sampled; this command "
-                f"says {now:,}. To draw on after the results could be seen would void its bounds. "
-                "Name another --out, and --until where sampling should go on as far as needed."
-            )
+    if have.draws == want.draws and have.plan.n != want.plan.n:
+        raise MixError(
+            f"`{path}` has n = {have.plan.n:,}, fixed before anything was sampled; this command "
+            f"says {want.plan.n:,}. To draw on after the results could be seen would void its "
+            "bounds. Name another --out, and --until where sampling should go on as far as needed."
+        )
 
 
-def probes_differ(spec: Mapping[str, Any], probe: Sequence[Mapping[str, Any]] | None) -> str | None:
+def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
     """How a model reads the fixed questions otherwise than the arm's did, beyond roundings.
 
     None where it does not, or where one of the two was never probed.
     """
-    known = spec.get("probe")
-    if known is None or probe is None:
+    if spec.probe is None or probe is None:
         return None
-    have, want = ([ProbedPrompt.from_dict(one) for one in read] for read in (known, probe))
-    dtype = spec.get("fingerprint", {}).get("dtype")
-    return probe_difference(have, want, _ROUNDINGS.get(dtype, _COARSE))
+    tolerance = _ROUNDINGS.get(str(spec.fingerprint.get("dtype")), _COARSE)
+    return probe_difference(spec.probe, probe, tolerance)
 
 
-def require_same_law(path: Path, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+def require_same_law(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Refuse a model that reads the fixed questions otherwise than the one that began the arm."""
-    if difference := probes_differ(have, want.get("probe")):
+    if difference := probes_differ(have, want.probe):
         raise MixError(
             f"`{path}` was begun by a model of the same fingerprint that reads otherwise: "
             f"{difference}. Its draws would mix two models. Name another --out, or restore what "
@@ -69,12 +60,12 @@ def require_same_law(path: Path, have: Mapping[str, Any], want: Mapping[str, Any
         )
 
 
-def require_same(path: Path, have: Any, want: Any, where: str = "") -> None:
-    """Refuse the first difference between two records."""
-    if isinstance(have, dict) and isinstance(want, dict):
+def require_same(path: Path, have: Json, want: Json, where: str = "") -> None:
+    """Refuse the first difference between two records, as JSON holds them."""
+    if isinstance(have, Mapping) and isinstance(want, Mapping):
         for key in {**have, **want}:
             require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
-    elif json.loads(json.dumps(have)) != json.loads(json.dumps(want)):
+    elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
             f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, this one "
@@ -82,13 +73,13 @@ def require_same(path: Path, have: Any, want: Any, where: str = "") -> None:
         )
 
 
-def some(values: Sequence[Any]) -> str:
+def some(values: Sequence[object]) -> str:
     """The first few of many, and how many more there are."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     """A value for a person: a digest cut, of a long list or text the beginning."""
     if isinstance(value, str):
         is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)

@@ -7,25 +7,36 @@ input selection found. A source runs once: what it gave is stored whole, and rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from leakbound.inputs import Accepted, Removed, Selection
-from leakbound.store.identity import questions, require_same
+from leakbound.errors import InputError
+from leakbound.inputs import Accepted, Criterion, Selection
+from leakbound.store.identity import require_same
+from leakbound.store.record import RunRecord
 from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
+from leakbound.types import from_json, to_json
 
 SELECTION = "selection"
 """The folder, within that of the run."""
 
 
-def write_accepted(run: Path, record: Mapping[str, Any], accepted: Sequence[Accepted]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """What input selection found of a prompt's queries, by their ids."""
+
+    criterion: Criterion
+    draws: int
+    kept: tuple[str, ...]
+    values: Mapping[str, float]
+
+
+def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
     """Store what the source of the run with this record gave."""
-    prompts = [asdict(one) for one in accepted]
-    write_sealed(_inputs_file(run), {**questions(record), "prompts": prompts})
+    write_sealed(_inputs_file(run), {**record.questions, "prompts": to_json(accepted)})
 
 
-def read_accepted(run: Path, record: Mapping[str, Any]) -> tuple[Accepted, ...] | None:
+def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
     """What is stored for the run with this record; None where nothing is.
 
     MixError where another command asked a source, DamagedError where the file cannot be read.
@@ -35,33 +46,31 @@ def read_accepted(run: Path, record: Mapping[str, Any]) -> tuple[Accepted, ...] 
         return None
     stored = read_sealed(file, ELSEWHERE)
     try:
-        prompts = [_accepted(**prompt) for prompt in stored.pop("prompts")]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        prompts = from_json(tuple[Accepted, ...], stored.pop("prompts", None))
+    except InputError as error:
         raise DamagedError(f"`{file}` is no record of inputs. {ELSEWHERE}") from error
-    require_same(run, stored, questions(record))
-    return tuple(prompts)
+    require_same(run, stored, record.questions)
+    return prompts
 
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
     """Store the criterion of every query, and which ones are kept."""
     prompts = {
-        one.prompt_id: {
-            "criterion": one.criterion,
-            "draws": one.draws,
-            "kept": [query.id for query in one.kept],
-            "values": dict(one.values),
-        }
+        one.prompt_id: _Selected(
+            one.criterion, one.draws, tuple(query.id for query in one.kept), one.values
+        )
         for one in selections
     }
-    write_sealed(_ids_file(run), {"prompts": prompts})
+    write_sealed(_ids_file(run), {"prompts": to_json(prompts)})
 
 
 def read_values(run: Path) -> dict[str, float]:
     """The criterion of every query that input selection looked at, by id; empty without it."""
     if not _ids_file(run).exists():
         return {}
-    prompts = read_sealed(_ids_file(run), ELSEWHERE)["prompts"]
-    return {q: value for one in prompts.values() for q, value in one["values"].items()}
+    found = read_sealed(_ids_file(run), ELSEWHERE).get("prompts")
+    prompts = from_json(dict[str, _Selected], found, f"`{_ids_file(run)}`")
+    return {q: value for one in prompts.values() for q, value in one.values.items()}
 
 
 def _inputs_file(run: Path) -> Path:
@@ -70,8 +79,3 @@ def _inputs_file(run: Path) -> Path:
 
 def _ids_file(run: Path) -> Path:
     return run / SELECTION / "ids.json"
-
-
-def _accepted(prompt_id: str, queries: Sequence[str], rejected: Sequence[Any]) -> Accepted:
-    removed = tuple(Removed(**removal) for removal in rejected)
-    return Accepted(prompt_id=prompt_id, queries=tuple(queries), rejected=removed)

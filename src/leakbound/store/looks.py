@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from leakbound.errors import InputError
 from leakbound.store.cut import Cut
 from leakbound.store.plan import CHUNK, Part, Plan
 from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
+from leakbound.types import from_json, object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ Looks = tuple[Mapping[str, Look], ...]
 """Each look in turn: the questions looked at, by query id."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the file of an arm's looks says: whose they are, and the looks."""
+
+    arm: str
+    looks: Looks
+
+
 def read_looks(file: Path, arm: str) -> Looks:
     """The looks recorded in `file` for the arm with that identity; none where there is no file.
 
@@ -38,19 +48,17 @@ def read_looks(file: Path, arm: str) -> Looks:
         return ()
     record = read_sealed(file, ELSEWHERE)
     try:
-        looks = tuple({q: Look(**seen) for q, seen in look.items()} for look in record["looks"])
-        owner = record["arm"]
-    except (KeyError, TypeError, AttributeError) as error:
+        found = from_json(_Recorded, record)
+    except InputError as error:
         raise DamagedError(f"`{file}` is no record of looks. {ELSEWHERE}") from error
-    if owner != arm:
+    if found.arm != arm:
         raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
-    return looks
+    return found.looks
 
 
 def write_looks(file: Path, arm: str, looks: Looks) -> None:
     """Record the looks made so far."""
-    each = [{q: asdict(seen) for q, seen in look.items()} for look in looks]
-    write_sealed(file, {"arm": arm, "looks": each})
+    write_sealed(file, object_of(_Recorded(arm, looks)))
 
 
 def rounds_of(

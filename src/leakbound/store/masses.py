@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leakbound.store import tables
 from leakbound.store.plan import Part
-from leakbound.types import Exploration
+from leakbound.types import Exploration, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class QueryMasses:
 class Masses:
     """The mass files of the arm with this folder and identity, a file a part.
 
-    `parts` gives the arm's parts as they are known by then; no other file is read.
+    `parts` gives those that were explored, as far as they are known by then: none of an arm that
+    was only drawn from, of which there are no masses. No other file is read.
     """
 
     def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
@@ -54,9 +55,9 @@ class Masses:
         }
         tables.write_table(self.file(part), tables.masses_table(ordered), meta)
 
-    def table(self, part: Part) -> pa.Table:
-        """The stored events of a part, one row each."""
-        return tables.read_part(self.file(part))
+    def tables(self) -> Iterator[pa.Table]:
+        """The stored events of each part that was explored, one row each."""
+        return (tables.read_part(self.file(part)) for part in self._parts())
 
     def digest(self, part: Part) -> str:
         """A digest of the stored events."""
@@ -81,27 +82,28 @@ class Masses:
         self,
         scorer: str,
         slug: str,
-        parts: Sequence[Part],
         ranges: Callable[[pa.Table], list[tuple[float, float]]],
     ) -> None:
         """Store the range of every event's scores, unless they are there for just these.
 
         `ranges` gives the lowest and highest score for each row of a table of events.
         """
-        if self.has_ranges(scorer, slug, parts):
+        if self.has_ranges(scorer, slug):
             return
         pieces = []
-        for part in parts:
-            table = self.table(part)
+        for table in self.tables():
             ends = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
             columns = [table["query_id"], table["mass"], *map(pa.array, ends)]
             pieces.append(pa.table(columns, schema=tables.RANGES))
-        made_from = self._made_from(scorer, parts)
-        tables.write_table(self.ranges_file(slug), pa.concat_tables(pieces), made_from)
+        tables.write_table(
+            self.ranges_file(slug), pa.concat_tables(pieces), self._made_from(scorer)
+        )
 
-    def has_ranges(self, scorer: str, slug: str, parts: Sequence[Part]) -> bool:
+    def has_ranges(self, scorer: str, slug: str) -> bool:
         """True if ranges are stored, whole, of just the events that are there."""
-        return tables.is_made_from(self.ranges_file(slug), self._made_from(scorer, parts))
+        if not self._parts():
+            return True
+        return tables.is_made_from(self.ranges_file(slug), self._made_from(scorer))
 
     def ranges_file(self, slug: str) -> Path:
         return self._folder / "scores" / f"{slug}.ranges.parquet"
@@ -112,6 +114,8 @@ class Masses:
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
         """What was found of each explored query, with the ranges that this scorer gives."""
+        if not self._parts():
+            return {}
         rows: dict[str, list[tuple[float, ...]]] = {}
         table = tables.read_table(self.ranges_file(slug))
         for query_id, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
@@ -122,13 +126,12 @@ class Masses:
             found[query_id] = QueryMasses(mass, low, high, remainder)
         return found
 
-    def scored(
-        self, slug: str, parts: Sequence[Part]
-    ) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+    def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass, lowest score) of every event."""
+        if not self._parts():
+            return
         lows = iter(tables.read_table(self.ranges_file(slug))["low"].to_pylist())
-        for part in parts:
-            table = self.table(part)
+        for table in self.tables():
             columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass"))
             for query_id, ids, mass in zip(*columns, strict=True):
                 yield query_id, tuple(ids), mass, next(lows)
@@ -138,11 +141,11 @@ class Masses:
             if self.file(part).exists():
                 yield tables.read_part_meta(self.file(part), self._owner(part))
 
-    def _owner(self, part: Part) -> dict[str, Any]:
+    def _owner(self, part: Part) -> JsonObject:
         return part.owned_by(self._identity)
 
-    def _made_from(self, scorer: str, parts: Sequence[Part]) -> dict[str, Any]:
-        digests = [self.digest(part) for part in parts]
+    def _made_from(self, scorer: str) -> JsonObject:
+        digests = [self.digest(part) for part in self._parts()]
         return {"scorer": scorer, "masses": digests}
 
 

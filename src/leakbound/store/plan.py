@@ -10,15 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from leakbound.errors import InputError
+from leakbound.stats import Design
 from leakbound.store.cut import Cut
-from leakbound.types import Query
-
-if TYPE_CHECKING:
-    from leakbound.stats import Design
+from leakbound.types import JsonObject, Query
 
 CHUNK = 1024  # draws under one key
 _PART_QUERIES = 64
@@ -54,7 +51,7 @@ class Part:
         work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
         return hashlib.sha256(json.dumps(work).encode()).hexdigest()
 
-    def owned_by(self, arm: str) -> dict[str, Any]:
+    def owned_by(self, arm: str) -> JsonObject:
         """What a file of this part, of the arm with this identity, says of itself."""
         return {"arm": arm, "part": self.number, "work": self.digest}
 
@@ -102,9 +99,6 @@ class Plan:
                 query, chunk = query + queries, 0
         return tuple(found)
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     def _chunks(self) -> tuple[int, ...]:
         """The draws in each chunk of a query; it has none while it is explored."""
         whole, rest = divmod(self.n, self.chunk)
@@ -144,9 +138,6 @@ class QueryShares:
                 own = tuple(left.values())
                 parts.append(Part(len(parts), tuple(left), (max(own),), chunk // CHUNK, own))
         return tuple(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"design": self.design, "draws_per_query": dict(self.draws_per_query)}
 
     def _questions(self, queries: Sequence[Query]) -> list[dict[str, int]]:
         """The draws of each question's queries."""

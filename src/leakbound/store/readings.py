@@ -21,7 +21,7 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.files import set_aside
 from leakbound.store.sealed import DamagedError
-from leakbound.types import Query, Reading
+from leakbound.types import Query, Reading, to_json
 
 _NUMBERS = pa.list_(pa.float64())
 _PLACES = [
@@ -127,15 +127,10 @@ class Readings:
         tables.write_table(file, table, made_from)
 
     def _made_from(self) -> dict[str, Any]:
-        return {"model": _plain(self._arm.spec["fingerprint"])}
+        return {"model": to_json(self._arm.spec.fingerprint)}
 
     def _answered_by(self) -> dict[str, Any]:
-        return {**self._made_from(), "decoding": _plain(self._arm.spec["decoding"])}
-
-
-def _plain(value: Any) -> Any:
-    """As it is after a way through JSON."""
-    return json.loads(json.dumps(value))
+        return {**self._made_from(), "decoding": to_json(self._arm.decoding)}
 
 
 def _place(row: Mapping[str, Any]) -> Place:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-import leakbound
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm, Asked
@@ -16,28 +16,15 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
 from leakbound.store.estimates import EstimateRow, Estimates, estimates_of
 from leakbound.store.files import make_private
-from leakbound.store.identity import (
-    identity,
-    questions,
-    require_same,
-    require_same_law,
-    require_same_n,
-)
+from leakbound.store.identity import identity, require_same, require_same_law, require_same_n
 from leakbound.store.inputs import SELECTION
-from leakbound.store.lock import LOCK, locked, utc_now
+from leakbound.store.lock import LOCK, locked
+from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
 from leakbound.store.revision import made_by
-from leakbound.store.sealed import (
-    ELSEWHERE,
-    DamagedError,
-    read_json,
-    read_sealed,
-    unsealed,
-    write_sealed,
-)
+from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.study import Study
-from leakbound.types import Prompt, Query
+from leakbound.types import JsonObject, Prompt, Query, object_of
 
-FORMAT = 5
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 
@@ -45,17 +32,16 @@ _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 class Run:
     """A run directory, open. `notes`: the benchmark's, and in time what had to be set aside."""
 
-    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+    def __init__(self, path: Path, record: RunRecord) -> None:
         self.path = path
         self.record = record
-        self.notes: list[str] = list(record.get("notes", ()))
-        self._keys = {_key(self._record_file, str(name)): name for name in record["arms"]}
+        self.notes: list[str] = list(record.notes)
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self.asked = Asked(
             tables.prompts_of(self._table(_PROMPTS)),
             tables.queries_of(self._table(_QUERIES)),
-            record.get("benchmark", {}).get("sha256", ""),
+            record.benchmark.sha256,
         )
 
     @classmethod
@@ -64,7 +50,7 @@ class Run:
         path: Path,
         prompts: Sequence[Prompt],
         queries: Sequence[Query],
-        record: Mapping[str, Any],
+        record: RunRecord,
     ) -> Run:
         """Open the run at `path` if `record` made it, or begin it.
 
@@ -79,19 +65,18 @@ class Run:
             _PROMPTS: tables.write_table(path / _PROMPTS, tables.prompts_table(prompts), {}),
             _QUERIES: tables.write_table(path / _QUERIES, tables.queries_table(queries), {}),
         }
-        made = {"format": FORMAT, "version": leakbound.__version__, "created": utc_now()}
-        return cls(path, {**made, **record, "files": files, "arms": {}})
+        return cls(path, replace(record, files=files, arms={}))
 
     @classmethod
-    def found(cls, path: Path, record: Mapping[str, Any]) -> Run | None:
+    def found(cls, path: Path, record: RunRecord) -> Run | None:
         """The run that `record` began at `path`; None where one can begin, MixError where not."""
-        if not (path / "run.json").exists():
-            known = _FIRST_FILES if record["inputs"] == "none" else (*_FIRST_FILES, SELECTION)
+        if not (path / FILE).exists():
+            known = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
             if path.exists() and any(_is_foreign(file, known) for file in path.iterdir()):
                 raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
             return None
         run = cls.open(path)
-        require_same(path, questions(run.record), questions(record))
+        require_same(path, run.record.questions, record.questions)
         return run
 
     @classmethod
@@ -100,21 +85,7 @@ class Run:
 
         DamagedError, naming the file, where one of them is not.
         """
-        path = Path(path)
-        file = path / "run.json"
-        if not file.is_file():
-            raise InputError(
-                f"`{path}` is no run directory: it has no run.json. "
-                "Make one with `leakbound evaluate` or `leakbound sample`."
-            )
-        record = read_json(file, ELSEWHERE)
-        found = record.get("format") if isinstance(record, dict) else None
-        if found != FORMAT:
-            raise InputError(
-                f"`{file}` has format {found!r}, this version reads {FORMAT}. "
-                "Use the version of leakbound that made the run."
-            )
-        return cls(path, unsealed(file, record, ELSEWHERE))
+        return cls(Path(path), read_record(Path(path)))
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
@@ -132,7 +103,7 @@ class Run:
 
         It may name files and models that are not there any more, and trusts no server.
         """
-        asked = self.record.get("study", {})
+        asked = self.record.study
         return Study.from_dict({k: v for k, v in asked.items() if k != "control"})
 
     @property
@@ -141,7 +112,7 @@ class Run:
 
         InputError where that was an object, which no record can name.
         """
-        control = self.record.get("study", {}).get("control")
+        control = self.record.study.get("control")
         if isinstance(control, Mapping):
             raise InputError(
                 f"the control of `{self.path}` is a {control['python']} that was handed over in "
@@ -158,11 +129,11 @@ class Run:
     @property
     def arms(self) -> dict[str, Arm]:
         """The arms planned so far, by name."""
-        return {str(key): self._arm(key) for key in self._keys}
+        return {str(key): self._arm(key) for key in self.record.arms}
 
     def arm(self, key: ArmKey) -> Arm | None:
         """The arm with this key; None where it is not planned."""
-        return self._arm(key) if key in self._keys else None
+        return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and what it was made from, replacing an older one.
@@ -219,7 +190,7 @@ class Run:
 
     def require_drawn(self) -> None:
         """Raise IncompleteError, saying what is missing, where something is still to be drawn."""
-        require_drawn(self.path, self.arms, searches="attack" in self.record)
+        require_drawn(self.path, self.arms, searches=self.record.attack is not None)
 
     @property
     def question_files(self) -> tuple[Path, Path]:
@@ -227,20 +198,16 @@ class Run:
         return self.path / _PROMPTS, self.path / _QUERIES
 
     def _arm(self, key: ArmKey) -> Arm:
-        spec = self.record["arms"][str(key)]
-        return Arm(self.path / "arms" / str(key), key, spec, self.asked, self.notes.append)
+        folder = self.path / "arms" / str(key)
+        return Arm(folder, key, self.record.arms[key], self.asked, self.notes.append)
 
     def _table(self, name: str) -> pa.Table:
         """The table of prompts or queries that the run began with."""
         file = self.path / name
         tables.require_whole(file, ELSEWHERE)
-        if self.record.get("files", {}).get(name) != tables.file_digest(file):
+        if self.record.files.get(name) != tables.file_digest(file):
             raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
         return tables.read_table(file)
-
-    @property
-    def _record_file(self) -> Path:
-        return self.path / "run.json"
 
     @property
     def _estimates_file(self) -> Path:
@@ -256,60 +223,50 @@ class Run:
     @property
     def redacted(self) -> bool:
         """True if pages and exports of the run leave texts out until that is lifted."""
-        return bool(self.record.get("redacted", False))
+        return self.record.redacted
 
     def redact(self, value: bool) -> None:
         """Record whether pages and exports, those of later commands too, leave texts out."""
         if self.redacted == value:
             return
         with locked(self.path, "report"):
-            record = read_sealed(self._record_file, ELSEWHERE)  # as it is by now
-            write_sealed(self._record_file, {**record, "redacted": value})
-        self.record["redacted"] = value
+            write_record(self.path, replace(read_record(self.path), redacted=value))  # as it is now
+        self.record = replace(self.record, redacted=value)
 
-    def settle(self, name: str, value: Mapping[str, Any]) -> None:
-        """Record a setting of the whole run, or find it recorded alike; MixError where it differs.
+    def settle_attack(self, attack: AttackRecord) -> None:
+        """Record the search of the run, or find it recorded alike; MixError where it differs.
 
         Arms must be planned already: what is refused before that leaves no run.
         """
-        if name in self.record:
-            require_same(self.path, self.record[name], value, f"{name}: ")
-            return
-        self.record[name] = dict(value)
-        write_sealed(self._record_file, self.record)
+        known = self.record.attack
+        if known is None:
+            self._record(replace(self.record, attack=attack))
+        else:
+            require_same(self.path, object_of(known), object_of(attack), "attack: ")
 
-    def remember(self, name: str, value: Mapping[str, Any]) -> None:
-        """Record what may differ from one command to the next, as the last one has it."""
-        if self.record.get(name) != value:
-            self.record[name] = dict(value)
-            write_sealed(self._record_file, self.record)
+    def remember_study(self, study: JsonObject) -> None:
+        """Record what was asked for, which may differ from one command to the next."""
+        if self.record.study != study:
+            self._record(replace(self.record, study=study))
 
-    def add_arm(self, key: ArmKey, spec: Mapping[str, Any]) -> Arm:
+    def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
-        `spec` has `fingerprint`, `decoding`, `plan` and `seed`; `model` and `machine` are only
-        recorded, `probe` is compared within roundings, and `cut` is there where the parts of the
-        arm are fixed beforehand.
+        Its model's name and its machine are only recorded, its probe is compared within roundings.
         """
-        name = str(key)
-        known = self.record["arms"].get(name)
-        if known is not None:
+        known = self.record.arms.get(key)
+        if known is None:
+            self._record(replace(self.record, arms={**self.record.arms, key: spec}))
+        else:
             require_same_n(self.path, known, spec)
-            require_same(self.path, identity(known), identity(spec), f"arm {name!r}, ")
+            require_same(self.path, identity(known), identity(spec), f"arm '{key}', ")
             require_same_law(self.path, known, spec)
-            return self._arm(key)
-        self.record["arms"][name] = dict(spec)
-        write_sealed(self._record_file, self.record)
-        self._keys[key] = name
         return self._arm(key)
 
-
-def _key(file: Path, name: str) -> ArmKey:
-    """The key of an arm that a record names; DamagedError where none can have that name."""
-    try:
-        return ArmKey.from_text(name)
-    except InputError as error:
-        raise DamagedError(f"`{file}` names an arm: {error} {ELSEWHERE}") from error
+    def _record(self, record: RunRecord) -> None:
+        """Write the record, and go by it from now on."""
+        write_record(self.path, record)
+        self.record = record
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import write_json
+from leakbound.types import Json, JsonObject
 
 DIGEST = "digest"
 """The key under which a record has the digest of the rest."""
@@ -26,33 +25,34 @@ class DamagedError(InputError):
     """A file of the run is cut short, altered, or of another run."""
 
 
-def digest_of(values: Mapping[str, Any]) -> str:
+def digest_of(values: JsonObject) -> str:
     """SHA-256 over the canonical JSON of a record, its own digest left out."""
     rest = {name: value for name, value in values.items() if name != DIGEST}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def as_read(values: Mapping[str, Any]) -> dict[str, Any]:
+def as_read(values: JsonObject) -> dict[str, Json]:
     """A record as it comes back from its file: tuples as lists, keys as text."""
-    read: dict[str, Any] = json.loads(json.dumps(values))
+    read: dict[str, Json] = json.loads(json.dumps(values))
     return read
 
 
-def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
+def write_sealed(path: Path, values: JsonObject) -> None:
     """Write a record whole, as JSON, with its digest."""
     write_json(path, {**values, DIGEST: digest_of(as_read(values))})
 
 
-def read_sealed(path: Path, remedy: str) -> dict[str, Any]:
+def read_sealed(path: Path, remedy: str) -> dict[str, Json]:
     """The record, without its digest; DamagedError, with the remedy, unless it is as written."""
     return unsealed(path, read_json(path, remedy), remedy)
 
 
-def read_json(path: Path, remedy: str) -> Any:
+def read_json(path: Path, remedy: str) -> Json:
     """What a JSON file holds, unjudged; DamagedError, with the remedy, where it holds none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
+        return found
     except OSError as error:
         require_no_fault(path, error)
         raise DamagedError(f"`{path}` cannot be read ({error.strerror}). {remedy}") from error
@@ -60,7 +60,7 @@ def read_json(path: Path, remedy: str) -> Any:
         raise DamagedError(f"`{path}` is not JSON ({error}). {remedy}") from error
 
 
-def unsealed(path: Path, values: Any, remedy: str) -> dict[str, Any]:
+def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
     """What `read_json` found, if it is a record as it was written."""
     if not isinstance(values, dict) or values.get(DIGEST) != digest_of(values):
         raise DamagedError(f"`{path}` was changed after it was written. {remedy}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from leakbound.engines.servers import require_named
 from leakbound.errors import InputError
@@ -134,15 +134,18 @@ class Rewritings:
         embedder = SentenceEmbedder.open(self.embedder, None if device == "auto" else device)
         return Filters(embed=embedder, similarity=self.similarity)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As run.json holds it; files are known by what is in them, wherever they lie."""
-        source, known = self.open(), asdict(self)
-        if isinstance(source, FileInputs):
-            known["source"] = f"file:{source.path.name}"
-        asked = fingerprint_of(source, self.argument)
+    @property
+    def source_name(self) -> str:
+        """The source, a file by its name alone: it is known by what is in it, wherever it lies."""
+        source = self.open()
+        return f"file:{source.path.name}" if isinstance(source, FileInputs) else self.source
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What the rewritings depend on beside their source's name, such as digests of files."""
+        asked = fingerprint_of(self.open(), self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
-        asked |= {f"embedder, {name}": found for name, found in files.items()}
-        return known | {"fingerprint": asked}
+        return asked | {f"embedder, {name}": found for name, found in files.items()}
 
 
 @dataclass(slots=True)

@@ -10,8 +10,9 @@ from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Samp
 from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
-from leakbound.types.prompts import Compat, Passage, Prompt, Query, Role
+from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role
 from leakbound.types.readings import Differentiates, Reading, Reads
+from leakbound.types.records import Json, JsonObject, from_json, object_of, to_json
 from leakbound.types.seams import (
     Explores,
     Generate,
@@ -27,6 +28,7 @@ from leakbound.types.seams import (
 
 __all__ = [
     "AdaptiveMode",
+    "BenchmarkRecord",
     "Chat",
     "Classify",
     "Compat",
@@ -43,6 +45,8 @@ __all__ = [
     "Failure",
     "FinishReason",
     "Generate",
+    "Json",
+    "JsonObject",
     "Measures",
     "Message",
     "Models",
@@ -64,7 +68,10 @@ __all__ = [
     "Tells",
     "Truncates",
     "Usage",
+    "from_json",
+    "object_of",
     "probe_difference",
     "silent",
+    "to_json",
     "untold",
 ]

@@ -59,6 +59,24 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRecord:
+    """Which questions were asked.
+
+    name: of the benchmark.
+    prompts: how many of its prompts are evaluated.
+    sha256: over their canonical JSON; it alone decides whether two runs asked the same.
+    origin: where they came from.
+    profile: whose settings were taken; None: those of no publication.
+    """
+
+    name: str
+    prompts: int
+    sha256: str
+    origin: str
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     """A running text to train on, all of it: nothing is asked.
 

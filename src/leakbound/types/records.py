@@ -83,11 +83,11 @@ def _read(kind: Any, found: Any, where: str) -> Any:
             for key, member in found.items()
         }
     if hasattr(kind, "from_text"):
-        return kind.from_text(_checked(isinstance(found, str), found, where, "a text"))
+        return _of_text(kind, _checked(isinstance(found, str), found, where, "a text"), where)
     if is_dataclass(kind):
         return _of_fields(kind, found, where)
     if kind is float and isinstance(found, int) and not isinstance(found, bool):
-        return float(found)
+        return found  # as it was written: a digest of 1 is none of 1.0
     fits = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
     return _checked(fits, found, where, _WORDS.get(kind, str(kind)))
 
@@ -132,10 +132,17 @@ def _of_list(of: tuple[Any, ...], found: Any, where: str) -> tuple[Any, ...]:
     return tuple(_read(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(pairs))
 
 
+def _of_text(kind: Any, text: str, where: str) -> Any:
+    try:
+        return kind.from_text(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
 def _key(kind: Any, key: str, where: str) -> Any:
     """A key of an object, which is a text in any file."""
     if hasattr(kind, "from_text"):
-        return kind.from_text(key)
+        return _of_text(kind, key, where)
     if kind is int:
         return int(_checked(key.isdecimal(), key, where, "an object with whole numbers as keys"))
     return key

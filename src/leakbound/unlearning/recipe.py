@@ -9,7 +9,7 @@ from typing import Any
 
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective
-from leakbound.types import Embed
+from leakbound.types import Embed, object_of
 from leakbound.unlearning.rows import Splits, digest
 from leakbound.unlearning.settings import TrainingSettings
 
@@ -40,7 +40,7 @@ class Recipe:
             "model": self.model,
             "objective": self.objective.to_dict(),
             "settings": self.settings.to_dict(),
-            "prompting": self.prompting.to_dict(),
+            "prompting": object_of(self.prompting),
             "rows": {
                 split: {"number": len(rows), "sha256": digest(rows)}
                 for split, rows in self.rows.items()

@@ -147,7 +147,7 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
         control=engine(quiet, name="c"), n=256, scorers=["keyword"],
     )  # fmt: skip
     target, control = run.arms["target inputs"], run.arms["control inputs"]
-    assert target.sharing == control.sharing
+    assert target.spec.shares == control.spec.shares
     assert drawn(target) == drawn(control)
     excess = rows(run, arm="target inputs", estimand="excess leak probability")
     assert {r.query_id: r.over for r in excess} == {"p0": 4, "p1": 2, None: 2}
@@ -172,14 +172,14 @@ def test_other_inputs_are_never_mixed_in(tmp_path: Path) -> None:
         (Rewritings("benchmark", queries=2), "queries: it has 3, this one says 2"),
         (Rewritings("benchmark", queries=3, design="fixed"), "design: it has 'allocated'"),
         (Rewritings("rules", queries=3), "source: it has 'benchmark'"),
-        (None, "this one says 'none'"),
+        (None, "this one says None"),
     ):
         with pytest.raises(MixError, match=named):
             sample(engine(), benchmark(), out=out, n=64, rewritings=other)
     sample(engine(), benchmark(), out=out, n=64, rewritings=RULES)
     plain = tmp_path / "s"
     sample(engine(), benchmark(), out=plain, n=64)
-    with pytest.raises(MixError, match="it has 'none'"):
+    with pytest.raises(MixError, match="it has None"):
         sample(engine(), benchmark(), out=plain, n=64, rewritings=RULES)
 
 

@@ -106,23 +106,24 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
 
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
-    assert [entry["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
+    assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
     for entry in entries:
-        assert entry["prefix"] == OPENER
-        assert entry["source"] in ("original", "rules")
-        assert "book" in entry["text"]
-        assert entry["decoding"] == "T=0.2"
-        assert entry["arm"] == f"target attack {entry['decoding']}"
-        assert entry["lower"] == entry["rounds"][-1]["lower"]
+        query = entry["query"]
+        assert query["prefix"] == OPENER
+        assert query["source"] in ("original", "rules")
+        assert "book" in query["text"]
+        assert entry["decoding"]["temperature"] == 0.2
+        assert entry["arm"] == "target attack T=0.2"
         assert set(entry["rounds"][0]) == {"draws", "lower", "value"}
-        shown = entry["text"].count("shelf")
+        shown = query["text"].count("shelf")
         assert len(entry["shots"]) == shown
-    settings = whole.record["attack"]
-    assert settings["budget"] == 3_000
-    assert settings["openers"] == list(NEUTRAL)
-    assert settings["scorer"]["name"] == "keyword"
-    assert [d["temperature"] for d in settings["decodings"]] == [1.0, 0.2]
-    assert settings["seed"] == 0
+    settings = whole.record.attack
+    assert settings is not None
+    assert settings.budget == 3_000
+    assert settings.openers == tuple(NEUTRAL)
+    assert settings.scorer.name == "keyword"
+    assert [d.temperature for d in settings.decodings] == [1.0, 0.2]
+    assert settings.seed == 0
 
 
 def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedEngine) -> None:
@@ -140,7 +141,7 @@ def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedE
     }
     trial = Run.open(whole.path / "attack" / "search")
     assert not {row.arm for row in whole.estimates} & set(trial.arms)
-    assert {bool(one["shots"]) for one in trial.record["tried"]} == {True, False}
+    assert {bool(one.shots) for one in trial.record.tried} == {True, False}
     assert [q.id for q in whole.queries] == ["p0", "p1", "p2"]
 
 
@@ -257,7 +258,7 @@ def evaluate_asked(out: Path, how: dict[str, Any]) -> list[Any]:
 def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
     out, how = tmp_path / "r", {**HOW, "n": 16}
     plain = evaluate(AskedEngine(opened), benchmark(), out=out, **how)
-    assert "attack" not in plain.record
+    assert plain.record.attack is None
     assert len(summary(plain)) == 1
     run = evaluate(AskedEngine(opened), benchmark(), out=out, attack=Attack(64), **how)
     assert read_attack_queries(run)
@@ -288,11 +289,11 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     )  # fmt: skip
     (found,) = read_attack_queries(run) or ()
     assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
-    assert run.record["attack"]["rewritings"] == "benchmark"
+    assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
-    assert sum(run.arms["target inputs"].sharing.draws_per_query.values()) == 256  # type: ignore[union-attr]
+    assert sum(run.arms["target inputs"].spec.shares.draws_per_query.values()) == 256  # type: ignore[union-attr]
     assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
         "keyword by protocol", "keyword where it was attacked",
     ]  # fmt: skip
@@ -343,8 +344,8 @@ def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_pat
 def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
     short = AskedEngine(opened, context=60)
     run = evaluate(short, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)
-    tried = Run.open(run.path / "attack" / "search").record["tried"]
-    assert not any(one["shots"] for one in tried)
+    tried = Run.open(run.path / "attack" / "search").record.tried
+    assert not any(one.shots for one in tried)
     assert {one.query.prefix for one in read_attack_queries(run) or ()} == {OPENER}
     failing = AskedEngine(opened, broken=lambda query: query.prefix == OPENER)
     run = evaluate(failing, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
@@ -364,8 +365,8 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
     asked = Run.open(run.path / "attack" / "search").queries
     assert own["p0"][0] in {q.prefix for q in asked if q.prompt_id == "p0"}
     assert {q.prefix for q in asked if q.prompt_id == "p1"} <= {"", *NEUTRAL}
-    tried = Run.open(run.path / "attack" / "search").record["tried"]
-    assert not any(one["shots"] for one in tried)
+    tried = Run.open(run.path / "attack" / "search").record.tried
+    assert not any(one.shots for one in tried)
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:

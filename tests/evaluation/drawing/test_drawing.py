@@ -25,8 +25,8 @@ def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
     assert drawing.exploring is not None
     assert (drawing.exploring.mode, drawing.exploring.forwards) == (mode, 7)
     assert drawing.exploring.scorer is SCORERS[0]
-    spec = drawing.exploring.to_dict()
-    assert spec == {"mode": mode, "forwards": 7, "scorer": {"name": "contains", "binary": True}}
+    spec = drawing.exploring.draws
+    assert (spec.mode, spec.forwards, spec.scorer.name) == (mode, 7, "contains")
     assert Explore(mode).forwards == FORWARDS
 
 
@@ -35,7 +35,7 @@ def test_draws_are_counted_unless_a_claim_stops_them() -> None:
     stops = drawn(Until("p<=0.02", 64), confidence=0.9)
     assert (stops.n, stops.exploring) == (64, None)
     assert stops.until is not None
-    assert stops.until.to_dict()["confidence"] == 0.9
+    assert stops.until.draws.confidence == 0.9
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from leakbound.evaluation.study.plan import Drawing, Exploring
 from leakbound.evaluation.verbs import Prepared, draw_study
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, ExploredDraws, Run
 from leakbound.store import files as store_files
 from leakbound.study import Explore, Study
 from leakbound.types import Decoding, Prompt, Query, silent
@@ -35,8 +35,8 @@ def contents(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {"estimates": run.estimates}
     for name, arm in run.arms.items():
         found[name] = [arm.completions(part).to_pylist() for part in arm.parts]
-        if arm.exploring is not None:
-            found[name, "masses"] = [arm.masses.table(part).to_pylist() for part in arm.parts]
+        if arm.explored:
+            found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
             found[name, "remainders"] = arm.masses.remainders()
     return found
 
@@ -89,8 +89,8 @@ def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path
     assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
     assert leak["rest"].upper - leak["rest"].lower < 0.1 * 0.6  # draws of a tenth
     target = run.arms["target"]
-    assert target.exploring is not None
-    assert target.exploring["scorer"]["name"] == "contains"
+    assert isinstance(target.spec.draws, ExploredDraws)
+    assert target.spec.draws.scorer.name == "contains"
     assert target.masses.remainders() == pytest.approx(
         {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
     )
@@ -366,11 +366,9 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
     )
     own = Run.open(tmp_path / "c").arms["target"]
     copied = beside.arms["control"]
-    assert copied.exploring == own.exploring
+    assert copied.spec.draws == own.spec.draws
     assert copied.masses.remainders() == own.masses.remainders()
-    assert [copied.masses.table(p).to_pylist() for p in copied.parts] == [
-        own.masses.table(p).to_pylist() for p in own.parts
-    ]
+    assert [*copied.masses.tables()] == [*own.masses.tables()]
     alive = evaluate(
         ExploringEngine(), benchmark(), out=tmp_path / "a", control=control(), **HYBRID
     )
@@ -400,15 +398,15 @@ def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
     cells = [replace(DECODING, temperature=0.0), DECODING]
     run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
     greedy, explored = run.arms["target greedy"], run.arms["target T=1"]
-    assert (greedy.exploring, greedy.usage.draws) == (None, 4)
-    assert explored.exploring is not None
+    assert (greedy.explored, greedy.usage.draws) == (False, 4)
+    assert explored.explored
 
 
 CHANGED: Mapping[str, tuple[dict[str, Any], str]] = {
     "budget": ({"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
     "mode": ({"sampling": Explore("auto", 50)}, "mode: it has 'hybrid', this one says 'auto'"),
     "scorer": ({**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
-    "none": ({"n": 50}, r"looks: it has .*fixed by each.* says .*'n': 50"),
+    "none": ({"n": 50}, r"draws: kind: it has 'explored', this one says 'fixed n'"),
 }
 
 
@@ -426,7 +424,7 @@ def test_another_way_of_looking_is_never_mixed_in(name: str, tmp_path: Path) -> 
 
 def test_a_sampled_run_is_not_explored_later(tmp_path: Path) -> None:
     evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", n=50)
-    with pytest.raises(MixError, match=r"'n': 50.* says .*fixed by each"):
+    with pytest.raises(MixError, match=r"draws: kind: it has 'fixed n', this one says 'explored'"):
         evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
 
 

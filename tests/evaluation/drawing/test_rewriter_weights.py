@@ -30,7 +30,7 @@ def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
     inputs = Rewritings(f"model:{engine_named}{folder}", queries=2)
     first = evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)
-    assert first.arms["target"].spec["model"] == "CannedEngine"  # and not the rewriter
+    assert first.arms["target"].spec.model == "CannedEngine"  # and not the rewriter
     (folder / "checkpoint-1").mkdir()
     (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"nothing that loading reads")
     again = evaluate(engine(), benchmark(), out=out, rewritings=inputs, **FEW)

@@ -27,7 +27,7 @@ from leakbound.evaluation import (
 )
 from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.reporting import write_report
-from leakbound.store import Arm, Run, files, tables, write_sealed
+from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, files, tables, write_sealed
 from leakbound.study import FixedN, Until
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 
@@ -71,12 +71,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_questions_stop_when_they_are_decided(finished: Run) -> None:
     target = finished.arms["target"]
-    assert target.stopping == {
-        "claim": CLAIM,
-        "scorer": {"name": "contains", "digest": target.stopping["scorer"]["digest"]},
-        "confidence": 0.99,
-        "cap": CAP,
-    }
+    rule = target.spec.draws
+    assert isinstance(rule, StoppedDraws)
+    assert (rule.claim, rule.scorer.name, rule.confidence) == (CLAIM, "contains", 0.99)
+    assert target.plan.n == CAP
     last = {q: seen for look in target.looks for q, seen in look.items()}
     assert {q: seen.decision for q, seen in last.items()} == {
         "p0": "holds", "p1": "open", "p2": "refuted", "p3": "refuted"
@@ -194,7 +192,7 @@ def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
 def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
     control = engine(dict.fromkeys(LEAKS, 0.05), name="c")
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=control, **HOW)
-    assert run.arms["control"].stopping is None
+    assert run.arms["control"].spec.draws == FixedDraws()
     own = rows(run, arm="control", estimand="leak probability", query_id="p0")
     assert [(r.n, r.method, r.estimate.stopping) for r in own] == [
         (CAP, "Clopper-Pearson", "fixed n")
@@ -222,7 +220,7 @@ def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
 def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", decodings=cells, **HOW)
-    stops = {name: arm.stopping is not None for name, arm in run.arms.items()}
+    stops = {name: isinstance(arm.spec.draws, StoppedDraws) for name, arm in run.arms.items()}
     assert stops == {
         "greedy": False,
         "target greedy": False,
@@ -358,9 +356,12 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
     [
         (
             {"sampling": Until("p<=0.3", CAP)},
-            r"stopping: claim: it has 'p<=0\.2', this one says 'p<=0\.3'",
+            r"draws: claim: it has 'p<=0\.2', this one says 'p<=0\.3'",
         ),
-        ({"sampling": FixedN(CAP)}, r"stopping: it has .*this one says 'fixed n'"),
+        (
+            {"sampling": FixedN(CAP)},
+            r"draws: kind: it has 'until decided', this one says 'fixed n'",
+        ),
         ({"confidence": 0.9}, r"confidence: it has 0\.99, this one says 0\.9"),
         ({"sampling": Until(CLAIM, 65)}, "n = 64, fixed before"),
         ({"scorers": ["contains", "exact"][::-1]}, "scorer: name: it has 'contains'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from leakbound.evaluation.statements.beyond import share_nothing
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
-from leakbound.store import Run
+from leakbound.store import ImportedDraws, Run
 from leakbound.study import Until
 from leakbound.types import Prompt
 
@@ -100,12 +101,9 @@ def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
     assert share_nothing([target], [control])
     assert not share_nothing([target], [target])
     assert not share_nothing([target, control], [control])
-    for spec in (
-        {"fingerprint": {"engine": "imported"}},
-        {"seed": "unknown"},
-        {"imported": {"of": "a run that does not say for what it drew"}},
-    ):
-        control.spec = {**control.spec, **spec}
+    elsewhere = ImportedDraws(order=1, sampled_by="another tool")
+    for changed in ({"draws": elsewhere}, {"seed": None}):
+        control.spec = replace(control.spec, **changed)
         assert not share_nothing([target], [control])
         control = run.arms["control"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from leakbound.evaluation import bound_run, evaluate, score_run
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.scorers import make_scorer
-from leakbound.store import TARGET, Arm, Plan, Run
+from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, FixedDraws, Plan, Run, ScorerRecord
 from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
@@ -36,10 +35,10 @@ def arm_of(
     run = begin(out, benchmark(prompts=(Prompt(id="q7", question="Who?", answer="Ann"),)))
     explores = remainder is not None
     plan = Plan.exploring() if explores else Plan(n=1, chunk=1)
-    spec: dict[str, Any] = {
-        "fingerprint": {}, "decoding": decoding.to_dict(), "seed": 0, "plan": plan.to_dict(),
-    }  # fmt: skip
-    arm = run.add_arm(TARGET, {**spec, "explore": {"mode": "hybrid"}} if explores else spec)
+    hybrid = ExploredDraws(mode="hybrid", forwards=2, scorer=ScorerRecord("contains", "0"))
+    draws = hybrid if explores else FixedDraws()
+    spec = ArmSpec(fingerprint={}, decoding=decoding, plan=plan, draws=draws)
+    arm = run.add_arm(TARGET, spec)
     completions = tuple(
         Completion(
             text=text,

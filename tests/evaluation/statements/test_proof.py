@@ -27,7 +27,7 @@ from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.scorers import make_scorer
-from leakbound.store import TARGET, Arm, Plan
+from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, Plan, ScorerRecord
 from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
 
 FAR = 1048576
@@ -88,10 +88,8 @@ def explored_arm(
 ) -> Arm:
     """An arm about one question, explored so."""
     run = begin(out, benchmark(prompts=(Prompt(id="q", question="Who?", answer="Ann"),)))
-    spec = {
-        "fingerprint": {}, "decoding": DECODING.to_dict(), "seed": 0,
-        "plan": Plan.exploring().to_dict(), "explore": {"mode": "hybrid"},
-    }  # fmt: skip
+    hybrid = ExploredDraws(mode="hybrid", forwards=2, scorer=ScorerRecord("contains", "0"))
+    spec = ArmSpec(fingerprint={}, decoding=DECODING, plan=Plan.exploring(), draws=hybrid)
     arm = run.add_arm(TARGET, spec)
     sample = Sample(query=run.queries[0], decoding=DECODING, completions=tuple(completions))
     one = Exploration(

@@ -7,12 +7,16 @@ from dataclasses import replace
 
 from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
 from leakbound.evaluation.drawing.search import AttackSearch, winners
-from leakbound.evaluation.study.attack_queries import AttackQuery, attack_file, read_attack_queries
+from leakbound.evaluation.study.attack_queries import (
+    AttackQuery,
+    read_attack_queries,
+    write_attack_queries,
+)
 from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.plan import Drawing
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
-from leakbound.store import ArmKey, Run, write_sealed
+from leakbound.store import ArmKey, Run
 from leakbound.types import Decoding
 
 
@@ -27,10 +31,10 @@ def attack_questions(
     if found is None:
         keys = {decoding: key for key, decoding in hunt.arms.items()}
         found = tuple(_of_winner(*item, keys) for item in winners(run, hunt).items())
-        write_sealed(attack_file(run), {"found": [one.to_dict() for one in found]})
+        write_attack_queries(run, found)
     jobs = list(_jobs(found, hunt.job, control))
     for job in jobs:
-        job.engine.check(job.found, job.decoding)
+        job.engine.check(job.attack_queries, job.decoding)
     planned = [plan_arm(run, job, drawing, hunt.seed) for job in jobs]
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, hunt.progress)
@@ -58,4 +62,4 @@ def _jobs(
         decoding, queries = mine[0].decoding, tuple(one.query for one in mine)
         for job, key in ((target, arm), (control, arm.control)):
             if job is not None:
-                yield replace(job, key=key, decoding=decoding, sharing=None, found=queries)
+                yield replace(job, key=key, decoding=decoding, shares=None, attack_queries=queries)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.queries import QueryPlan
-from leakbound.evaluation.study.names import NO_INPUTS
-from leakbound.store import Run
-from leakbound.types import (
-    Query,
-)
+from leakbound.store import Run, RunRecord
+from leakbound.types import JsonObject, Query
 
 
 def begin(
     out: Path,
     benchmark: Benchmark,
-    study: Mapping[str, Any] | None = None,
+    study: JsonObject | None = None,
     asking: QueryPlan | None = None,
     notes: Sequence[str] = (),
 ) -> Run:
@@ -27,13 +23,13 @@ def begin(
     Without `asking` its queries are the questions themselves. `study`, what was asked for, and
     `notes` beside the benchmark's are recorded.
     """
-    record = {
-        "benchmark": benchmark.fingerprint(),
-        "inputs": NO_INPUTS if asking is None else asking.to_dict(),
-        "scorers": list(benchmark.scorers),
-        "notes": [*benchmark.notes, *notes],
-        "study": dict(study or {}),
-    }
+    record = RunRecord(
+        benchmark=benchmark.fingerprint(),
+        inputs=None if asking is None else asking.record,
+        scorers=benchmark.scorers,
+        notes=(*benchmark.notes, *notes),
+        study=study or {},
+    )
     if run := Run.found(out, record):
         return run
     if asking is None:

@@ -16,7 +16,7 @@ from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.evaluation.study.plan import scoring
 from leakbound.scorers import check_bounds, score_ranges
-from leakbound.store import Arm
+from leakbound.store import Arm, ExploredDraws
 from leakbound.types import (
     Completion,
     Decoding,
@@ -119,16 +119,17 @@ def with_answers(
     return drawn
 
 
-def explore_arm(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
+def explore_arm(
+    arm: Arm, planned: ExploredDraws, engine: Generate, scorer: Scorer, progress: Progress = silent
+) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
     explorer = require_explores(engine, arm.name, arm.decoding)
     prompts = prompts_by_query(arm)
     queries = {query.id: query for query in arm.queries}
-    plan = arm.exploring or {}
     effort = Effort(
-        mode=plan["mode"],
-        forwards=plan["forwards"],
-        seed=int(arm.spec["seed"]),
+        mode=planned.mode,
+        forwards=planned.forwards,
+        seed=arm.spec.seed or 0,
         purpose=scoring(arm.key),
     )
     settle = ranges(scorer, prompts)

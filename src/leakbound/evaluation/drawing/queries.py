@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
@@ -18,8 +17,10 @@ from leakbound.store import (
     SELECTING,
     SELECTION,
     Arm,
+    InputsRecord,
     QueryShares,
     Run,
+    RunRecord,
     read_accepted,
     write_accepted,
     write_selections,
@@ -46,16 +47,19 @@ class QueryPlan:
     servers: frozenset[str]
     progress: Progress
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def record(self) -> InputsRecord:
         """As run.json holds it: runs with the same ask the same queries."""
-        return {**self.rewritings.to_dict(), "queries": self.number, "seed": self.seed}
+        asked = asdict(self.rewritings) | {"source": self.rewritings.source_name}
+        asked |= {"queries": self.number, "seed": self.seed}
+        return InputsRecord(**asked, fingerprint=self.rewritings.fingerprint)
 
     @property
     def number(self) -> int:
         """How many rewritings of a question are tried."""
         return self.n if self.rewritings.design == "fresh" else self.rewritings.queries
 
-    def queries(self, out: Path, benchmark: Benchmark, record: Mapping[str, Any]) -> list[Query]:
+    def queries(self, out: Path, benchmark: Benchmark, record: RunRecord) -> list[Query]:
         """Each question followed by its rewritings, for the run that `record` begins at `out`.
 
         What was found out before an earlier command was stopped is read again; MixError where
@@ -83,7 +87,7 @@ class QueryPlan:
         return tuple(found[: len(benchmark.prompts)])
 
     def _selected(
-        self, out: Path, benchmark: Benchmark, record: Mapping[str, Any], queries: list[Query]
+        self, out: Path, benchmark: Benchmark, record: RunRecord, queries: list[Query]
     ) -> list[Query]:
         """Input selection; its draws are those of a run of their own, which is never scored."""
         rewritten = {query.prompt_id for query in queries if query.source != "original"}

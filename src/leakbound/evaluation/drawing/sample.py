@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
@@ -14,15 +13,28 @@ from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
 from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.names import NO_INPUTS
-from leakbound.evaluation.study.plan import Drawing, scoring
+from leakbound.evaluation.study.plan import Drawing, Exploring, scoring
 from leakbound.evaluation.study.until import StopRule
-from leakbound.store import Arm, ArmKey, Part, Plan, QueryShares, Run
+from leakbound.store import (
+    Arm,
+    ArmDraws,
+    ArmKey,
+    ArmSpec,
+    CopiedFrom,
+    ExploredDraws,
+    FixedDraws,
+    Part,
+    Plan,
+    QueryShares,
+    Run,
+    StoppedDraws,
+)
 from leakbound.types import (
     Decoding,
     Draws,
     Failure,
     Generate,
+    JsonObject,
     Probes,
     Progress,
     Sample,
@@ -31,12 +43,12 @@ from leakbound.types import (
 )
 
 
-def with_inputs(jobs: Sequence[ModelArm], sharing: QueryShares | None) -> list[ModelArm]:
+def with_inputs(jobs: Sequence[ModelArm], shares: QueryShares | None) -> list[ModelArm]:
     """The jobs, and after them one that asks rewritings too for each of those that sample."""
-    if sharing is None:
+    if shares is None:
         return list(jobs)
     sampled = [job for job in jobs if not job.decoding.greedy]
-    return [*jobs, *(replace(job, key=job.key.with_rewritings, sharing=sharing) for job in sampled)]
+    return [*jobs, *(replace(job, key=job.key.with_rewritings, shares=shares) for job in sampled)]
 
 
 def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
@@ -45,68 +57,59 @@ def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
     early: a control is drawn at n = the rule's cap.
     """
-    queries: dict[str, Any] = {}
-    if job.sharing is not None:
-        queries["queries"] = job.sharing.to_dict()
-    if job.found:
-        queries["found"] = [asdict(query) for query in job.found]
-    return run.add_arm(job.key, _drawn_by(job, seed) | queries | _plan(job, drawing))
+    plan, draws = _plan(job, drawing)
+    return run.add_arm(job.key, _spec(job, plan, draws, seed))
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
+    asked = replace(job, shares=QueryShares("fixed", draws))
     plan = Plan.of(max(draws.values()))
-    asked = {"queries": QueryShares("fixed", draws).to_dict(), "plan": plan.to_dict()}
-    return run.add_arm(job.key, _drawn_by(job, seed) | asked)
+    return run.add_arm(job.key, _spec(asked, plan, FixedDraws(), seed))
 
 
-def _drawn_by(job: ModelArm, seed: int) -> dict[str, Any]:
-    """What of an arm's plan its model and decoding say, whatever is asked of them."""
-    return {
-        "model": job.model,
-        "fingerprint": job.engine.fingerprint,
-        "decoding": job.decoding.to_dict(),
-        "seed": seed,
-        "machine": machine(job.engine),
-        **_probed(job.engine),
-    }
+def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
+    engine = job.engine
+    return ArmSpec(
+        fingerprint=engine.fingerprint,
+        decoding=job.decoding,
+        plan=plan,
+        draws=draws,
+        seed=seed,
+        shares=job.shares,
+        attack_queries=job.attack_queries,
+        model=job.model,
+        machine=machine(engine),
+        probe=engine.probe if isinstance(engine, Probes) else None,
+    )
 
 
-def _probed(engine: Generate) -> dict[str, Any]:
-    """What the engine makes of fixed questions, where it tells: another model is seen by it."""
-    if not isinstance(engine, Probes):
-        return {}
-    return {"probe": [read.to_dict() for read in engine.probe]}
-
-
-def _plan(job: ModelArm, drawing: Drawing) -> dict[str, Any]:
-    """How many draws an arm gets, or what decides that."""
-    n = drawing.n if drawing.exploring is None else "fixed by each question's exploration"
-    once = {"stopping": "fixed n", "looks": [{"n": n, "alpha": "all"}]}
+def _plan(job: ModelArm, drawing: Drawing) -> tuple[Plan, ArmDraws]:
+    """How many draws an arm gets, and what decides that."""
     if job.decoding.greedy:
-        return {"plan": Plan.of(1).to_dict(), **once}
+        return Plan.of(1), FixedDraws()
     if drawing.exploring is not None:
-        return {"plan": Plan.exploring().to_dict(), "explore": drawing.exploring.to_dict(), **once}
-    plan = {"plan": Plan.of(drawing.n).to_dict()}
+        return Plan.exploring(), drawing.exploring.draws
     if drawing.until is not None and not job.key.is_control:
-        first = [{"n": drawing.until.looks.first, "alpha": "any time"}]
-        return {**plan, "stopping": drawing.until.to_dict(), "looks": first}
-    return {**plan, **once}
+        return Plan.of(drawing.n), drawing.until.draws
+    return Plan.of(drawing.n), FixedDraws()
 
 
-def machine(engine: Generate) -> dict[str, Any]:
-    """What the exact draws, though not their law, depend on besides the plan."""
-    described: dict[str, Any] = getattr(engine, "machine", {})
+def machine(engine: Generate) -> JsonObject:
+    """What the exact draws, though not their distribution, depend on besides the plan."""
+    described: JsonObject = getattr(engine, "machine", {})
     return described
 
 
 def draw_arm(arm: Arm, job: ModelArm, drawing: Drawing, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
-    if arm.exploring is not None and drawing.exploring is not None:
-        return explore_arm(arm, job.engine, drawing.exploring.scorer, progress)
-    if arm.stopping is not None and drawing.until is not None:
-        return sample_until(arm, job.engine, drawing.until, progress)
-    return sample_arm(arm, job.engine, progress)
+    match arm.spec.draws, drawing:
+        case ExploredDraws() as planned, Drawing(exploring=Exploring(scorer=scorer)):
+            return explore_arm(arm, planned, job.engine, scorer, progress)
+        case StoppedDraws(), Drawing(until=StopRule() as until):
+            return sample_until(arm, job.engine, until, progress)
+        case _:
+            return sample_arm(arm, job.engine, progress)
 
 
 def sample_arm(
@@ -168,7 +171,7 @@ def _results(
     draws = Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
-        seed=int(arm.spec["seed"]),
+        seed=arm.spec.seed or 0,
         purpose=scoring(arm.key) if purpose is None else purpose,
         draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True))
         if part.draws_per_query
@@ -204,14 +207,14 @@ def finished_control(
     decodings are others, InputError where the run is not finished.
     """
     other = Run.open(source)
-    theirs, ours = other.record["benchmark"], run.record["benchmark"]
-    if theirs["sha256"] != ours["sha256"]:
+    theirs, ours = other.record.benchmark, run.record.benchmark
+    if theirs.sha256 != ours.sha256:
         raise MixError(
-            f"the control run `{source}` is about other questions ({theirs['name']}, "
-            f"{theirs['prompts']}) than `{run.path}` ({ours['name']}, {ours['prompts']}). "
+            f"the control run `{source}` is about other questions ({theirs.name}, "
+            f"{theirs.prompts}) than `{run.path}` ({ours.name}, {ours.prompts}). "
             "Evaluate the control on the same benchmark."
         )
-    if run.record["inputs"] != NO_INPUTS and other.queries != run.queries:
+    if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(
             f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
             "control model itself, and it is asked the same."
@@ -238,9 +241,8 @@ def finished_control(
 def import_control(run: Run, control: Mapping[ArmKey, Arm]) -> None:
     """Copy another run's arms into this one, so that it stays complete in itself."""
     for key, arm in control.items():
-        drawn_as = arm.spec.get("drawn as", arm.name)
-        parts = {"cut": arm.cut.to_dict()}  # those of a copy are those of its source
-        spec = {**arm.spec, "imported": arm.identity, "drawn as": drawn_as, **parts}
-        copy = run.add_arm(key, spec)
+        drawn_as = arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as
+        copied = CopiedFrom(arm.identity, drawn_as)
+        copy = run.add_arm(key, replace(arm.spec, copied=copied, cut=arm.cut))
         for part in copy.parts_to_draw():
             copy.copy_part(part, arm)

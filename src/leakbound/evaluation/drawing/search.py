@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.study.attack_queries import FOLDER
 from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.names import NO_INPUTS, arm_keys
+from leakbound.evaluation.study.names import arm_keys
 from leakbound.evaluation.study.plan import Search
 from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
@@ -30,8 +29,17 @@ from leakbound.inputs.lists import RuleInputs
 from leakbound.inputs.openers import NEUTRAL, openers
 from leakbound.inputs.shots import PREFIXES, SHOTS, shots
 from leakbound.inputs.variants import Fits, Space, Variant, variants
-from leakbound.scorers import digest, settings
-from leakbound.store import ATTACK, Arm, ArmKey, ArmScores, Run
+from leakbound.store import (
+    ATTACK,
+    Arm,
+    ArmKey,
+    ArmScores,
+    AttackRecord,
+    InputsRecord,
+    Run,
+    ScorerRecord,
+    TriedVariant,
+)
 from leakbound.types import Decoding, Generate, Progress, Prompt, Query, Scorer, silent
 
 PURPOSE = "attack"
@@ -59,21 +67,21 @@ class AttackSearch:
         """The arms that draw from what is found."""
         return arm_keys(self.decodings, ATTACK)
 
-    def to_dict(self, run: Run) -> dict[str, Any]:
-        """As the record of the run it serves holds it: the same searches alike."""
-        inputs, scorer = run.record["inputs"], self.search.scorer
-        return {
-            "budget": self.search.attack.budget,
-            "first draws": FIRST,
-            "confidence": CONFIDENCE,
-            "scorer": {**settings(scorer), "digest": digest(scorer)},
-            "rewritings": RuleInputs.name if inputs == NO_INPUTS else inputs["source"],
-            "openers": list(NEUTRAL),
-            "shots": {"pairs": SHOTS, "prefixes": PREFIXES},
-            "template": self.template,
-            "decodings": [decoding.to_dict() for decoding in self.decodings],
-            "seed": self.seed,
-        }
+    def record(self, inputs: InputsRecord | None) -> AttackRecord:
+        """As the record of a run that asks these inputs holds it: the same searches alike."""
+        return AttackRecord(
+            budget=self.search.attack.budget,
+            first_draws=FIRST,
+            confidence=CONFIDENCE,
+            scorer=ScorerRecord.of(self.search.scorer),
+            rewritings=RuleInputs.name if inputs is None else inputs.source,
+            openers=tuple(NEUTRAL),
+            pairs=SHOTS,
+            prefixes=PREFIXES,
+            template=self.template,
+            decodings=self.decodings,
+            seed=self.seed,
+        )
 
 
 def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
@@ -119,18 +127,15 @@ def _trial(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]
         number = most_candidates(hunt.search.attack.budget)
         fits = _fits(hunt.job.engine)
         made = [v for space in _spaces(run, hunt) for v in variants(space, number, hunt.seed, fits)]
-        tried = [
-            {"query": v.query.id, "decoding": v.decoding.name, "shots": list(v.shots)} for v in made
-        ]
-        record = {name: run.record[name] for name in ("benchmark", "inputs", "attack")}
+        tried = tuple(TriedVariant(v.query.id, v.decoding.name, v.shots) for v in made)
         queries = list(dict.fromkeys(variant.query for variant in made))
-        trial = Run.create(path, run.prompts, queries, {**record, "tried": tried})
+        trial = Run.create(path, run.prompts, queries, replace(run.record, tried=tried))
     asked = {query.id: query for query in trial.queries}
     decodings = {decoding.name: decoding for decoding in hunt.decodings}
     fields: dict[str, list[Variant]] = {}
-    for one in trial.record["tried"]:
-        query, shown = asked[one["query"]], tuple(one["shots"])
-        variant = Variant(query=query, decoding=decodings[one["decoding"]], shots=shown)
+    for one in trial.record.tried:
+        query = asked[one.query]
+        variant = Variant(query=query, decoding=decodings[one.decoding], shots=one.shots)
         fields.setdefault(query.prompt_id, []).append(variant)
     return trial, fields
 
@@ -150,7 +155,7 @@ def _spaces(run: Run, hunt: AttackSearch) -> Iterator[Space]:
 
 def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
     """The rewritings that the run asks anyway, else those made by rules; repeats left out."""
-    if run.record["inputs"] != NO_INPUTS:
+    if run.record.inputs is not None:
         texts: dict[str, dict[str, Query]] = {prompt.id: {} for prompt in run.prompts}
         for query in run.queries:
             if query.source != "original":

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from leakbound.errors import IncompleteError, InputError, UnansweredError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, Run, StoppedDraws
 from leakbound.store.tables import DRAWN_AGAIN
 from leakbound.types import Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
     """Refuse an arm whose questions stopped early, where a bound needs n fixed beforehand."""
-    if arm.stopping is not None:
+    if isinstance(arm.spec.draws, StoppedDraws):
         raise InputError(
             f"{arm.place} drew each question until "
-            f"{arm.stopping['claim']!r} was decided, and this needs a number of draws that was "
+            f"{arm.spec.draws.claim!r} was decided, and this needs a number of draws that was "
             "fixed beforehand. Sample another run without --until."
         )
 

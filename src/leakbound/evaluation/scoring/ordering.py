@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.evaluation.study.names import IMPORTED
 from leakbound.evaluation.study.plan import scoring
 from leakbound.stats import order_key
-from leakbound.store import Arm, ArmKey
+from leakbound.store import Arm, ImportedDraws
 from leakbound.store.arm_key import Asks
 from leakbound.types import Scorer
 
@@ -55,14 +54,14 @@ def draws_key(arm: Arm) -> int:
     were imported have one that was drawn when they were: nothing else of them is known to have been
     fixed before.
     """
-    if "order" in arm.spec:
-        return int(arm.spec["order"])
+    if isinstance(arm.spec.draws, ImportedDraws):
+        return arm.spec.draws.order
     return order_key(
         {
-            "model": arm.spec["fingerprint"],
+            "model": arm.spec.fingerprint,
             "benchmark": arm.asked.benchmark,
             "decoding": arm.decoding.to_dict(),
-            "draw seed": arm.spec["seed"],
+            "draw seed": arm.spec.seed,
             "role": arm.key.model,
             "asked": _ASKED[arm.key.asks],
         }
@@ -74,7 +73,6 @@ BY_QUESTION = Order()  # of scores that belong to no run
 
 def purpose_of(arm: Arm) -> str | None:
     """The purpose that an arm's scored draws were made for; None where nothing tells."""
-    elsewhere = arm.spec["fingerprint"].get("engine") == IMPORTED
-    if elsewhere or ("imported" in arm.spec and "drawn as" not in arm.spec):
+    if isinstance(arm.spec.draws, ImportedDraws):
         return None
-    return scoring(ArmKey.from_text(arm.spec.get("drawn as", arm.name)))
+    return scoring(arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as)

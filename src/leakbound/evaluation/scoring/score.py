@@ -47,13 +47,13 @@ def scorers_for(
 
 def scorers_of(run: Run) -> tuple[str, ...]:
     """The scorers of a run's last command, else its benchmark's; InputError without any."""
-    named = run.study.scorers or run.record.get("scorers")
+    named = run.study.scorers or run.record.scorers
     if not named:
         raise InputError(
             f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
             "`--scorer rouge-l-recall`."
         )
-    return tuple(named)
+    return named
 
 
 def scored_by(run: Run) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
     """
     stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
-    named = run.study.scorers or run.record.get("scorers") or ()
+    named = run.study.scorers or run.record.scorers
     order = [name for name in named if name in everywhere]
     return (*order, *sorted(everywhere.difference(order)))
 
@@ -118,10 +118,7 @@ def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: No
         return score_part(arm, scorer, table)
 
     arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
-    if arm.exploring is not None:
-        arm.masses.score(
-            scorer.name, slug(scorer), arm.parts, lambda table: range_part(arm, scorer, table)
-        )
+    arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:

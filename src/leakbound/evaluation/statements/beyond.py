@@ -117,7 +117,5 @@ class _Differences:
 
 def _key(arm: Arm) -> tuple[str, str] | None:
     """What keys all draws of an arm beside question and chunk; None where nobody knows."""
-    seed, purpose = arm.spec.get("seed"), purpose_of(arm)
-    if purpose is None or not isinstance(seed, int):
-        return None
-    return str(seed), purpose
+    seed, purpose = arm.spec.seed, purpose_of(arm)
+    return None if seed is None or purpose is None else (str(seed), purpose)

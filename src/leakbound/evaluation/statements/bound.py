@@ -137,7 +137,7 @@ def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator
         yield from rows_of(arm.name, scorer.name, *known.each_query(confidence))
     for query_id, estimate in proved(arm, scorer):
         yield from rows_of(arm.name, scorer.name, [query_id], estimate)
-    if len(query_ids) == len(arm.asked.questions) and not arm.found:
+    if len(query_ids) == len(arm.asked.questions) and arm.key.asks != "attack":
         for estimate in _together(run, arm, scorer, known, confidence):
             yield from rows_of(arm.name, scorer.name, ALL, estimate)
 
@@ -202,7 +202,7 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Estima
         apart = share_nothing([arm], [control])
         excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
         yield from rows_of(name, scorer.name, query_ids, excess)
-        if len(query_ids) == len(run.questions) and not arm.found:
+        if len(query_ids) == len(run.questions) and arm.key.asks != "attack":
             over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
             for estimate in over:
                 yield from rows_of(name, scorer.name, ALL, estimate)

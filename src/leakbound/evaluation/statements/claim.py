@@ -8,8 +8,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.study.until import recorded_scorer
-from leakbound.store import Arm, ArmScores
+from leakbound.store import Arm, ArmScores, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
 
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
@@ -21,10 +20,10 @@ def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimat
     With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
     None where another scorer steered the arm.
     """
-    rule = arm.stopping
-    if rule is None or rule["scorer"] != recorded_scorer(scorer):
+    rule = arm.spec.draws
+    if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(scorer):
         return None
-    looks = stats.Looks(stats.parse_claim(rule["claim"]), rule["cap"], rule["confidence"])
+    looks = stats.Looks(stats.parse_claim(rule.claim), arm.plan.n, rule.confidence)
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
     keys = Order.of(arm, scorer).keys(scores.query_ids)
     bound = looks.bound(scores.scores, **drawn, seed=keys)

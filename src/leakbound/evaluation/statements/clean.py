@@ -20,7 +20,7 @@ def clean_questions(
     stopped early, was explored or asks rewritings: its p-values would not be valid.
     """
     require_fixed_n(arm)
-    if arm.exploring is not None:
+    if arm.explored:
         raise InputError(
             f"{arm.place} was explored, and this needs draws of the whole "
             "distribution. Sample another run without --explore, or use `leakbound certify`."

@@ -21,7 +21,15 @@ from leakbound.evaluation.statements.explored import Explored
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.stopped import Stopped
-from leakbound.store import Arm, ArmScores, QueryMasses
+from leakbound.store import (
+    Arm,
+    ArmScores,
+    ArmSpec,
+    ExploredDraws,
+    QueryMasses,
+    QueryShares,
+    StoppedDraws,
+)
 from leakbound.types import Scorer
 
 
@@ -58,19 +66,21 @@ def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
     """
     order = Order.of(arm, scorer)
     scores, binary = arm.scores(slug(scorer)), scorer.binary or above is not None
-    masses = {} if arm.exploring is None else arm.masses.by_query(slug(scorer))
+    masses = arm.masses.by_query(slug(scorer))
     if above is not None:
         scores = replace(scores, scores=np.where(scores.scores > above, 1.0, 0.0))
         masses = {query_id: _above(known, above) for query_id, known in masses.items()}
-    if arm.exploring is not None:
-        return Explored(scores, masses, binary, order)
-    if arm.sharing is not None:
-        return Pooled.of(scores, arm.queries, arm.sharing, binary, order)
-    if arm.found:
-        return Attacked(Fixed(scores, binary, order))
-    if arm.stopping is not None:
-        return Stopped(scores, binary, arm.plan.n, order)
-    return Fixed(scores, binary, order)
+    match arm.spec:
+        case ArmSpec(draws=ExploredDraws()):
+            return Explored(scores, masses, binary, order)
+        case ArmSpec(draws=StoppedDraws()):
+            return Stopped(scores, binary, arm.plan.n, order)
+        case ArmSpec(shares=QueryShares() as shares):
+            return Pooled.of(scores, arm.queries, shares, binary, order)
+        case ArmSpec(attack_queries=(_, *_)):
+            return Attacked(Fixed(scores, binary, order))
+        case _:
+            return Fixed(scores, binary, order)
 
 
 def _above(known: QueryMasses, x: float) -> QueryMasses:

@@ -20,7 +20,7 @@ def require_independent_draws(arm: Arm) -> None:
     """
     if arm.decoding.greedy:
         return
-    remainders = {} if arm.exploring is None else arm.masses.remainders()
+    remainders = arm.masses.remainders()
     for query_id, drawn in _draws(arm).items():
         within = remainders.get(query_id, 1.0)
         shift = math.log(within) if within else -math.inf  # then nothing can be checked

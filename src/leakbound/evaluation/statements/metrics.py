@@ -17,7 +17,7 @@ from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, cho
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
 from leakbound.store.arm_key import Model
-from leakbound.types import Progress, Prompt, Query, silent
+from leakbound.types import Progress, Prompt, Query, object_of, silent
 
 FILE = "utility.json"
 Texts = Mapping[str, Counter[str]]
@@ -40,7 +40,7 @@ def measure_run(
     if any(arm.failures for arm in run.arms.values()):
         run.notes.append("metrics are left out: some questions could not be sampled")
         return {}
-    if task.fingerprint()["sha256"] != run.record["benchmark"]["sha256"]:
+    if task.fingerprint().sha256 != run.record.benchmark.sha256:
         raise MixError(
             f"`{run.path}` asked other questions than {task.name!r} has now. Measure it on the "
             "benchmark it was made with."
@@ -137,7 +137,7 @@ def _sampled(run: Run, model: Model) -> Arm | None:
             for arm in run.arms.values()
             if arm.key.model == model
             and arm.key.own_words
-            and arm.exploring is None
+            and not arm.explored
             and not arm.decoding.greedy
         ),
         None,
@@ -167,7 +167,7 @@ def _write(
         for model, by_name in found.items()
     }
     parts = {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()}
-    models = {model: run.arms[str(MODELS[model])].spec["fingerprint"] for model in found}
+    models = {model: run.arms[str(MODELS[model])].spec.fingerprint for model in found}
     needs = {
         part: {**asdict(need), "kinds": sorted(need.kinds), "compared": sorted(need.compared)}
         for part, need in wanted.needs.items()
@@ -182,13 +182,16 @@ def _write(
             **({} if fluency is None else {"classifier": fluency.to_dict()}),
         },
     }
-    write_sealed(run.path / FILE, {**stored_metrics(run), **made})
+    write_sealed(run.path / FILE, object_of({**stored_metrics(run), **made}))
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
     """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
     file = run.path / FILE
-    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+    found: dict[str, Any] = {}
+    if file.exists():
+        found.update(read_sealed(file, "Remove it, and measure again."))
+    return found
 
 
 def _fingerprint(prompts: Prompts) -> dict[str, Any]:

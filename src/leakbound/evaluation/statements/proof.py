@@ -43,9 +43,7 @@ def _leaking(arm: Arm, scorer: Scorer) -> dict[str, dict[tuple[int, ...], tuple[
     for query_id, ids, floor, score in arm.leaking(slug(scorer)):
         if query_id not in failed:
             found.setdefault(query_id, {})[ids] = math.exp(floor), score
-    if arm.exploring is None:
-        return found
-    for query_id, event, mass, low in arm.masses.scored(slug(scorer), arm.parts):
+    for query_id, event, mass, low in arm.masses.scored(slug(scorer)):
         if low:
             texts = found.setdefault(query_id, {})
             for inside in [known for known in texts if known[: len(event)] == event]:

@@ -74,7 +74,7 @@ def sampled_arm(run: Run, name: str) -> Arm:
             f"arm {name!r} of `{run.path}` is greedy: its score is known exactly and says nothing "
             "about the distribution. Name an arm that was sampled."
         )
-    if arms[name].found:
+    if arms[name].key.asks == "attack":
         raise InputError(
             f"arm {name!r} of `{run.path}` asks what a search found, and a claim is about "
             "questions that were chosen beforehand. Name an arm that asks those."
@@ -103,5 +103,5 @@ def _require_whole(arm: Arm) -> None:
             f"{where} has no completions of question {query_id!r} ({reason}), and a claim about "
             "all questions needs all. Check the model; then run the command that sampled it again."
         )
-    for part in arm.parts if arm.exploring is not None else ():
-        arm.masses.table(part)
+    for _ in arm.masses.tables():  # read whole
+        pass

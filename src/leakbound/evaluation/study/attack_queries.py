@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from leakbound.errors import InputError
 from leakbound.inputs.halving import Standing
-from leakbound.store import ArmKey, DamagedError, Run, read_sealed
-from leakbound.types import Decoding, Query
+from leakbound.store import ArmKey, DamagedError, Run, read_sealed, write_sealed
+from leakbound.types import Decoding, Query, from_json, object_of
 
 FOLDER = "attack"  # within that of the run
 
@@ -32,21 +31,17 @@ class AttackQuery:
         """Where the search left it: 0 where there was nothing to choose from."""
         return self.rounds[-1].lower if self.rounds else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """As found.json holds it."""
-        query = self.query
-        return {
-            "prompt_id": query.prompt_id,
-            "text": query.text,
-            "prefix": query.prefix,
-            "examples": list(query.examples),
-            "source": query.source,
-            "shots": list(self.shots),
-            "decoding": self.decoding.name,
-            "rounds": [asdict(standing) for standing in self.rounds],
-            "lower": self.lower,
-            "arm": str(self.arm),
-        }
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the file of a search says."""
+
+    found: tuple[AttackQuery, ...]
+
+
+def write_attack_queries(run: Run, found: tuple[AttackQuery, ...]) -> None:
+    """Keep what the search of a run found."""
+    write_sealed(attack_file(run), object_of(_Found(found)))
 
 
 def read_attack_queries(run: Run) -> tuple[AttackQuery, ...] | None:
@@ -56,24 +51,10 @@ def read_attack_queries(run: Run) -> tuple[AttackQuery, ...] | None:
     again = "Remove it, and the command that made the run makes it again."
     entries = read_sealed(attack_file(run), again)
     try:
-        decodings = {d.name: d for d in map(Decoding.from_dict, run.record["attack"]["decodings"])}
-        return tuple(_found(entry, decodings) for entry in entries["found"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return from_json(_Found, entries).found
+    except InputError as error:
         raise DamagedError(f"`{attack_file(run)}` is no record of a search. {again}") from error
 
 
 def attack_file(run: Run) -> Path:
     return run.path / FOLDER / "found.json"
-
-
-def _found(entry: Mapping[str, Any], decodings: Mapping[str, Decoding]) -> AttackQuery:
-    """The inverse of `AttackQuery.to_dict`."""
-    prompt_id = entry["prompt_id"]
-    words = {name: entry[name] for name in ("text", "prefix", "examples", "source")}
-    return AttackQuery(
-        query=Query(id=prompt_id, prompt_id=prompt_id, **words),
-        decoding=decodings[entry["decoding"]],
-        shots=tuple(entry["shots"]),
-        rounds=tuple(Standing(**standing) for standing in entry["rounds"]),
-        arm=ArmKey.from_text(entry["arm"]),
-    )

@@ -16,16 +16,16 @@ from leakbound.types import Decoding, Generate, Progress, Query, silent
 class ModelArm:
     """An arm to be: its key, its decoding, and the model that draws it, named and open.
 
-    `sharing`: how it shares draws among each question's queries, where it asks rewritings;
-    `found`: what a search found to ask instead of the questions, under their ids.
+    `shares`: how it shares draws among each question's queries, where it asks rewritings;
+    `attack_queries`: what a search found to ask instead of the questions, under their ids.
     """
 
     key: ArmKey
     decoding: Decoding
     model: str
     engine: Generate
-    sharing: QueryShares | None = None
-    found: tuple[Query, ...] = ()
+    shares: QueryShares | None = None
+    attack_queries: tuple[Query, ...] = ()
 
 
 def model_arms(

@@ -8,9 +8,6 @@ from leakbound.errors import InputError
 from leakbound.store import TARGET, ArmKey
 from leakbound.types import Decoding
 
-NO_INPUTS = "none"
-IMPORTED = "imported"  # the engine of draws that were made elsewhere, and keyed who knows how
-
 
 def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
     """The arm of each decoding: `base` alone, or with the decoding's name where they are several.

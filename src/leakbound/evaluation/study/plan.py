@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.evaluation.study.until import StopRule
-from leakbound.scorers import settings
-from leakbound.store import ArmKey
+from leakbound.store import ArmKey, ExploredDraws, ScorerRecord
 from leakbound.study import Attack, Explore, FixedN, Study, Until
 from leakbound.types import ExploreMode, Scorer
 
@@ -30,9 +28,12 @@ class Exploring:
     forwards: int
     scorer: Scorer
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def draws(self) -> ExploredDraws:
         """As the spec of an arm holds it."""
-        return {"mode": self.mode, "forwards": self.forwards, "scorer": settings(self.scorer)}
+        return ExploredDraws(
+            mode=self.mode, forwards=self.forwards, scorer=ScorerRecord.of(self.scorer)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.scorers import digest
+from leakbound.store import ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
 
 
@@ -32,15 +31,12 @@ class StopRule:
             )
         return cls(stats.Looks(parsed, cap, confidence), scorer)
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def draws(self) -> StoppedDraws:
         """As the spec of an arm holds it."""
-        return {
-            "claim": self.looks.claim.text,
-            "scorer": recorded_scorer(self.scorer),
-            "confidence": self.looks.confidence,
-            "cap": self.looks.cap,
-        }
-
-
-def recorded_scorer(scorer: Scorer) -> dict[str, str]:
-    return {"name": scorer.name, "digest": digest(scorer)}
+        return StoppedDraws(
+            claim=self.looks.claim.text,
+            scorer=ScorerRecord.of(self.scorer),
+            confidence=self.looks.confidence,
+            first=self.looks.first,
+        )

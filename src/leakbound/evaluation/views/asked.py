@@ -35,7 +35,7 @@ def read_asked(
     """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
     questions = _Reader(run, arm, estimates, redact).questions()
     worst = {scorer: _leaking_most(scorer, questions) for scorer in estimates.scorers}
-    inputs = run.record["inputs"]
+    inputs = run.record.inputs
     return Asked(
         model=model,
         label=label,
@@ -46,7 +46,7 @@ def read_asked(
         questions=questions,
         worst=_with_examples(arm, worst, redact),
         failures=len(arm.failures),
-        criterion=_SURENESS[inputs["criterion"] if inputs["ids"] else "mean_logprob"],
+        criterion=_SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"],
     )
 
 

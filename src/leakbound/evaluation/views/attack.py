@@ -6,7 +6,7 @@ from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.rows import Bound
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.store import ATTACK, TARGET, Estimates, Run
+from leakbound.store import ATTACK, TARGET, AttackRecord, Estimates, Run
 from leakbound.text.figures import DASH, below, number
 
 _SHOWN = 10
@@ -14,10 +14,11 @@ _SHOWN = 10
 
 def attack_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
     """The questions that leak most as they were found, beside their own words; None without any."""
-    found = read_attack_queries(run) if "attack" in run.record else None
-    if not found:
+    found = read_attack_queries(run)
+    attack = run.record.attack
+    if not found or attack is None:
         return None
-    bounds, steers = _bounds(rows), scorer == run.record["attack"]["scorer"]["name"]
+    bounds, steers = _bounds(rows), scorer == attack.scorer.name
     lines = [
         (
             bounds.get((str(one.arm), one.query.id)),
@@ -38,7 +39,7 @@ def attack_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
         f"{scorer} where it was attacked, {len(lines)} questions{shown}",
         ("question", "own words", "found", "control", "in search", "asked"),
         tuple(cells for _, cells in lines[:_SHOWN]),
-        _note(run, rows),
+        _note(run, attack, rows),
     )
 
 
@@ -63,10 +64,9 @@ def _cell(bound: Bound | None) -> str:
     return DASH if bound is None else interval(bound)
 
 
-def _note(run: Run, rows: Estimates) -> str:
-    settings = run.record["attack"]
-    searched = f"searched with {settings['budget']:,} draws a question"
-    said = [f"{searched}, steered by {settings['scorer']['name']}, bounded by fresh ones"]
+def _note(run: Run, attack: AttackRecord, rows: Estimates) -> str:
+    searched = f"searched with {attack.budget:,} draws a question"
+    said = [f"{searched}, steered by {attack.scorer.name}, bounded by fresh ones"]
     worst = rows.first(arm=str(ATTACK), quantity=LEAKAGE, scope="worst question")
     if worst is not None:
         said.append(f"the worst question leaks at least {below(worst.lower)}")

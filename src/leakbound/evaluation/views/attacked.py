@@ -45,7 +45,7 @@ def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Ite
 
 def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundModel]:
     """What all questions as they were found come to, for a run's target and its control."""
-    if not any(arm.found for arm in run.arms.values()):
+    if not any(arm.key.asks == "attack" for arm in run.arms.values()):
         return
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
         mine = estimates.where(arm=str(key), query_id=ALL)

@@ -23,7 +23,7 @@ _LISTED = 5
 
 def protocols_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
     """A row for each arm that asks rewritings, beside the arms that do not; None without one."""
-    arms = [arm for arm in run.arms.values() if arm.sharing is not None]
+    arms = [arm for arm in run.arms.values() if arm.key.asks == "rewritings"]
     if not arms:
         return None
     arms.sort(key=lambda arm: arm.key.is_control)
@@ -39,7 +39,8 @@ def protocols_table(run: Run, scorer: str, rows: Estimates) -> Table | None:
 
 def asked(run: Run) -> list[str]:
     """What was asked, what was not and why, and which questions have no rewriting; in words."""
-    found = tried(run)
+    if (found := tried(run)) is None:
+        return []
     said = ", ".join(f"{reason}: {count}" for reason, count in found.removed.items())
     words = [
         f"full asks {found.asked:,} of {found.tried:,} rewritings from {found.source!r}, design "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from leakbound import stats
@@ -29,8 +29,19 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
-from leakbound.store import ALL, CONTROL, Arm, Estimates, Run
+from leakbound.store import (
+    ALL,
+    CONTROL,
+    Arm,
+    Estimates,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    Run,
+    StoppedDraws,
+)
 from leakbound.store.identity import some
+from leakbound.types import JsonObject, object_of
 
 
 def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
@@ -58,14 +69,16 @@ def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
             _require_equal(label, first_label, f"used the {what}", *values)
     table, places = tables[first_label], _places(runs)
     return View(
-        benchmark={k: str(v) for k, v in first.record["benchmark"].items()},
+        benchmark={
+            k: str(v) for k, v in object_of(first.record.benchmark).items() if v is not None
+        },
         questions=_questions(first, redact),
         scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
         models=tuple(_model(place, runs[place.run], tables[place.run], redact) for place in places),
         grids=tuple(_grids(runs, tables)),
         confidence=_confidence(table),
         redacted=redact,
-        tried={label: tried(run) for label, run in runs.items() if _asks(run)},
+        tried={label: found for label, run in runs.items() if (found := tried(run))},
         asked=tuple(_asked_in_other_words(runs, places, tables, redact)),
         found=tuple(
             found
@@ -84,11 +97,6 @@ def _confidence(estimates: Estimates) -> float:
     """At which the bounds on leakage hold, each by itself; what is exact holds at 1."""
     bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
-
-
-def _asks(run: Run) -> bool:
-    """True if rewritings were asked beside the questions."""
-    return any(arm.sharing is not None for arm in run.arms.values())
 
 
 def _asked_in_other_words(
@@ -159,7 +167,7 @@ def _places(runs: Mapping[str, Run]) -> list[_Place]:
 
 def _drawn_as(arm: Arm) -> str:
     """Equal for arms with the same draws: an imported control keeps its source's identity."""
-    return str(arm.spec.get("imported", arm.identity))
+    return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
 
 
 def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model:
@@ -169,7 +177,7 @@ def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model
     return Model(
         label=place.label,
         decoding=arm.decoding,
-        drawn=_drawn(arm),
+        drawn=_planned(arm).draws,
         usage=arm.usage,
         facts=_facts(arm),
         measured=_measured(arm, greedy, estimates, drawn),
@@ -200,7 +208,7 @@ def _texts(
     for query_id, texts in distinct_texts(arm, slugs):
         chosen[query_id] = chosen_texts(texts, answers.get(query_id), redact)
         for scorer, histogram in zip(scorers, histograms(texts, len(scorers)), strict=True):
-            drawn[scorer, query_id] = histogram if arm.exploring is None else ()
+            drawn[scorer, query_id] = () if arm.explored else histogram
     return chosen, drawn
 
 
@@ -222,7 +230,7 @@ def _measured(
 
 def _explored(arm: Arm) -> dict[str, Explored]:
     """What exploring found of each question; empty for an arm that was only drawn from."""
-    if arm.exploring is None:
+    if not arm.explored:
         return {}
     draws: dict[str, int] = {}
     for part in arm.parts:
@@ -258,37 +266,49 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 
 def _facts(arm: Arm) -> dict[str, str]:
     """What was run, as the run's record names it."""
-    spec = arm.spec
+    plan = _planned(arm)
     named = {
-        "model": str(spec.get("model", "unnamed")),
+        "model": arm.spec.model,
         "decoding": described(arm.decoding),
-        "draws": f"{_drawn(arm)}; {arm.usage.draws:,} in all, seed {spec['seed']}",
-        "stopping": _stopping(arm),
+        "draws": f"{plan.draws}; {arm.usage.draws:,} in all, seed {plan.seed}",
+        "stopping": plan.stopping,
         "drawn as": arm.identity[:12],
     }
-    recorded = {"explored": dict(arm.exploring or {}), **spec["fingerprint"]}
-    return {**named, **dict(_flat(recorded))}
+    return {**named, **dict(_flat(plan.facts)), **dict(_flat(arm.spec.fingerprint))}
 
 
-def _drawn(arm: Arm) -> str:
-    """How many draws were made, in words."""
-    if arm.exploring is not None:
-        return f"{arm.exploring['forwards']:,} prefixes of every question forwarded"
-    if arm.stopping is not None:
-        return f"at most {arm.plan.n:,} draws of a question, until {arm.stopping['claim']}"
-    return f"{arm.plan.n:,} draws of every question"
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """How an arm's outputs were drawn, in words: how many, when it ended, what else is recorded."""
+
+    draws: str
+    stopping: str
+    seed: str
+    facts: JsonObject = field(default_factory=dict)
 
 
-def _stopping(arm: Arm) -> str:
-    """When sampling ended, in words."""
-    rule = arm.stopping
-    if rule is None:
-        return "fixed n" if arm.exploring is None else "draws of each remainder fixed beforehand"
-    confidence = stats.percent(rule["confidence"])
-    return (
-        f"{rule['claim']} decided by {rule['scorer']['name']} at {confidence}, or "
-        f"{rule['cap']:,} draws"
-    )
+def _planned(arm: Arm) -> _Planned:
+    fixed, seed = f"{arm.plan.n:,} draws of every question", str(arm.spec.seed)
+    match arm.spec.draws:
+        case ExploredDraws(forwards=forwards) as how:
+            return _Planned(
+                f"{forwards:,} prefixes of every question forwarded",
+                "draws of each remainder fixed beforehand",
+                seed,
+                {"explored": object_of(how)},
+            )
+        case StoppedDraws(claim=claim, scorer=scorer, confidence=confidence):
+            return _Planned(
+                f"at most {arm.plan.n:,} draws of a question, until {claim}",
+                f"{claim} decided by {scorer.name} at {stats.percent(confidence)}, or "
+                f"{arm.plan.n:,} draws",
+                seed,
+            )
+        case ImportedDraws(sampled_by=drawn_by, in_doubt=doubt, seed=stated):
+            doubts = {"in doubt": doubt} if doubt else {}
+            return _Planned(fixed, "fixed n", stated, {"as sampled by": drawn_by, **doubts})
+        case FixedDraws():
+            return _Planned(fixed, "fixed n", seed)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -308,10 +328,10 @@ def _short(value: str) -> str:
 def _require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
     """Refuse runs that asked different questions, and say in words which."""
     one, two = ([query.id for query in run.questions] for run in (mine, theirs))
-    if mine.record["benchmark"]["sha256"] == theirs.record["benchmark"]["sha256"] and one == two:
+    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and one == two:
         return
     what = [
-        f"{run.record['benchmark']['name']!r} ({len(ids):,} questions)"
+        f"{run.record.benchmark.name!r} ({len(ids):,} questions)"
         for run, ids in ((mine, one), (theirs, two))
     ]
     apart = [

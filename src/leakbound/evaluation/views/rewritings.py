@@ -28,19 +28,21 @@ class RewritingCounts:
     alone: tuple[str, ...]
 
 
-def tried(run: Run) -> RewritingCounts:
-    """What became of them; the run must be one that asks rewritings."""
-    inputs, accepted = run.record["inputs"], read_accepted(run.path, run.record) or ()
+def tried(run: Run) -> RewritingCounts | None:
+    """What became of them; None where the run asks none."""
+    if (inputs := run.record.inputs) is None:
+        return None
+    accepted = read_accepted(run.path, run.record) or ()
     asked = len(run.queries) - len(run.questions)
     removed: dict[str, int] = {
         reason: sum(one.removed.get(reason, 0) for one in accepted) for reason in REASONS
     }
-    if inputs["ids"]:
+    if inputs.ids:
         removed[LESS_SURE] = sum(len(one.queries) for one in accepted) - asked
     rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
     return RewritingCounts(
-        source=inputs["source"],
-        design=inputs["design"],
+        source=inputs.source,
+        design=inputs.design,
         tried=sum(len(one.queries) + len(one.rejected) for one in accepted),
         removed={reason: count for reason, count in removed.items() if count},
         asked=asked,

@@ -13,7 +13,16 @@ from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.protocols import protocols_table
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.stats import percent
-from leakbound.store import Arm, EstimateRow, Estimates, Run
+from leakbound.store import (
+    Arm,
+    EstimateRow,
+    Estimates,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    Run,
+    StoppedDraws,
+)
 from leakbound.text.figures import DASH, number
 
 SHOWN_K = 32
@@ -65,9 +74,9 @@ def _table(run: Run, scorer: str, rows: Estimates) -> Table:
                 _mean(each.where(quantity="expectation deviation")),
             )
         )
-    questions = f"{run.record['benchmark']['name']}, {len(run.questions)} questions"
+    questions = f"{run.record.benchmark.name}, {len(run.questions)} questions"
     title = f"{scorer} on {questions}, {_effort(shown)}"
-    margin = ", given the measured margin" if any(arm.exploring for arm in shown) else ""
+    margin = ", given the measured margin" if any(arm.explored for arm in shown) else ""
     holds = f"intervals hold at {percent(confidence)} each{margin}"
     note = f"{holds}; greedy, leak@{k} and ED: mean over questions"
     says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
@@ -77,23 +86,24 @@ def _table(run: Run, scorer: str, rows: Estimates) -> Table:
 
 def _effort(arms: Sequence[Arm]) -> str:
     """How many draws a question got, or forwards where it was explored."""
-    explored = [arm.exploring["forwards"] for arm in arms if arm.exploring is not None]
-    if explored:
+    how = [arm.spec.draws for arm in arms]
+    if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return f"explored with about {max(explored):,} forwards each"
-    most = "≤" if any(arm.stopping for arm in arms) else "="
+    most = "≤" if any(isinstance(draws, StoppedDraws) for draws in how) else "="
     return f"n {most} {max(arm.plan.n for arm in arms):,}"
 
 
 def _explored(arm: Arm, rows: Estimates) -> str:
     """What exploring an arm found and took; empty where it was not explored."""
-    if arm.exploring is None:
+    how = arm.spec.draws
+    if not isinstance(how, ExploredDraws):
         return ""
     settled = sorted(arm.masses.settled().values())
     once = rows.plain(arm=arm.name, quantity="leak@k", parameter=1, scope=EACH)
     drawn = sum(row.n for row in once)
     forwards = sum(after for _, after in arm.masses.forwards().values())
     return (
-        f"{arm.name}, explored ({arm.exploring['mode']}): median known mass "
+        f"{arm.name}, explored ({how.mode}): median known mass "
         f"{number(settled[len(settled) // 2]) if settled else DASH}, {drawn:,} draws "
         f"of what is left, {forwards:,} forwards"
     )
@@ -103,7 +113,7 @@ def _leaked(arm: Arm, rows: Estimates) -> str:
     """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
     mine = rows.where(arm=arm.name)
     each = mine.plain(quantity="leak probability", scope=EACH)
-    if not each or arm.stopping is not None or arm.exploring is not None:
+    if not each or not isinstance(arm.spec.draws, FixedDraws | ImportedDraws):
         return ""
     share = mine.first(quantity="leak@k", scope="mean", parameter=arm.plan.n)
     succeed = f"; the share that leaks in so many (leak@{arm.plan.n}, mean): {_interval(share, '')}"
@@ -131,8 +141,8 @@ def _decided(arm: Arm, rows: Estimates) -> str:
 
 def _imported(arm: Arm, rows: Estimates) -> str:
     """Who drew an arm, and how, where leakbound did not."""
-    drawn_by = arm.spec["fingerprint"].get("as sampled by")
-    return f"{arm.name}, as sampled by {drawn_by}" if drawn_by else ""
+    how = arm.spec.draws
+    return f"{arm.name}, as sampled by {how.sampled_by}" if isinstance(how, ImportedDraws) else ""
 
 
 def _corrected(arm: Arm, rows: Estimates) -> str:

@@ -60,13 +60,12 @@ def _drawn(arm: Arm, slugs: Sequence[str]) -> Iterator[list[Found]]:
 
 def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[Found]]:
     """The complete outputs that exploring each part found; a range of scores is none."""
-    if arm.exploring is None:
+    if not arm.explored:
         yield from ([] for _ in arm.parts)
         return
     ranges = [read_table(arm.masses.ranges_file(slug)) for slug in slugs]
     start = 0
-    for part in arm.parts:
-        table = arm.masses.table(part)
+    for table in arm.masses.tables():
         names = ("query_id", "text", "mass", "ended")
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
         given = [_exact(found.slice(start, table.num_rows)) for found in ranges]

@@ -1,0 +1,274 @@
+"""What run.json says: `RunRecord`, and of every arm an `ArmSpec`, fixed when the arm is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import leakbound
+from leakbound.errors import InputError
+from leakbound.inputs import Criterion
+from leakbound.scorers import digest
+from leakbound.stats import Design
+from leakbound.store.arm_key import ArmKey
+from leakbound.store.cut import Cut
+from leakbound.store.lock import utc_now
+from leakbound.store.plan import Plan, QueryShares
+from leakbound.store.sealed import ELSEWHERE, DamagedError, read_json, unsealed, write_sealed
+from leakbound.types import (
+    BenchmarkRecord,
+    Decoding,
+    ExploreMode,
+    JsonObject,
+    ProbedPrompt,
+    Query,
+    Scorer,
+    from_json,
+    object_of,
+)
+
+FORMAT = 6
+FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerRecord:
+    """A scorer that decided what was drawn: its name, and a digest of its settings."""
+
+    name: str
+    digest: str
+
+    @classmethod
+    def of(cls, scorer: Scorer) -> ScorerRecord:
+        """What is recorded of a scorer."""
+        return cls(scorer.name, digest(scorer))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDraws:
+    """As many draws of every question as the plan says, a number fixed before any was made."""
+
+    kind: Literal["fixed n"] = "fixed n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedDraws:
+    """Draws of a question until a claim about it is decided, at most the n of the plan.
+
+    claim: such as `p<=0.02`.
+    scorer: whose scores decide.
+    confidence: of a decision, at whatever look it is made.
+    first: draws of every question before the first look.
+    """
+
+    kind: Literal["until decided"] = "until decided"
+    claim: str
+    scorer: ScorerRecord
+    confidence: float
+    first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExploredDraws:
+    """Exact masses of a question's likeliest outputs, and draws from what they leave.
+
+    mode: how the effort is shared between the two.
+    forwards: prefixes of every question forwarded, in all.
+    scorer: which settles prefixes.
+    """
+
+    kind: Literal["explored"] = "explored"
+    mode: ExploreMode
+    forwards: int
+    scorer: ScorerRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedDraws:
+    """Draws that another tool made, their number taken as fixed beforehand.
+
+    order: what keys their order; it owes nothing to them.
+    sampled_by: the tool, and what it states of how it drew.
+    in_doubt: what casts doubt on their independence; empty where nothing does.
+    seed: as the tool states it.
+    texts: False where scores alone were imported, and what the draws say is not known.
+    """
+
+    kind: Literal["imported"] = "imported"
+    order: int
+    sampled_by: str
+    in_doubt: str = ""
+    seed: str = "unknown"
+    texts: bool = True
+
+
+ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
+"""How the outputs of an arm were drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFrom:
+    """The arm of a finished run whose draws an arm has: its identity, and the key of its draws."""
+
+    identity: str
+    drawn_as: ArmKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSpec:
+    """All that was fixed of an arm when it was planned.
+
+    fingerprint: what its engine says of the model: weights, dtype, prompting, versions.
+    decoding: the distribution that is drawn from.
+    draws: how the outputs of a question are drawn.
+    plan: how many, in chunks.
+    seed: of the random draws; None where another tool made them.
+    shares: how a question's draws are shared among its queries; None where they are not.
+    attack_queries: what a search found to ask instead of the questions, under their ids.
+    cut: how the parts are cut, where that is fixed beforehand; else it follows from their speed.
+    copied: where its draws come from, if they are a finished run's.
+    model: the model's name; like the machine only recorded, and no part of what the arm is.
+    machine: what the exact draws, though not their distribution, depend on besides the plan.
+    probe: what the model makes of fixed questions, compared within roundings; None: not known.
+    """
+
+    fingerprint: JsonObject
+    decoding: Decoding
+    draws: ArmDraws = field(default_factory=FixedDraws)
+    plan: Plan
+    seed: int | None = 0
+    shares: QueryShares | None = None
+    attack_queries: tuple[Query, ...] = ()
+    cut: Cut | None = None
+    copied: CopiedFrom | None = None
+    model: str = "unnamed"
+    machine: JsonObject = field(default_factory=dict)
+    probe: tuple[ProbedPrompt, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputsRecord:
+    """Which rewritings a run asks beside the questions, and on what they depend.
+
+    source, queries, ids, ids_draws, criterion, design, embedder, similarity: as `Inputs` has them;
+        a file by its name alone.
+    fingerprint: what the source's rewritings depend on beside its name, such as digests of files.
+    seed: of the random draws of the source.
+    """
+
+    source: str
+    queries: int
+    ids: bool
+    ids_draws: int
+    criterion: Criterion
+    design: Design
+    embedder: str | None
+    similarity: float | None
+    fingerprint: Mapping[str, str]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackRecord:
+    """All that a search for worst-case inputs depends on beside the questions and the model.
+
+    budget: draws a question that the search may make.
+    first_draws: of every candidate in the first round.
+    confidence: of the bounds that steer.
+    scorer: whose scores steer.
+    rewritings: the source of the rewritings that are tried.
+    openers, pairs, prefixes, template: what else is changed about asking.
+    decodings: those that are tried.
+    """
+
+    budget: int
+    first_draws: int
+    confidence: float
+    scorer: ScorerRecord
+    rewritings: str
+    openers: tuple[str, ...]
+    pairs: int
+    prefixes: int
+    template: str
+    decodings: tuple[Decoding, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriedVariant:
+    """What a search tries of a question: a query by its id, a decoding by its name, pairs shown."""
+
+    query: str
+    decoding: str
+    shots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What was run: the questions, what was asked for, and every arm as it was planned.
+
+    format, version, created: of this file, of leakbound, and when the run was begun (UTC).
+    benchmark: which questions.
+    inputs: the rewritings that are asked too; None: none are.
+    scorers: the benchmark's own, by name.
+    notes: what the benchmark and the study say of themselves.
+    study: what was asked for, as the last command has it.
+    attack: the search for worst-case inputs; None: there is none.
+    tried: what such a search tries; only in a run of its own.
+    redacted: True if pages and exports leave texts out.
+    files: digests of the tables of prompts and queries, by the names of their files.
+    """
+
+    format: int = FORMAT
+    version: str = leakbound.__version__
+    created: str = field(default_factory=utc_now)
+    benchmark: BenchmarkRecord
+    inputs: InputsRecord | None = None
+    scorers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    study: JsonObject = field(default_factory=dict)
+    attack: AttackRecord | None = None
+    tried: tuple[TriedVariant, ...] = ()
+    redacted: bool = False
+    arms: Mapping[ArmKey, ArmSpec] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def questions(self) -> JsonObject:
+        """What two commands must agree on to ask the same; where questions came from may differ."""
+        benchmark = object_of(self.benchmark)
+        asked = {name: value for name, value in benchmark.items() if name != "origin"}
+        return {"benchmark": asked, "inputs": object_of(self.inputs)}
+
+
+def read_record(run: Path) -> RunRecord:
+    """What the run in this folder says of itself.
+
+    InputError where there is no run or another version made it, DamagedError, naming the file and
+    the member, where it does not say what was written there.
+    """
+    file = run / FILE
+    if not file.is_file():
+        raise InputError(
+            f"`{run}` is no run directory: it has no {FILE}. "
+            "Make one with `leakbound evaluate` or `leakbound sample`."
+        )
+    values = read_json(file, ELSEWHERE)
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise InputError(
+            f"`{file}` has format {found!r}, this version reads {FORMAT}. "
+            "Use the version of leakbound that made the run."
+        )
+    whole = unsealed(file, values, ELSEWHERE)
+    try:
+        return from_json(RunRecord, whole, f"`{file}`")
+    except InputError as error:
+        raise DamagedError(f"{error} {ELSEWHERE}") from error
+
+
+def write_record(run: Path, record: RunRecord) -> None:
+    """Write the record of the run in this folder, whole."""
+    write_sealed(run / FILE, object_of(record))
