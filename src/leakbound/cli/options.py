@@ -89,7 +89,7 @@ metrics = click.option(
 no_attack = click.option("--attack", type=int, hidden=True)  # where it is refused, and why
 inputs = options(
     click.option(
-        "--inputs", metavar="SOURCE", help="Rewritings: none, benchmark, rules, file:F, model:NAME."
+        "--inputs", metavar="SOURCE", help="Rewritings by a source: rules, file:F, model:NAME …"
     ),
     click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
     click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),

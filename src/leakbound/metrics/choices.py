@@ -6,6 +6,7 @@ are compared as what comes next. Of a letter's reading the end token is left out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 def choice_accuracy(letters: Sequence[Reading], right: Collection[int]) -> float:
     """1 if the likeliest letter, ties to the first, is a right one, else 0."""
-    return float(int(_shares(letters, right).argmax()) in right)
+    shares = _shares(letters, right)
+    return float(int(shares.argmax()) in right) if np.isfinite(shares).all() else math.nan
 
 
 def choice_probability(letters: Sequence[Reading], right: Collection[int]) -> float:
