@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,10 @@ from leakbound.errors import InputError
 def to_pandas(table: pa.Table) -> Any:
     """The table as a `pandas.DataFrame`; InputError, with the remedy, without pandas."""
     try:
-        return table.to_pandas()
+        import_module("pandas")
     except ImportError as error:
         raise InputError(
             f"a data frame needs pandas, which is not installed ({error}). Run `pip install "
             "pandas`, or take `.to_arrow()`, which needs nothing more."
         ) from error
+    return table.to_pandas()

@@ -14,6 +14,7 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm, Asked
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
+from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates, estimates_of
 from leakbound.store.files import make_private
 from leakbound.store.identity import identity, require_same, require_same_law, require_same_n
@@ -181,6 +182,18 @@ class Run:
             require_current(self.path, self.arms, tables.read_meta(file))
             self._current = now, self.stored_estimates()
         return self._current[1]
+
+    @property
+    def completions(self) -> DrawTable[CompletionRow]:
+        """What was drawn, by arm and query; IncompleteError where the run is not finished."""
+        self.require_drawn()
+        return completions_of(tuple(self.arms.values()))
+
+    @property
+    def scores(self) -> DrawTable[ScoreRow]:
+        """The scores of what was drawn; IncompleteError where the run is not finished."""
+        self.require_drawn()
+        return scores_of(tuple(self.arms.values()))
 
     @property
     def _main_arm(self) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 
@@ -12,15 +15,18 @@ def row_scores(arm: Arm, slug: str) -> list[float | None]:
     return found
 
 
-def scorers_of_arm(arm: Arm) -> list[str]:
-    """The scorers whose scores are stored of just the completions that are there.
+def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
+    """(scorer, file) of every scorer whose scores are stored of just the completions there are.
 
     DamagedError where a file of scores is not as it was written: whose they are is unknown.
     """
-    found = []
     for file in sorted((arm.folder / "scores").glob("*.parquet")):
         tables.require_whole(file, tables.SCORED_AGAIN)
         name = tables.read_meta(file).get("scorer")
         if name is not None and arm.has_scores(name, file.stem):
-            found.append(str(name))
-    return found
+            yield str(name), file
+
+
+def scorers_of_arm(arm: Arm) -> list[str]:
+    """The scorers of `score_files`."""
+    return [name for name, _ in score_files(arm)]

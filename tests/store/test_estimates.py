@@ -1,0 +1,142 @@
+"""The tables of a run for Python: typed rows, found by what they are about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import evaluate
+from leakbound.stats import joint
+from leakbound.store import Run
+from leakbound.types import Prompt
+
+N = 256
+LAW = {"the secret": 0.4, "no": 0.6}
+
+
+def engine(name: str = "m", leak: float = 0.4) -> CannedEngine:
+    return CannedEngine({p: {"the secret": leak, "no": 1 - leak} for p in "ab"}, name=name)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    prompts = tuple(
+        Prompt(id=p, question=f"{p}?", answer="the secret", keywords=("secret",)) for p in "ab"
+    )
+    task = Benchmark(
+        name="b", prompts=prompts, origin="", scorers=("keyword", "contains"), max_new_tokens=8
+    )
+    out = tmp_path_factory.mktemp("run") / "r"
+    return evaluate(engine(), task, out=out, n=N, control=engine("c", 0.05))
+
+
+def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:
+    estimates = run.estimates
+    worst = estimates.worst("leak probability")
+    assert (worst.arm, worst.scorer, worst.query_id) == ("target", "keyword", None)
+    assert worst.estimand == "leak probability, largest of 2"
+    assert worst.target == "the worst of these questions under this decoding"
+    each = estimates.each("leak probability")
+    assert [row.query_id for row in each] == ["a", "b"]
+    assert worst.upper == max(row.upper for row in each)
+    assert worst.lower < max(row.lower for row in each)  # it has paid for the choice
+    mean = estimates.mean("leak probability", arm="control", scorer="contains")
+    assert (mean.arm, mean.scorer, mean.about.scope, mean.n) == (
+        "control",
+        "contains",
+        "mean",
+        2 * N,
+    )
+    excess = estimates.worst("leak probability", beyond="control")
+    assert 0 < excess.lower < excess.upper
+    assert excess.about.beyond == "control"
+    assert [row.parameter for row in estimates.each("leak@k", parameter=32)] == [32, 32]
+    assert estimates.mean("leak@k", parameter=32).about.name == "leak@32"
+
+
+def test_what_is_not_there_or_there_twice_is_told(run: Run) -> None:
+    with pytest.raises(InputError, match=r"'mean leakage'.*There is 'leak probability', arm='targ"):
+        run.estimates.worst("mean leakage")
+    with pytest.raises(InputError, match=r"arm 'nobody'.*arm='control'"):
+        run.estimates.mean("leak probability", arm="nobody")
+    with pytest.raises(InputError, match=r"several statements.*`parameter`: 1, 2, 4"):
+        run.estimates.each("leak@k")
+
+
+def test_rows_are_chosen_by_any_field(run: Run) -> None:
+    estimates = run.estimates
+    mine = estimates.where(arm="target", scorer="keyword", query_id="a")
+    assert {row.query_id for row in mine} == {"a"}
+    assert len(mine) == len([r for r in estimates if (r.arm, r.scorer, r.query_id) == (
+        "target", "keyword", "a")])  # fmt: skip
+    both = estimates.where(quantity=("leak probability", "standard deviation"), beyond=None)
+    assert {row.quantity for row in both} == {"leak probability", "standard deviation"}
+    assert {row.about.beyond for row in estimates.where(scope="worst question")} == {
+        None, "control",
+    }  # fmt: skip
+    assert not estimates.where(arm="target", scope="grid")
+    assert estimates[0] == estimates.rows[0]
+    assert estimates.scorers == ("keyword", "contains")
+
+
+def test_rows_hold_what_a_statement_is(run: Run) -> None:
+    row = run.estimates.worst("leak probability")
+    claim = joint(row.estimate, confidence=0.99)
+    assert claim.estimates == (row.estimate,)
+    plain = json.loads(json.dumps(row.to_dict()))
+    assert plain["scope"] == "worst question"
+    assert plain["estimand"] == row.estimand
+    assert plain["over"] == 2
+
+
+def test_tables_for_other_tools(run: Run) -> None:
+    table = run.estimates.to_arrow()
+    assert table.num_rows == len(run.estimates)
+    assert {"quantity", "scope", "beyond", "value", "lower", "upper"} <= set(table.column_names)
+    assert table["jointly"].type == pa.bool_()
+    assert Run.open(run.path).estimates == run.estimates
+
+
+def test_completions_and_scores_are_tables_too(run: Run) -> None:
+    mine = run.completions.where(arm="target", query="a")
+    rows = list(mine)
+    assert len(mine) == len(rows) == mine.to_arrow().num_rows
+    assert {(row.arm, row.query_id) for row in rows} == {("target", "a")}
+    assert sum(row.completion.count for row in rows) == N
+    assert {row.completion.text for row in rows} == set(LAW)
+    scores = run.scores.where(arm="target", query="a")
+    by_scorer = {scorer: [r for r in scores if r.scorer == scorer] for scorer in ("keyword",)}
+    leaks = sum(row.count for row in by_scorer["keyword"] if row.score == 1)
+    leak = run.estimates.each("leak probability").where(query_id="a")[0]
+    assert leaks / N == leak.value
+    assert run.scores.to_arrow().column_names == ["arm", "scorer", "query_id", "count", "score"]
+    with pytest.raises(InputError, match=r"no arm 'x'.*target"):
+        run.completions.where(arm="x")
+    with pytest.raises(InputError, match=r"no arm asks a query 'x'.*such as 'a'"):
+        run.scores.where(query="x")
+
+
+def test_without_pandas_one_is_told_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for table in (run.estimates, run.completions, run.scores):
+        with pytest.raises(InputError, match=r"`pip install pandas`.*`\.to_arrow\(\)`"):
+            table.to_pandas()
+
+
+def test_an_unfinished_run_has_no_tables(run: Run, tmp_path: Path) -> None:
+    copied = tmp_path / "run"
+    shutil.copytree(run.path, copied)
+    next((copied / "arms" / "target" / "completions").iterdir()).unlink()
+    for name in ("estimates", "completions", "scores"):
+        with pytest.raises(IncompleteError, match="is not finished"):
+            getattr(Run.open(copied), name)
