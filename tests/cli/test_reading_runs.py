@@ -113,7 +113,7 @@ def test_estimates_of_other_scores_are_not_shown(name: str, mixed: Path, tmp_pat
 def test_nor_from_python(mixed: Path, tmp_path: Path) -> None:
     run = Run.open(mixed)
     for reads in (
-        run.estimates,
+        lambda: run.estimates,
         lambda: summary(run),
         lambda: write_report({"a": run}, tmp_path / "page.html"),
     ):

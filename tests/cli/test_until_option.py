@@ -51,10 +51,10 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
 
     monkeypatch.setattr("leakbound.study.settings.open_engine", no_model)
     rows: Any = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
-    claims = [r for r in rows if r.estimand == "claim p<=0.6"]
-    assert {(r.confidence, r.value) for r in claims} == {(0.99, 1)}
-    leaks = [r for r in rows if r.estimand == "leak probability" and r.arm == "target"]
-    assert {r.confidence for r in leaks} == {0.9}
+    claims = [r for r in rows if r["estimand"] == "claim p<=0.6"]
+    assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
+    leaks = [r for r in rows if r["estimand"] == "leak probability" and r["arm"] == "target"]
+    assert {r["confidence"] for r in leaks} == {0.9}
 
 
 def test_a_stopped_command_goes_on_with_the_same_looks(

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
+from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.stats import (
+    BOUNDS,
     Estimate,
+    ListedBound,
     expectation_deviation_bound,
-    expectation_deviation_proportion_bound,
-    judged_bound,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
     mean_bound,
     proportion_bound,
     std_bound,
-    std_proportion_bound,
-    stopped_mean_bound,
-    stopped_proportion_bound,
-    survival_bound,
 )
-from leakbound.stats.bands import BANDS
-from leakbound.stats.deviation import STD
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import MEAN
-from leakbound.stats.proportion import METHODS
 
 Bound = Callable[..., Estimate]
 
@@ -48,38 +43,28 @@ def from_scores(bound: Bound) -> Bound:
     return call
 
 
-def at(bound: Bound, point: float, method: str | None) -> Bound:
-    """A bound at one x or k."""
-
-    def call(scores: Any, counts: Any = None, **kwargs: Any) -> Estimate:
-        return bound(scores, point, counts, method=method, **kwargs)
-
-    return call
+def listed(one: ListedBound, method: str | None) -> Bound:
+    """A listed bound of one question as one of its scores, at its settings."""
+    given = {**one.settings, **({} if method is None else {"method": method})}
+    bound = partial(one.bound, **given)
+    return from_scores(bound) if one.evidence == "hits" else by_name(bound)
 
 
-JUDGE: dict[str, Any] = {"positives": (190, 200), "negatives": (6, 300)}
+def by_name(bound: Bound) -> Bound:
+    """The counts by their name, since what is between them and the scores differs."""
+    return lambda scores, counts=None, **kwargs: bound(scores, counts=counts, **kwargs)
+
+
 CAP = 56  # draws: some inputs below reach it, none goes beyond
+OF_ONE = {name: one for name, one in BOUNDS.items() if one.evidence in ("hits", "scores")}
 ROWS: dict[str, Bound] = {
-    **{f"proportion {m}": from_scores(partial(proportion_bound, method=m)) for m in METHODS},
     **{
-        f"leak@k proportion {m}": from_scores(partial(leak_at_k_proportion_bound, k=3, method=m))
-        for m in METHODS
+        " ".join(filter(None, (name, method))): listed(one, method)
+        for name, one in OF_ONE.items()
+        for method in one.methods or (None,)
     },
-    "std proportion": from_scores(std_proportion_bound),
-    "mean + sd proportion": from_scores(expectation_deviation_proportion_bound),
-    "judged proportion": from_scores(partial(judged_bound, **JUDGE)),
-    "stopped proportion": from_scores(partial(stopped_proportion_bound, cap=CAP)),
-    "stopped mean, betting": partial(stopped_mean_bound, cap=CAP),
-    **{f"mean {m}": partial(mean_bound, method=m) for m in MEAN.methods},
-    **{f"std {m}": partial(std_bound, method=m) for m in STD.methods},
-    **{f"tail {m}": at(survival_bound, 0.3, m) for m in BANDS},
-    **{f"leak@k {m}": at(leak_at_k_bound, 3, m) for m in BANDS},
-    "leak@1 betting on blocks": at(leak_at_k_bound, 1, "block-maxima"),
-    "leak@2 betting from n = 8 on": at(leak_at_k_bound, 2, None),
-    **{
-        f"mean + sd {m}": partial(expectation_deviation_bound, method=m)
-        for m in ("betting", "paper")
-    },
+    "leak@1 betting on blocks": by_name(partial(leak_at_k_bound, k=1, method="block-maxima")),
+    "leak@2 betting from n = 8 on": by_name(partial(leak_at_k_bound, k=2)),
 }
 UPPER_ONLY = {"std grid"}
 OF_P = {"std proportion", "mean + sd proportion"}  # both ends from one interval of p
@@ -104,9 +89,31 @@ def sides(name: str) -> tuple[str, ...]:
 
 def test_a_row_for_every_method() -> None:
     assert {"mean betting", "mean paper", "std betting", "std paper"} <= ROWS.keys()
-    assert len(ROWS) == 2 * len(METHODS) + 7 + len(MEAN.methods) + len(STD.methods) + 2 * (
-        len(BANDS) + 1
-    )
+    assert BOUNDS["stopped proportion"].settings["cap"] == CAP
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_a_bound_says_what_it_is_about(name: str) -> None:
+    assert listed(OF_ONE[name], None)(SCORES).about == OF_ONE[name].about
+
+
+def test_every_exported_bound_is_listed() -> None:
+    """What gives estimates, by itself or inside another value, has a row in `BOUNDS`."""
+    known = {one.bound for one in BOUNDS.values()}
+    made = {
+        function
+        for function in (getattr(stats, name) for name in stats.__all__)
+        if inspect.isfunction(function) and gives_estimates(function)
+    }
+    assert made - {stats.joint} == known
+
+
+def gives_estimates(function: Bound) -> bool:
+    given = get_type_hints(function).get("return")
+    if given is Estimate:
+        return True
+    parts = get_type_hints(given).values() if dataclasses.is_dataclass(given) else ()
+    return Estimate in parts or tuple[Estimate, ...] in parts
 
 
 @every_bound

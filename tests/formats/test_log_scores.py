@@ -108,7 +108,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
     assert leakbound("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
-    assert (cut.estimand, cut["value"], cut.missing) == ("leak probability", 0.75, 2)
+    assert (cut.estimand, cut.value, cut.missing) == ("leak probability", 0.75, 2)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_scorer_is_binary_only_where_it_is_known_to_be(
 def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
     both = [{"truth": 1, "style": 0.5}, {"truth": 0, "style": 0.25}]
     import_run([log(tmp_path, *both)], out=tmp_path / "run")
-    assert bounded(tmp_path / "run", "logged:by=judge/style")["value"] == 0.375
+    assert bounded(tmp_path / "run", "logged:by=judge/style").value == 0.375
     assert read(log(tmp_path, [1, 0])).notes == (
         "lists of scores are left out of `log.json`: judge",
     )
@@ -213,14 +213,14 @@ def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, lines)))
     arm = import_run([file], out=tmp_path / "run").arms["target"]
     assert len({part.first_chunk + i for part in arm.parts for i in range(len(part.sizes))}) == 2
-    assert bounded(tmp_path / "run", "logged:by=h")["value"] == pytest.approx(0.2)
+    assert bounded(tmp_path / "run", "logged:by=h").value == pytest.approx(0.2)
 
 
 def test_scores_without_texts_cannot_be_given_by_another(tmp_path: Path) -> None:
     file = tmp_path / "scores.jsonl"
     file.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
     run = import_run([file], out=tmp_path / "run")
-    assert bounded(run.path, "rouge-l-recall")["value"] == 0.5
+    assert bounded(run.path, "rouge-l-recall").value == 0.5
     with pytest.raises(InputError, match="no scores of 'refusal', and no texts to score"):
         score_run(run, [make_scorer("refusal")])
 

@@ -86,9 +86,11 @@ from leakbound.stats.stopping import (
     stopped_proportion_bound,
 )
 from leakbound.stats.survival import survival_bound
+from leakbound.stats.table import BOUNDS, ListedBound
 from leakbound.stats.two_way import TwoWay, two_way
 
 __all__ = [
+    "BOUNDS",
     "FEWEST_PAIRS",
     "About",
     "Claim",
@@ -100,6 +102,7 @@ __all__ = [
     "Independence",
     "Joint",
     "LeakProof",
+    "ListedBound",
     "Looks",
     "Mass",
     "Pool",
