@@ -369,6 +369,27 @@ def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> Non
     assert second.arms["target"].spec.seed == 1
 
 
+def test_estimates_of_another_version_are_named_and_made_anew(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, out = load_benchmark("tofu:forget10", data=data), tmp_path / "r"
+    how: Any = {"n": 8, "scorers": ("contains",)}
+    want = leakbound.evaluate(engine(), task, out=tmp_path / "want", **how).estimates
+    for again in (
+        lambda: leakbound.evaluate(engine(), task, out=out, **how),
+        lambda: leakbound.bound(leakbound.load(out)),
+    ):
+        older = {"version": "0.0.9", "statistics": "else"}
+        monkeypatch.setattr("leakbound.store.run.made_by", lambda older=older: older)
+        leakbound.evaluate(engine(), task, out=out, **how)
+        monkeypatch.undo()
+        for reader in (lambda run: run.estimates, leakbound.report):
+            with pytest.raises(InputError, match=r"other statistics, those of leakbound 0\.0\.9"):
+                reader(leakbound.load(out))
+        again()
+        assert leakbound.load(out).estimates == want
+
+
 def test_what_a_record_cannot_name_is_asked_for(
     data: Path, tmp_path: Path, opened: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

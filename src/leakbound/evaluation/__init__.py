@@ -23,7 +23,7 @@ from leakbound.evaluation.statements.metrics import measure_run, stored_metrics
 from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
-from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.evaluation.verbs import (
     bound,
     default_scorers,
@@ -41,7 +41,7 @@ from leakbound.evaluation.views.table import Table
 __all__ = [
     "AttackQuery",
     "Cost",
-    "Drawing",
+    "SteeredPlan",
     "Table",
     "bound",
     "bound_run",

@@ -40,7 +40,7 @@ from leakbound.evaluation.study.checks import require_confidence
 from leakbound.evaluation.study.metrics import choose
 from leakbound.evaluation.study.models import ModelArm, model_arms
 from leakbound.evaluation.study.names import arm_keys
-from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.metrics import Values
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
 from leakbound.store.arm_key import Model
@@ -205,7 +205,7 @@ class Prepared:
     study: Study
     benchmark: Benchmark
     scorers: tuple[Scorer, ...]
-    drawing: Drawing
+    drawing: SteeredPlan
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
@@ -219,7 +219,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     study = study.resolved(task)
     if not scores:
         study = replace(study, scorers=())
-        return Prepared(study, task, (), Drawing.of(study, ()))
+        return Prepared(study, task, (), SteeredPlan.of(study, ()))
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
@@ -228,7 +228,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
         judge_of(chosen)
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
-    return Prepared(study, task, chosen, Drawing.of(study, chosen))
+    return Prepared(study, task, chosen, SteeredPlan.of(study, chosen))
 
 
 def _require_unsteered(study: Study) -> None:

@@ -303,7 +303,7 @@ def study_of(study: Study | Benchmark | str, said: StudyFields) -> Study:
     return replace(made, servers=base.servers | named.trusted)
 
 
-def _plan(found: Mapping[str, Any]) -> SamplingPlan:
+def _plan(found: Mapping[str, object]) -> SamplingPlan:
     """The way of drawing that a file tells by its first key."""
     key = next((key for key in _PLANS if key in found), None)
     if key is None or len(found.keys() & _PLANS.keys()) > 1:

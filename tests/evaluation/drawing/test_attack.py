@@ -18,7 +18,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import (
-    Drawing,
+    SteeredPlan,
     evaluate,
     probe,
     read_attack_queries,
@@ -418,10 +418,10 @@ def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -
 
 def test_a_probe_counts_the_search_and_what_follows(engine: AskedEngine) -> None:
     keyword = (make_scorer("keyword"),)
-    drawing = Drawing.of(Study(sampling=FixedN(100), attack=ATTACK), keyword)
+    drawing = SteeredPlan.of(Study(sampling=FixedN(100), attack=ATTACK), keyword)
 
-    def cost(drawing: Drawing) -> int:
+    def cost(drawing: SteeredPlan) -> int:
         how: Any = {"n": drawing, "decoding": [Decoding(max_new_tokens=8)], "settings": None}
         return probe(AskedEngine(opened), benchmark(), **how).draws
 
-    assert cost(drawing) == cost(Drawing(100)) + 3 * (3_000 + 100)
+    assert cost(drawing) == cost(SteeredPlan(100)) + 3 * (3_000 + 100)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.scorers import make_scorer
 from leakbound.study import FORWARDS, Explore, FixedN, SamplingPlan, Study, Until
 
 SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
 
 
-def drawn(plan: SamplingPlan, **how: Any) -> Drawing:
-    return Drawing.of(Study(sampling=plan, **how), SCORERS)
+def drawn(plan: SamplingPlan, **how: Any) -> SteeredPlan:
+    return SteeredPlan.of(Study(sampling=plan, **how), SCORERS)
 
 
 @pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
@@ -31,7 +31,7 @@ def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
 
 
 def test_draws_are_counted_unless_a_claim_stops_them() -> None:
-    assert drawn(FixedN(64)) == Drawing(64)
+    assert drawn(FixedN(64)) == SteeredPlan(64)
     stops = drawn(Until("p<=0.02", 64), confidence=0.9)
     assert (stops.n, stops.exploring) == (64, None)
     assert stops.until is not None

@@ -20,7 +20,7 @@ from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.explored import Explored
-from leakbound.evaluation.study.plan import Drawing, Exploring
+from leakbound.evaluation.study.plan import Exploring, SteeredPlan
 from leakbound.evaluation.verbs import Prepared, draw_study
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
@@ -188,7 +188,7 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
     assert not (tmp_path / "r" / "run.json").exists()
 
 
-def explored_as(task: Benchmark, drawing: Drawing, out: Path) -> Run:
+def explored_as(task: Benchmark, drawing: SteeredPlan, out: Path) -> Run:
     """The completions of a study that is drawn in this way."""
     asked = Prepared(Study(task).resolved(task), task, (), drawing)
     return draw_study(ExploringEngine(), asked, None, out, silent)
@@ -211,7 +211,7 @@ class Lying:
 @pytest.mark.parametrize("query_id", ["whole", "none"])  # seen in an event, or in a draw
 def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: Path) -> None:
     task = benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),))
-    drawing = Drawing(1, exploring=Exploring("hybrid", 50, Lying()))
+    drawing = SteeredPlan(1, exploring=Exploring("hybrid", 50, Lying()))
     with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
         explored_as(task, drawing, tmp_path / "r")
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
@@ -234,7 +234,7 @@ def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -
     assert len(answers) == 2
     assert min(answers) > 0
     unanswered = benchmark(prompts=(Prompt(id="part", question="Who?"),))
-    drawing = Drawing(1, exploring=Exploring("exact", 50, make_scorer("refusal")))
+    drawing = SteeredPlan(1, exploring=Exploring("exact", 50, make_scorer("refusal")))
     explored_as(unanswered, drawing, tmp_path / "u")
     (part,) = Run.open(tmp_path / "u").arms["target"].parts
     assert not Run.open(tmp_path / "u").arms["target"].completions(part).num_rows
@@ -447,7 +447,7 @@ def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_p
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
-    drawing = Drawing.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
+    drawing = SteeredPlan.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
     engine, opens = ExploringEngine(), _Opens()
     cost = probe(engine, benchmark(), n=drawing, decoding=cells, settings=opens)
     assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)

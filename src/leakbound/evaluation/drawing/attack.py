@@ -13,7 +13,7 @@ from leakbound.evaluation.study.attack_queries import (
     write_attack_queries,
 )
 from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
 from leakbound.store import ArmKey, Run
@@ -21,7 +21,7 @@ from leakbound.types import Decoding
 
 
 def attack_questions(
-    run: Run, hunt: AttackSearch, control: ModelArm | None, drawing: Drawing
+    run: Run, hunt: AttackSearch, control: ModelArm | None, drawing: SteeredPlan
 ) -> None:
     """Search, then draw from what was found, and from the control asked the same.
 

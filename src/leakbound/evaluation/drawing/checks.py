@@ -13,13 +13,15 @@ from leakbound.evaluation.drawing.search import retained_pairs
 from leakbound.evaluation.study.metrics import Wanted
 from leakbound.evaluation.study.models import ModelArm
 from leakbound.evaluation.study.names import arm_keys
-from leakbound.evaluation.study.plan import Drawing
+from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.store import ArmKey, Run
 from leakbound.study import Attack, Rewritings
 from leakbound.types import Decoding, Measures
 
 
-def require_possible(jobs: Sequence[ModelArm], run: Run, drawing: Drawing, wanted: Wanted) -> None:
+def require_possible(
+    jobs: Sequence[ModelArm], run: Run, drawing: SteeredPlan, wanted: Wanted
+) -> None:
     """Refuse what a model cannot be asked, once it is loaded and before anything is drawn."""
     for job in jobs:
         job.engine.check(run.queries, job.decoding)

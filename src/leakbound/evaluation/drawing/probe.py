@@ -10,7 +10,7 @@ from typing import Protocol
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
-from leakbound.evaluation.study.plan import Drawing, Exploring
+from leakbound.evaluation.study.plan import Exploring, SteeredPlan
 from leakbound.inputs.halving import most_candidates
 from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
@@ -63,7 +63,7 @@ def probe(
     model: str | Generate,
     benchmark: Benchmark,
     *,
-    n: int | Drawing,
+    n: int | SteeredPlan,
     decoding: Sequence[Decoding],
     settings: Opens,
     rewritings: Rewritings | None = None,
@@ -73,7 +73,7 @@ def probe(
     `rewritings` are counted as if all their rewritings were asked; those are not made here.
     """
     engine = settings.open(model, benchmark) if isinstance(model, str) else model
-    drawing = Drawing(n) if isinstance(n, int) else n
+    drawing = SteeredPlan(n) if isinstance(n, int) else n
     for how in decoding:
         engine.check([Query.original(p) for p in benchmark.prompts], how)
     if drawing.exploring is not None:

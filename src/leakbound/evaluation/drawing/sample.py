@@ -13,7 +13,7 @@ from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
 from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.plan import Drawing, Exploring, scoring
+from leakbound.evaluation.study.plan import Exploring, SteeredPlan, scoring
 from leakbound.evaluation.study.until import StopRule
 from leakbound.store import (
     Arm,
@@ -51,7 +51,7 @@ def with_inputs(jobs: Sequence[ModelArm], shares: QueryShares | None) -> list[Mo
     return [*jobs, *(replace(job, key=job.key.with_rewritings, shares=shares) for job in sampled)]
 
 
-def plan_arm(run: Run, job: ModelArm, drawing: Drawing, seed: int) -> Arm:
+def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
     """Write into the run what this arm will be; MixError where it was planned otherwise.
 
     A greedy decoding has one completion, so one draw of it is drawn. Only the target's arms stop
@@ -84,7 +84,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
     )
 
 
-def _plan(job: ModelArm, drawing: Drawing) -> tuple[Plan, ArmDraws]:
+def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
     """How many draws an arm gets, and what decides that."""
     if job.decoding.greedy:
         return Plan.of(1), FixedDraws()
@@ -101,12 +101,12 @@ def machine(engine: Generate) -> JsonObject:
     return described
 
 
-def draw_arm(arm: Arm, job: ModelArm, drawing: Drawing, progress: Progress = silent) -> Usage:
+def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
     match arm.spec.draws, drawing:
-        case ExploredDraws() as planned, Drawing(exploring=Exploring(scorer=scorer)):
+        case ExploredDraws() as planned, SteeredPlan(exploring=Exploring(scorer=scorer)):
             return explore_arm(arm, planned, job.engine, scorer, progress)
-        case StoppedDraws(), Drawing(until=StopRule() as until):
+        case StoppedDraws(), SteeredPlan(until=StopRule() as until):
             return sample_until(arm, job.engine, until, progress)
         case _:
             return sample_arm(arm, job.engine, progress)

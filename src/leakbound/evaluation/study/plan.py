@@ -37,8 +37,10 @@ class Exploring:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """n draws of every question; or at most n, `until` a claim is decided; or `exploring`.
+class SteeredPlan:
+    """A sampling plan with the scorer that steers it.
+
+    n draws of every question; or at most n, `until` a claim is decided; or `exploring`.
 
     With a `search`, n draws too of what it finds to leak most of each question.
     """
@@ -49,7 +51,7 @@ class Drawing:
     search: Search | None = None
 
     @classmethod
-    def of(cls, study: Study, scorers: Sequence[Scorer]) -> Drawing:
+    def of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
         """How a resolved study is drawn, the first scorer steering where one does.
 
         Raises InputError for a claim that does not fit the scorer.
