@@ -101,7 +101,10 @@ def sample(
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
-    """Only draw: the first step of `evaluate`, with its arguments; `score` and `bound` follow.
+    """Only draw: the first step of `evaluate`; `score` and `bound` follow.
+
+    Args:
+        model, study, out, control, progress, fields: as for `evaluate`.
 
     Raises InputError where scores would steer what is drawn, else what `evaluate` does.
     """

@@ -25,10 +25,21 @@ class Estimate:
 
     With probability at least `confidence` over the draws (and over their order, where `seed` is
     not None) what it is `about` lies in [lower, upper]; where several x or k stand in one estimate
-    of a tail or leak@k, all of them at once. With `side` "upper" the lower end is the trivial one,
-    and conversely. One entry a question where the scores were two-dimensional: each question's
-    statement then holds by itself. `value` is the point estimate over the scored draws, NaN
-    where there is none. `n` counts all draws, the `missing` ones included.
+    of a tail or leak@k, all of them at once. One entry a question where the scores were
+    two-dimensional: each question's statement then holds by itself.
+
+    Attributes:
+        about: what is estimated, as data; `estimand` and `target` say it in words.
+        value: the point estimate over the scored draws; NaN where there is none.
+        lower: the lower end; the trivial one where `side` is "upper".
+        upper: the upper end; the trivial one where `side` is "lower".
+        confidence: the probability, at least, with which the ends hold, in (0, 1]; 1 is exact.
+        side: "upper", "lower" or "both", each end then at half of alpha.
+        n: all draws, the missing ones included.
+        missing: draws without a score; they count against the claim at either end.
+        method: by what the ends were found.
+        seed: what keyed the order of the draws, where an order mattered.
+        stopping: when drawing may have ended for the ends to hold.
     """
 
     about: About
