@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective
@@ -33,9 +32,9 @@ class Recipe:
     asked: str | None = None
     embedder: Embed | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As `recipe.json` holds it: rows by number and digest alone."""
-        recipe = {
+        recipe: dict[str, object] = {
             "name": self.objective.name,
             "model": self.model,
             "objective": self.objective.to_dict(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from leakbound.engines.models import open_scorer
 from leakbound.engines.prompting import Prompting
@@ -50,7 +50,7 @@ class Sampling:
         """The same, ready to score, its model on this device."""
         return open_scorer(self.scorer, device=device)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Every field, the scorer by its canonical name."""
         return asdict(self) | {"scorer": self.make_scorer().name}
 
@@ -133,7 +133,7 @@ class TrainingSettings:
         known = get_args(Schedule)
         _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As recipe files hold it, without what they tell in parts of their own."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}

@@ -10,10 +10,10 @@ Of draws that were imported nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import purpose_of
@@ -21,7 +21,6 @@ from leakbound.evaluation.statements.attacked import Attacked, as_found
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.stats import questions
-from leakbound.stats.estimate import Array, Counts
 from leakbound.store import Arm
 
 
@@ -61,6 +60,10 @@ def excess_over_questions(
     yield stats.worst_question(each, number, confidence=confidence, side="both")
 
 
+_Excess: TypeAlias = Callable[..., stats.Estimate]
+"""`stats.excess_bound`, or one with its arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Differences:
     """Draws of the same questions, of both as many as it takes, that share nothing."""
@@ -85,34 +88,22 @@ class _Differences:
         return cls(mine, other, found) if fewest >= stats.FEWEST_PAIRS else None
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        made = stats.excess_bound(*self._scores, confidence=confidence, side=side, **self._how)
-        return self._named(made)
+        return self._by(stats.excess_bound, confidence, side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        made = stats.excess_over_questions(
-            *self._scores, confidence=confidence, side=side, **self._how
-        )
-        return self._named(made)
+        return self._by(stats.excess_over_questions, confidence, side)
 
-    def _named(self, made: stats.Estimate) -> stats.Estimate:
-        """The estimate, saying what the scorer's mean is and how the questions were asked."""
+    def _by(self, bound: _Excess, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What the bound says, with what the scorer's mean is and how the questions were asked."""
+        mine, other = self.target.scores, self.control.scores
+        made = bound(
+            mine.scores, other.scores, mine.counts, other.counts,
+            missing=mine.missing, control_missing=other.missing, seed=self.target.keys,
+            confidence=confidence, side=side,
+        )  # fmt: skip
         quantity = LEAKAGE[0 if self.target.binary else 1]
         named = replace(made, about=replace(made.about, quantity=quantity))
         return as_found(named) if self.found else named
-
-    @property
-    def _scores(self) -> tuple[Array, Array, Counts, Counts]:
-        mine, other = self.target.scores, self.control.scores
-        return mine.scores, other.scores, mine.counts, other.counts
-
-    @property
-    def _how(self) -> dict[str, Any]:
-        mine, other = self.target.scores, self.control.scores
-        return {
-            "missing": mine.missing,
-            "control_missing": other.missing,
-            "seed": self.target.keys,
-        }
 
 
 def _key(arm: Arm) -> tuple[str, str] | None:

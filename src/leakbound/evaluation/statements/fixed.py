@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,16 @@ from leakbound.evaluation.statements.quantities import (
     TOGETHER_K,
 )
 from leakbound.evaluation.statements.together import together
+from leakbound.stats.estimate import Counts
 from leakbound.store import ArmScores
+
+
+class _How(TypedDict):
+    """What every bound is given beside the scores."""
+
+    confidence: float
+    side: stats.Side
+    missing: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +102,15 @@ class Fixed:
     def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
         """The standard deviation, and from above the ED score."""
         scores, how = self.scores, self._how(confidence, "both")
-        above: dict[str, Any] = {**self._how(confidence, "upper"), "rho": RHO}
+        above = self._how(confidence, "upper")
         if self.binary:
-            yield stats.std_proportion_bound(scores.hits, scores.n, **how)
-            yield stats.expectation_deviation_proportion_bound(scores.hits, scores.n, **above)
+            hits, n = scores.hits, scores.n
+            yield stats.std_proportion_bound(hits, n, **how)
+            yield stats.expectation_deviation_proportion_bound(hits, n, rho=RHO, **above)
         else:
             given = scores.scores, scores.counts
             yield stats.std_bound(*given, seed=self.keys, **how)
-            yield stats.expectation_deviation_bound(*given, seed=self.keys, **above)
+            yield stats.expectation_deviation_bound(*given, rho=RHO, seed=self.keys, **above)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
@@ -127,5 +137,5 @@ class Fixed:
             seed=self.keys,
         )
 
-    def _how(self, confidence: float, side: stats.Side) -> dict[str, Any]:
-        return {"confidence": confidence, "side": side, "missing": self.scores.missing}
+    def _how(self, confidence: float, side: stats.Side) -> _How:
+        return _How(confidence=confidence, side=side, missing=self.scores.missing)

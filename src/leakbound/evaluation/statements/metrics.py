@@ -62,7 +62,7 @@ def measure_run(
     return found
 
 
-def by_chance(models: Mapping[str, Any]) -> list[str]:
+def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
     """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
     alone = [model for model in models if model != "target" or "control" not in models]
     names = [
@@ -194,7 +194,7 @@ def stored_metrics(run: Run) -> dict[str, Any]:
     return found
 
 
-def _fingerprint(prompts: Prompts) -> dict[str, Any]:
+def _fingerprint(prompts: Prompts) -> dict[str, str | int]:
     text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return {"prompts": len(prompts), "sha256": digest}
