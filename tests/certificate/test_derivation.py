@@ -79,8 +79,8 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
     upper = stats.proportion_bound(leaks(run), N, confidence=0.99, side="upper").upper
     lower = stats.proportion_bound(leaks(run), N, confidence=1 - 0.01 / 3, side="lower").lower
     rows = made.questions
-    np.testing.assert_allclose([row["upper"] for row in rows], upper, rtol=1e-9)
-    np.testing.assert_allclose([row["lower"] for row in rows], lower, rtol=1e-9)
+    np.testing.assert_allclose([row.upper for row in rows], upper, rtol=1e-9)
+    np.testing.assert_allclose([row.lower for row in rows], lower, rtol=1e-9)
     assert made.estimate.upper == pytest.approx(np.max(upper), rel=1e-9)
     assert made.estimate.lower == pytest.approx(np.max(lower), rel=1e-9)
     assert [share.each for share in made.allocation] == pytest.approx([0.01, 0.01 / 3])

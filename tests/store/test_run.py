@@ -348,8 +348,8 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
     for arm, threads in zip(arms, (1, 2), strict=True):
         arm.write_part(part, results, Usage(seconds=threads), {"threads": threads})
     one, other = (next(arm.meta([part])) for arm in arms)
-    assert one["digest"] == other["digest"]
-    assert one["usage"] != other["usage"]
+    assert one.digest == other.digest
+    assert one.usage != other.usage
 
 
 @pytest.mark.parametrize(

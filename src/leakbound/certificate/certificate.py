@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,29 @@ from leakbound.certificate.decision import Share, Verdict
 from leakbound.certificate.forecast import Forecast
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.sealed import digest_of
+from leakbound.types import Json, JsonObject, from_json, to_json
 
 FORMAT = "leakbound certificate 2"
 FILE = "certificate.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRecord:
+    """What was seen of a question.
+
+    id: of its query.
+    value: the share of its draws that leak, or whose score exceeds x; None: nothing was decided.
+    n, missing: its draws, and how many of them have no score.
+    lower, upper: the bounds that a claim about every question rests on; None where it is about
+        the mean.
+    """
+
+    id: str
+    value: float | None
+    n: int
+    missing: int
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,63 +58,64 @@ class Certificate:
     forecast: Forecast | None
     estimate: stats.Estimate
     allocation: tuple[Share, ...]
-    questions: tuple[Mapping[str, Any], ...]
-    made_from: Mapping[str, Any]
+    questions: tuple[QuestionRecord, ...]
+    made_from: JsonObject
     files: Mapping[str, str]
     code: Mapping[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""
-        values = {
+        values: dict[str, Json] = {
             "format": FORMAT,
             "claim": self.claim.to_dict(),
-            "verdict": self.verdict,
-            "sentence": self.sentence,
-            "asked": self.asked,
-            "forecast": None if self.forecast is None else asdict(self.forecast),
-            "estimate": self.estimate.to_dict(),
-            "allocation": [asdict(share) for share in self.allocation],
-            "questions": [dict(row) for row in self.questions],
-            "made_from": dict(self.made_from),
-            "files": dict(self.files),
-            "code": dict(self.code),
+            **{name: to_json(getattr(self, name)) for name in _READ},
+            "estimate": to_json(self.estimate.to_dict()),
         }
         return {**values, "digest": digest(values)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, values: JsonObject) -> Certificate:
         """The inverse of `to_dict`; InputError where something is missing or of another kind.
 
         The digest is not checked: `verify` does that.
         """
         try:
-            forecast, estimate = values["forecast"], values["estimate"]
+            known = {name: from_json(kind, values[name], name) for name, kind in _READ.items()}
+            estimate = values["estimate"]
+            if not isinstance(estimate, Mapping):
+                raise TypeError(f"estimate is {estimate!r}")
             return cls(
                 claim=Claim.from_dict(values["claim"]),
-                verdict=values["verdict"],
-                sentence=values["sentence"],
-                asked=values["asked"],
-                forecast=None if forecast is None else Forecast(**forecast),
                 estimate=stats.Estimate.from_dict(estimate),
-                allocation=tuple(Share(**share) for share in values["allocation"]),
-                questions=tuple(values["questions"]),
-                made_from=values["made_from"],
-                files=values["files"],
-                code=values["code"],
+                **known,
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, InputError) as error:
             raise InputError(
                 f"this is no whole certificate ({type(error).__name__}: {error}). "
                 "Make it again with `leakbound certify`."
             ) from error
 
 
-def digest(values: Mapping[str, Any]) -> str:
+_READ: Mapping[str, Any] = {
+    "verdict": Verdict,
+    "sentence": str,
+    "asked": str,
+    "forecast": Forecast | None,
+    "allocation": tuple[Share, ...],
+    "questions": tuple[QuestionRecord, ...],
+    "made_from": JsonObject,
+    "files": Mapping[str, str],
+    "code": Mapping[str, str],
+}
+"""The members that are read by their types alone."""
+
+
+def digest(values: JsonObject) -> str:
     """SHA-256 over the canonical JSON of a certificate's values, their digest left out."""
     return digest_of(values)
 
 
-def read_values(file: Path) -> dict[str, Any]:
+def read_values(file: Path) -> dict[str, Json]:
     """The values in a certificate's file, unjudged; InputError where it is no certificate."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))

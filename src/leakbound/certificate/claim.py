@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer
-from leakbound.types import Scorer
+from leakbound.types import Json, Scorer, from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +49,20 @@ class Claim:
         where = " for every question" if self.every_question else ""
         return f"Pr[{event}] <= {self.max_leak}{where}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Every field, and the text."""
         return {**asdict(self), "text": self.text}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Claim:
+    def from_dict(cls, values: Json) -> Claim:
         """The inverse of `to_dict`; InputError where a field is missing or of another type."""
-        try:
-            return cls(**{f.name: values[f.name] for f in fields(cls)})
-        except (AttributeError, KeyError, TypeError) as error:
-            raise InputError(f"no claim can be read from {values!r} ({error!r}).") from error
+        known = values if isinstance(values, Mapping) else {}
+        lacking = [f.name for f in fields(cls) if f.name not in known]
+        if lacking:
+            raise InputError(f"no claim can be read from {values!r}: it lacks {lacking[0]!r}.")
+        return from_json(
+            cls, {f.name: known[f.name] for f in fields(cls)}, "no claim can be read: it"
+        )
 
 
 def threshold_for(scorer: Scorer, asked: float | None) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from leakbound import stats
 from leakbound.certificate.asked import asked
-from leakbound.certificate.certificate import FILE, Certificate, read_values
+from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
 from leakbound.certificate.checks import as_json
 from leakbound.certificate.claim import Claim, threshold_for
 from leakbound.certificate.decision import allocation, bounded, verdict
@@ -24,6 +24,7 @@ from leakbound.evaluation.study.checks import require_confidence
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.tables import read_meta
+from leakbound.types import Fingerprint
 
 
 def certify(
@@ -109,37 +110,40 @@ def derive(run: Run, claim: Claim) -> Certificate:
             decoding=arm.decoding,
             questions=tail.questions,
             asked=put,
-            early_ends=_early_ends(arm),
+            early_ends=len(Fingerprint.of(arm.spec.fingerprint).ordinary_end_tokens),
         ),
         asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions),
-        questions=tuple(_questions(run, tail, claim, seen)),
+        questions=_questions(run, tail, claim, seen),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
         code=code(),
     )
 
 
-def _questions(run: Run, tail: Tail, claim: Claim, seen: stats.Estimate) -> list[Mapping[str, Any]]:
+def _questions(
+    run: Run, tail: Tail, claim: Claim, seen: stats.Estimate
+) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
-    rows = {"value": seen.value, "n": seen.n, "missing": seen.missing}
+    number = tail.questions
+    lower: Sequence[float | None] = [None] * number
+    upper: Sequence[float | None] = [None] * number
     if claim.every_question:
-        pass_, refuted = allocation(claim, tail.questions)
-        rows["lower"] = tail.each(confidence=1 - refuted.each, side="lower").lower
-        rows["upper"] = tail.each(confidence=1 - pass_.each, side="upper").upper
-    plain = {name: np.asarray(column).tolist() for name, column in rows.items()}
-    return [
-        {"id": query.id} | {name: _known(column[i]) for name, column in plain.items()}
-        for i, query in enumerate(run.questions)
-    ]
+        pass_, refuted = allocation(claim, number)
+        lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
+        upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
+    columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)
+    return tuple(
+        QuestionRecord(id=query.id, value=_known(v), n=int(n), missing=int(m), lower=a, upper=b)
+        for query, (v, n, m, a, b) in zip(run.questions, columns, strict=True)
+    )
 
 
-def _early_ends(arm: Arm) -> int:
-    """How many ordinary tokens the model ends its answers at."""
-    tokens = arm.spec.fingerprint.get("ordinary_end_tokens", ())
-    return len(tokens) if isinstance(tokens, Sequence) else 0
+def _list(column: ArrayLike) -> list[float]:
+    found: list[float] = np.asarray(column).tolist()
+    return found
 
 
 def _known(value: float) -> float | None:
@@ -149,11 +153,11 @@ def _known(value: float) -> float | None:
 
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
-    names = sorted({read_meta(f)["scorer"] for f in (arm.folder / "scores").glob("*.parquet")})
+    names = sorted({str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")})
     if len(names) != 1:
         raise InputError(
             f"{arm.place} has the scores of {len(names)} scorers "
             f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `scorer`; "
             "`leakbound score` makes scores that are not there."
         )
-    return str(names[0])
+    return names[0]

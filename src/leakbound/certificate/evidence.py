@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import leakbound
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import digest, settings
 from leakbound.store import Arm, Run, sha256
-from leakbound.types import Scorer, object_of
+from leakbound.types import JsonObject, Scorer, object_of
 
 
-def made_from(run: Run, arm: Arm, scorer: Scorer) -> dict[str, Any]:
+def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
 
     No text of the data set is in it.
@@ -23,7 +22,7 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> dict[str, Any]:
         **run.record.questions,
         "arm": {k: v for k, v in object_of(arm.spec).items() if k != "machine"},
         "identity": arm.identity,
-        "scorer": {**settings(scorer), "digest": digest(scorer)},
+        "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
     }
 
 

@@ -15,6 +15,7 @@ from leakbound.store.identity import probes_differ
 from leakbound.types import (
     Completion,
     Decoding,
+    Fingerprint,
     Generate,
     Measures,
     Probes,
@@ -31,9 +32,9 @@ NAME = "log-probabilities"
 
 def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
     """The engine of a model, prompting and computing as the arm's model did."""
-    said = arm.spec.fingerprint
-    prompting = Prompting.described(said.get("prompting"))
-    return open_engine(model, prompting, dtype=str(said.get("dtype", "float32")), **loading)
+    said = Fingerprint.of(arm.spec.fingerprint)
+    prompting = Prompting.described(said.prompting)
+    return open_engine(model, prompting, dtype=said.dtype or "float32", **loading)
 
 
 def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Check]:

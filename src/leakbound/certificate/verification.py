@@ -29,7 +29,7 @@ from leakbound.evaluation.scoring.score import range_part, require_same_model, s
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.tables import read_table
-from leakbound.types import Generate, Progress, Scorer, silent
+from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
@@ -47,7 +47,7 @@ class Verification:
         """True unless some check found a difference, or nothing to compare."""
         return all(check.status in ("ok", "note") for check in self.checks)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON holds it."""
         return {"verified": self.verified, **asdict(self)}
 
@@ -109,12 +109,12 @@ def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
     return servers_of([scorer])
 
 
-def _own_digest(said: Mapping[str, Any]) -> Check:
+def _own_digest(said: JsonObject) -> Check:
     says = "the certificate is as it was written"
     return compared("digest", says, said.get("digest", ABSENT), digest(said))
 
 
-def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Run, Arm] | Check:
+def _subject(said: JsonObject, path: Path) -> tuple[Claim, Run, Arm] | Check:
     """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
         claim = Claim.from_dict(said.get("claim", {}))
@@ -131,7 +131,7 @@ def _subject(said: Mapping[str, Any], path: Path) -> tuple[Claim, Run, Arm] | Ch
 
 
 def _against_run(
-    said: Mapping[str, Any],
+    said: JsonObject,
     claim: Claim,
     run: Run,
     arm: Arm,
@@ -196,7 +196,7 @@ def _columns(table: Any, name: str) -> tuple[list[Any], list[Any]]:
     return table["query_id"].to_pylist(), table[name].to_pylist()
 
 
-def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]:
+def _derived(said: JsonObject, run: Run, claim: Claim) -> Iterator[Check]:
     """Compute the certificate anew and compare its numbers and its words."""
     try:
         anew = as_json(derive(run, claim).to_dict())
@@ -218,7 +218,7 @@ def _derived(said: Mapping[str, Any], run: Run, claim: Claim) -> Iterator[Check]
         yield compared("extra", "the certificate holds nothing else", unknown, {})
 
 
-def _code(said: Mapping[str, Any]) -> Check:
+def _code(said: JsonObject) -> Check:
     """Other code that finds the same numbers confirms them: a note, not a failure."""
     differing = tuple(differences(said.get("code", ABSENT), code()))
     if differing:

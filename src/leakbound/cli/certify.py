@@ -133,11 +133,11 @@ def _print_certificate(made: Certificate) -> None:
     columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
     print_table(f"{claim.text}: {made.verdict}", columns, rows)
     if claim.every_question:
-        worst = sorted(made.questions, key=lambda row: -row["upper"])[:_SHOWN]
+        worst = sorted(made.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
         print_table(
             f"the {len(worst)} highest of {len(made.questions)} questions",
             ("question", "lower bound", "upper bound"),
-            [(q["id"], downward(q["lower"], limit), upward(q["upper"], limit)) for q in worst],
+            [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst],
         )
     say(made.sentence)
     if made.forecast is not None:

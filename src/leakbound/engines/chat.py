@@ -14,7 +14,17 @@ from typing import Any
 from leakbound.engines import open_engine
 from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, install
-from leakbound.types import Chat, Decoding, Draws, Generate, Message, Query, Request, Sample
+from leakbound.types import (
+    Chat,
+    Decoding,
+    Draws,
+    Generate,
+    JsonObject,
+    Message,
+    Query,
+    Request,
+    Sample,
+)
 
 _PURPOSE = "chat"
 _BRACKETED = re.compile(r"\s*[<\[{|].*[>\]}|]\s*\Z", re.DOTALL)  # <think>, [INST], {{role}}
@@ -67,7 +77,7 @@ class TransformersChat:
         return cls(engine, location)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """What the model is, its weights among it."""
         return self.engine.fingerprint
 

@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from leakbound.engines.loading import Checkpoint, quiet
 from leakbound.engines.prompting import Tokenizer, bos_ids
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Classify
+from leakbound.types import Classify, JsonObject
 
 Texts = Sequence[tuple[str, str | None]]
 Encoded = dict[str, list[int]]
@@ -66,7 +66,7 @@ class SequenceClassifier:
         return self.checkpoint.location
 
     @cached_property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """Equal for classifiers that give the same probabilities."""
         return self.checkpoint.fingerprint
 
@@ -87,7 +87,7 @@ class SequenceClassifier:
         return replace(self, most=int(min(tokens, _room(self.checkpoint))))
 
     @property
-    def _cut(self) -> dict[str, Any]:
+    def _cut(self) -> dict[str, bool | int]:
         return {} if self.most is None else {"truncation": True, "max_length": self.most}
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -132,7 +132,7 @@ class YesNoClassifier:
         return f"yes-no:{self.checkpoint.location}"
 
     @cached_property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """Equal for classifiers that give the same probabilities."""
         return self.checkpoint.fingerprint
 

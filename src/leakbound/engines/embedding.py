@@ -25,6 +25,7 @@ from leakbound.engines.fingerprint import (
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, install
+from leakbound.types import JsonObject
 
 _SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
 
@@ -116,7 +117,7 @@ class SentenceEmbedder:
         return f"sentence-transformers:{self.location}"
 
     @cached_property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """What was loaded, wherever its files lie: two equal ones embed alike, up to rounding."""
         parts = dict(self.model.named_modules())
         found = (getattr(part, "tokenizer", None) for part in parts.values())

@@ -22,7 +22,7 @@ from leakbound.engines.reply_cache import ReplyCache, default_folder
 from leakbound.engines.server import NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import IncompleteError, InputError
 from leakbound.text.replies import json_object
-from leakbound.types import Decoding, Request
+from leakbound.types import Decoding, Json, JsonObject, Request
 
 _SILENT = 20  # requests in a row without a reply, after which no other is tried
 
@@ -93,7 +93,7 @@ class EndpointChat:
         return f"openai:{self.url}#{self.model}"
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """What is known of the model: where it is, and its name there."""
         return {"model": self.name}
 
@@ -185,9 +185,9 @@ class EndpointChat:
 
     def _body(
         self, key: str, request: Request, decoding: Decoding, dialect: _Dialect
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """The request as it is sent. Each draw has a seed of its own: its key's first digits."""
-        body: dict[str, Any] = {
+        body: dict[str, Json] = {
             "model": self.model,
             "messages": [{"role": m.role, "content": m.text} for m in request.messages],
             "temperature": decoding.temperature,

@@ -21,6 +21,8 @@ import torch
 import transformers
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from leakbound.types import JsonObject
+
 # What a config says of the file it came from, not of the model.
 _CONFIG_ORIGIN = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
 # Libraries whose version is told, or that no checkpoint brings along.
@@ -33,7 +35,7 @@ _DYNAMIC = "transformers_modules"  # the package into which transformers copies 
 
 def fingerprint(
     config: Any, tokenizer: Any, dtype: str, weights: Iterable[Path], model: Any = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """What was loaded of a causal model, wherever its files lie; `config` is the one in effect.
 
     `code` is a digest of the Python that came with the model, None where none did. Without
@@ -57,7 +59,7 @@ def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
     return sorted(set(token_ids) - added)
 
 
-def settings_of(config: Any) -> dict[str, Any]:
+def settings_of(config: Any) -> JsonObject:
     """A config of transformers as plain values, without what tells where it came from."""
     return {k: v for k, v in config.to_dict().items() if k not in _CONFIG_ORIGIN}
 

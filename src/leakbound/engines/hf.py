@@ -29,6 +29,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    JsonObject,
     ProbedPrompt,
     Query,
     Ranges,
@@ -74,7 +75,7 @@ class TransformersEngine:
         return cls(load_model(location, **loading), prompting)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """The model's fingerprint, how questions become prompts, and the row budget."""
         return {
             **self.loaded.fingerprint,
@@ -89,7 +90,7 @@ class TransformersEngine:
         return probe(self.loaded, self.prompting)
 
     @property
-    def machine(self) -> dict[str, Any]:
+    def machine(self) -> JsonObject:
         """What the exact draws, though not their law, also depend on."""
         return {"device": str(self.loaded.model.device.type), "threads": torch.get_num_threads()}
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 import transformers
@@ -26,6 +26,7 @@ from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
 from leakbound.engines.stated import require_stated
 from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
+from leakbound.types import Fingerprint, Json, JsonObject
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
@@ -54,15 +55,15 @@ class LoadedModel:
     tokenizer: Any
     eos_token_ids: frozenset[int]
     context_length: int | None
-    fingerprint: dict[str, Any]
+    fingerprint: JsonObject
 
     @property
     def early_end(self) -> str | None:
         """A note where ordinary tokens end completions; None where only end tokens do."""
-        ordinary = self.fingerprint.get("ordinary_end_tokens")
+        ordinary = Fingerprint.of(self.fingerprint).ordinary_end_tokens
         if not ordinary:
             return None
-        words = self.tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
+        words = self.tokenizer.convert_ids_to_tokens(list(ordinary[:_FEW]))
         some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
         more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
         return (
@@ -106,7 +107,7 @@ class Checkpoint:
         return cls(location, files, config, tokenizer, dtype, torch_device)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
         return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
 
@@ -150,8 +151,8 @@ def load_model(
         tokenizer=tokenizer,
         eos_token_ids=ends,
         context_length=getattr(model.config, "max_position_embeddings", None),
-        fingerprint=fingerprint(model.config, tokenizer, dtype, files.weights, model)
-        | {
+        fingerprint={
+            **fingerprint(model.config, tokenizer, dtype, files.weights, model),
             "end_tokens": sorted(ends),
             "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
             "generation_config_ignored": ignored,
@@ -352,7 +353,15 @@ def _refusing(location: str) -> Iterator[None]:
         raise ModelError(f"`{location}` cannot be loaded: {_line(error)} {remedy}") from error
 
 
-def _require_complete(location: str, info: Mapping[str, Any]) -> None:
+class _LoadingInfo(TypedDict):
+    """What transformers says of the tensors that it loaded."""
+
+    mismatched_keys: Sequence[Sequence[str]]
+    missing_keys: Collection[str]
+    unexpected_keys: Collection[str]
+
+
+def _require_complete(location: str, info: _LoadingInfo) -> None:
     mismatched = [name for name, *_ in info["mismatched_keys"]]
     for kind, names in (
         ("lacks", info["missing_keys"]),
@@ -395,13 +404,13 @@ def _looks_ahead(location: str, model: Any) -> bool:
     return bool((one - other).abs().max() > rounding * one.abs().max())
 
 
-def _gguf_settings() -> dict[str, Any]:
+def _gguf_settings() -> dict[str, object]:
     # Since transformers can compute on packed blocks, dense weights must be asked for.
     config = getattr(transformers, "GgufConfig", None)
     return {"quantization_config": config(dequantize=True)} if config else {}
 
 
-def _strip_generation_config(model: Any) -> dict[str, Any]:
+def _strip_generation_config(model: Any) -> dict[str, Json]:
     """Leave the model's token ids in its generation config; return what else was there."""
     given = model.generation_config.to_diff_dict()
     kept = {key: value for key, value in given.items() if key in _TOKEN_IDS}

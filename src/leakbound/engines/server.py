@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from leakbound.errors import ModelError
+from leakbound.types import JsonObject
 
 _PASSING = {408, 409, 425, 429}  # and all from 500 on
 _REFUSING = {400, 413, 414, 422, 431, 451}  # this request, as it is put; no other says so of it
@@ -101,7 +102,7 @@ class Server:
         """Make no further attempt at anything."""
         self._closing.set()
 
-    def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+    def post(self, path: str, body: JsonObject, read: Callable[[Any], T]) -> T:
         """What `read` makes of the JSON answered, after as many attempts as patience allows.
 
         `read` raises ValueError for an answer that another attempt should replace. Raises
@@ -128,7 +129,7 @@ class Server:
             if hopeless or self._closing.wait(pause):
                 raise NoReplyError(str(failure)) from failure
 
-    def _attempt(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+    def _attempt(self, path: str, body: JsonObject, read: Callable[[Any], T]) -> T:
         try:
             with (
                 _cut_after(self.patience.whole) as traced,
@@ -175,14 +176,14 @@ def _whole(response: httpx2.Response) -> bytes:
 
 
 @contextmanager
-def _cut_after(seconds: float) -> Iterator[dict[str, Any]]:
+def _cut_after(seconds: float) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
     """Extensions of a request whose connection is cut when its time is up, drip as it may.
 
     Time-outs begin anew with every byte, in headers too, so that they end no slow drip.
     """
     streams: list[Any] = []
 
-    def trace(event: str, info: Mapping[str, Any]) -> None:
+    def trace(event: str, info: Mapping[str, object]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             streams.append(info["return_value"])
 

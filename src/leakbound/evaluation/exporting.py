@@ -26,6 +26,7 @@ from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, row_scores, write_json, write_text
+from leakbound.types import JsonObject
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 
@@ -189,7 +190,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     return Exported((out,), notes)
 
 
-def _stated(arm: Arm) -> dict[str, object]:
+def _stated(arm: Arm) -> JsonObject:
     """What is known of who drew, and how: the columns of `leakbound import`."""
     decoding = arm.decoding
     known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
@@ -211,7 +212,7 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
         undrawn = [
             (query_id, None, count)
             for meta in arm.meta([part])
-            for query_id, count in meta["missing"].items()
+            for query_id, count in meta.missing.items()
         ]
         for query_id, text, count in [*drawn, *undrawn]:
             if count:  # a text that was only proved possible was not drawn
@@ -242,7 +243,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
         for query_id, count in zip(*drawn, strict=True):
             found[query_id, next(given)] += count
         for meta in arm.meta([part]):
-            for query_id, count in meta["missing"].items():
+            for query_id, count in meta.missing.items():
                 found[query_id, None] += count
     for (query_id, scores), count in sorted(found.items(), key=lambda item: item[0][0]):
         if count:

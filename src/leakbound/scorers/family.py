@@ -13,7 +13,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.registry import origin
-from leakbound.types import Models, Prompt, Scorer
+from leakbound.types import JsonObject, Models, Prompt, Scorer
 
 M = TypeVar("M")
 
@@ -82,9 +82,9 @@ def models_of(scorer: Scorer) -> tuple[str, ...]:
     return (*asked, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
 
 
-def fingerprint(scorer: Scorer) -> dict[str, object]:
+def fingerprint(scorer: Scorer) -> JsonObject:
     """What the scorer's model is, its weights among it; empty where it has none."""
-    found: dict[str, object] = getattr(scorer, "fingerprint", {})
+    found: JsonObject = getattr(scorer, "fingerprint", {})
     return found
 
 

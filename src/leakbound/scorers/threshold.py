@@ -15,7 +15,7 @@ from leakbound.scorers.family import (
     score_pairs,
     score_texts,
 )
-from leakbound.types import Models, Prompt, Scorer
+from leakbound.types import JsonObject, Models, Prompt, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Threshold:
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
     @property
-    def fingerprint(self) -> dict[str, object]:
+    def fingerprint(self) -> JsonObject:
         """That of the scorer underneath."""
         return fingerprint(self.scorer)
 

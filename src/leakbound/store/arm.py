@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,8 @@ from leakbound.store.plan import Part
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of
-from leakbound.types import Exploration, Failure, Prompt, Query, Sample, Usage
+from leakbound.store.tables import PartMeta
+from leakbound.types import Exploration, Failure, JsonObject, Prompt, Query, Sample, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,7 @@ class Arm:
     def _decide(self, part: Part) -> None:
         """Fix the size of the part after this one, which is stored."""
         (meta,) = self.meta([part])
-        seconds = Usage(**meta["usage"]).seconds
-        self.cut = self.cut.after(part.number, part.amount, seconds)
+        self.cut = self.cut.after(part.number, part.amount, meta.usage.seconds)
         write_cut(self._cut_file, self.cut)
         self.rounds = self._known_rounds()
 
@@ -187,7 +186,7 @@ class Arm:
         part: Part,
         results: Sequence[Sample | Failure],
         usage: Usage,
-        machine: Mapping[str, Any],
+        machine: JsonObject,
     ) -> None:
         """Store a finished part whole, its failures recorded."""
         order = {query_id: i for i, query_id in enumerate(part.query_ids)}
@@ -208,7 +207,7 @@ class Arm:
         part: Part,
         results: Sequence[Exploration | Failure],
         usage: Usage,
-        machine: Mapping[str, Any],
+        machine: JsonObject,
     ) -> None:
         """Store a part of an exploration: first its masses, then the draws of the remainders."""
         self.masses.write(part, [r for r in results if isinstance(r, Exploration)])
@@ -226,7 +225,7 @@ class Arm:
         """The stored completions of a part, one row each."""
         return tables.read_part(self._file(part))
 
-    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[dict[str, Any]]:
+    def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
         """What is recorded with each finished part, of all or of these."""
         known = self.parts if parts is None else parts
         return self._own_meta(part for part in known if self._file(part).exists())
@@ -234,14 +233,14 @@ class Arm:
     @property
     def failures(self) -> dict[str, str]:
         """Reasons, by query id, why some queries have no completions."""
-        return {k: v for meta in self.meta() for k, v in meta["failures"].items()}
+        return {k: v for meta in self.meta() for k, v in meta.failures.items()}
 
     @property
     def usage(self) -> Usage:
         """What the finished parts cost."""
         total = Usage()
         for meta in self.meta():
-            total.add(Usage(**meta["usage"]))
+            total.add(meta.usage)
         return total
 
     def score(
@@ -249,7 +248,7 @@ class Arm:
         scorer: str,
         slug: str,
         score_part: Callable[[pa.Table], list[float | None]],
-        model: Mapping[str, Any] | None = None,
+        model: JsonObject | None = None,
     ) -> None:
         """Store the scores of all completions, unless they are there for just these.
 
@@ -265,22 +264,22 @@ class Arm:
             columns = [table["query_id"], table["count"], scores]
             pieces.append(pa.table(columns, schema=tables.SCORES))
             if model or done == len(self.parts):
-                meta = {**self._scores_made_from(scorer, self.parts[:done]), "model": model or {}}
+                meta = {**self._made_from(scorer, done), "model": model or {}}
                 tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), meta)
 
-    def scored_by(self, slug: str) -> dict[str, Any] | None:
+    def scored_by(self, slug: str) -> JsonObject | None:
         """What the model was that gave the stored scores; None where no whole file has any."""
         try:
             meta = tables.read_meta(self.scores_file(slug))
         except DamagedError:
             return None
-        found: dict[str, Any] | None = meta.get("model")
-        return found
+        found = meta.get("model")
+        return found if isinstance(found, Mapping) else None
 
     def has_scores(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
         file = self.scores_file(slug)
-        return file.exists() and tables.is_made_from(file, self._scores_made_from(scorer))
+        return file.exists() and tables.is_made_from(file, self._made_from(scorer))
 
     def scored(self, scorer: str, slug: str) -> list[str] | None:
         """Digests of the scores of all that lies there now; None where these are not stored.
@@ -337,8 +336,8 @@ class Arm:
         undrawn: dict[str, int] = {}
         failed: set[str] = set()
         for meta in self.meta(parts):
-            failed.update(meta["failures"])
-            for query_id, count in meta["missing"].items():
+            failed.update(meta.failures)
+            for query_id, count in meta.missing.items():
                 found.setdefault(query_id, {})
                 undrawn[query_id] = undrawn.get(query_id, 0) + count
         # a query whose tree was explored whole has no draws
@@ -401,16 +400,15 @@ class Arm:
 
     def _scored_parts(self, scorer: str, slug: str) -> int:
         """How many parts, from the first on, the stored scores are about."""
-        file, wanted = self.scores_file(slug), self._scores_made_from(scorer)
+        file = self.scores_file(slug)
         if not file.exists():
             return 0
         try:
-            digests = tables.read_meta(file)["parts"]
+            known = tables.read_meta(file)["parts"]
         except DamagedError:
             return 0
-        made_from = {**wanted, "parts": digests}
-        is_start = wanted["parts"][: len(digests)] == digests
-        return len(digests) if is_start and tables.is_made_from(file, made_from) else 0
+        number = len(known) if isinstance(known, Sequence) else 0
+        return number if tables.is_made_from(file, self._made_from(scorer, number)) else 0
 
     def _stored_scores(self, slug: str, parts: Sequence[Part]) -> pa.Table:
         """The stored scores of the first parts, which are these."""
@@ -419,12 +417,14 @@ class Arm:
             return table
         return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
 
-    def _scores_made_from(self, scorer: str, parts: Sequence[Part] | None = None) -> dict[str, Any]:
-        """Of all parts, or of these, whose digests say which arm they are of."""
-        made = [meta["digest"] for meta in self._own_meta(self.parts if parts is None else parts)]
-        return {"scorer": scorer, "parts": made}
+    def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
+        """What scores are made from: digests of the first parts, which say whose arm they are of.
 
-    def _own_meta(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+        number: how many parts; None: all.
+        """
+        return {"scorer": scorer, "parts": [m.digest for m in self._own_meta(self.parts[:number])]}
+
+    def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
         """What made each of these parts; DamagedError where one is not whole, or another's."""
         for part in parts:
-            yield tables.read_part_meta(self._file(part), part.owned_by(self.identity))
+            yield tables.read_part_meta(self._file(part), part.owned_by(self.identity), PartMeta)

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from leakbound.errors import MixError
 from leakbound.store.record import ArmSpec
-from leakbound.types import Json, JsonObject, ProbedPrompt, object_of, probe_difference, to_json
+from leakbound.types import (
+    Fingerprint,
+    Json,
+    JsonObject,
+    ProbedPrompt,
+    object_of,
+    probe_difference,
+    to_json,
+)
 
 _FEW, _LONG = 3, 200  # of what a message shows: entries, characters
 _IN_WORDS = {
@@ -46,7 +54,7 @@ def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | 
     """
     if spec.probe is None or probe is None:
         return None
-    tolerance = _ROUNDINGS.get(str(spec.fingerprint.get("dtype")), _COARSE)
+    tolerance = _ROUNDINGS.get(Fingerprint.of(spec.fingerprint).dtype or "", _COARSE)
     return probe_difference(spec.probe, probe, tolerance)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,16 @@ class QueryMasses:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     remainder: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MassMeta:
+    """What is recorded with the masses of a part, by query id: see `Masses.write`."""
+
+    digest: str
+    remainder: Mapping[str, float]
+    settled: Mapping[str, float]
+    forwards: Mapping[str, tuple[int, int]]
 
 
 class Masses:
@@ -61,22 +70,22 @@ class Masses:
 
     def digest(self, part: Part) -> str:
         """A digest of the stored events."""
-        return str(tables.read_part_meta(self.file(part), self._owner(part))["digest"])
+        return self._read(part).digest
 
     def remainders(self) -> dict[str, float]:
         """The mass of the region that draws were taken from, by the ids of explored queries."""
-        return {q: r for meta in self._meta() for q, r in meta["remainder"].items()}
+        return {q: r for meta in self._meta() for q, r in meta.remainder.items()}
 
     def settled(self) -> dict[str, float]:
         """The mass of events that were told apart from the rest, by the ids of explored queries.
 
         Without draws prefixes may still be open, and do not count.
         """
-        return {q: mass for meta in self._meta() for q, mass in meta["settled"].items()}
+        return {q: mass for meta in self._meta() for q, mass in meta.settled.items()}
 
     def forwards(self) -> dict[str, tuple[int, int]]:
         """Prefixes forwarded before a query's draws, and in all."""
-        return {q: (a, b) for meta in self._meta() for q, (a, b) in meta["forwards"].items()}
+        return {q: both for meta in self._meta() for q, both in meta.forwards.items()}
 
     def score(
         self,
@@ -136,13 +145,14 @@ class Masses:
             for query_id, ids, mass in zip(*columns, strict=True):
                 yield query_id, tuple(ids), mass, next(lows)
 
-    def _meta(self) -> Iterator[dict[str, Any]]:
+    def _meta(self) -> Iterator[_MassMeta]:
         for part in self._parts():
             if self.file(part).exists():
-                yield tables.read_part_meta(self.file(part), self._owner(part))
+                yield self._read(part)
 
-    def _owner(self, part: Part) -> JsonObject:
-        return part.owned_by(self._identity)
+    def _read(self, part: Part) -> _MassMeta:
+        owner = part.owned_by(self._identity)
+        return tables.read_part_meta(self.file(part), owner, _MassMeta)
 
     def _made_from(self, scorer: str) -> JsonObject:
         digests = [self.digest(part) for part in self._parts()]

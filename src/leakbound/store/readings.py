@@ -21,7 +21,7 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.files import set_aside
 from leakbound.store.sealed import DamagedError
-from leakbound.types import Query, Reading, to_json
+from leakbound.types import JsonObject, Query, Reading, to_json
 
 _NUMBERS = pa.list_(pa.float64())
 _PLACES = [
@@ -103,7 +103,7 @@ class Readings:
             rows = [{**asdict(place), "text": text} for place, text in self.answers.items()]
             self._write("answers.parquet", pa.Table.from_pylist(rows, ANSWERS), self._answered_by())
 
-    def _rows(self, name: str, made_from: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows(self, name: str, made_from: JsonObject) -> list[dict[str, Any]]:
         """The rows of a file of this model; none where there is no such file."""
         file = self._arm.folder / name
         if not file.exists():
@@ -122,14 +122,14 @@ class Readings:
         rows: list[dict[str, Any]] = table.to_pylist() if ours else []
         return rows
 
-    def _write(self, name: str, table: pa.Table, made_from: Mapping[str, Any]) -> None:
+    def _write(self, name: str, table: pa.Table, made_from: JsonObject) -> None:
         file: Path = self._arm.folder / name
         tables.write_table(file, table, made_from)
 
-    def _made_from(self) -> dict[str, Any]:
+    def _made_from(self) -> JsonObject:
         return {"model": to_json(self._arm.spec.fingerprint)}
 
-    def _answered_by(self) -> dict[str, Any]:
+    def _answered_by(self) -> JsonObject:
         return {**self._made_from(), "decoding": to_json(self._arm.decoding)}
 
 

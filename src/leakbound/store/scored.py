@@ -23,8 +23,8 @@ def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
     for file in sorted((arm.folder / "scores").glob("*.parquet")):
         tables.require_whole(file, tables.SCORED_AGAIN)
         name = tables.read_meta(file).get("scorer")
-        if name is not None and arm.has_scores(name, file.stem):
-            yield str(name), file
+        if isinstance(name, str) and arm.has_scores(name, file.stem):
+            yield name, file
 
 
 def scorers_of_arm(arm: Arm) -> list[str]:

@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +16,21 @@ import pyarrow.parquet as pq
 from leakbound.errors import require_no_fault
 from leakbound.store.files import write_whole
 from leakbound.store.sealed import DIGEST, DamagedError, as_read, digest_of
-from leakbound.types import Completion, Event, Exploration, Failure, Prompt, Query, Sample
+from leakbound.types import (
+    Completion,
+    Event,
+    Exploration,
+    Failure,
+    Json,
+    JsonObject,
+    Prompt,
+    Query,
+    Sample,
+    Usage,
+    from_json,
+)
 
+T = TypeVar("T")
 _META = b"leakbound"
 _ROWS, _TABLE, _SEAL = "rows", "table", "seal"  # keys of the metadata
 _DIGESTS = frozenset({_ROWS, _TABLE, _SEAL, DIGEST})
@@ -89,7 +102,7 @@ SCORED_AGAIN = "Restore the file from a copy, or remove it and run `leakbound sc
 """What helps where a file of scores is damaged."""
 
 
-def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> str:
+def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
     """Write a table whole, with `meta` and digests of all of it; what `file_digest` gives."""
     said = as_read({k: v for k, v in meta.items() if k not in _DIGESTS})
     said |= {_ROWS: table.num_rows, _TABLE: digest(table)}
@@ -101,7 +114,7 @@ def write_table(path: Path, table: pa.Table, meta: Mapping[str, Any]) -> str:
     return about
 
 
-def read_meta(path: Path) -> dict[str, Any]:
+def read_meta(path: Path) -> dict[str, Json]:
     """What made the file, as it was written, and its `digest`: see `file_digest`.
 
     Raises DamagedError if it is no whole Parquet file of ours, or says anything else by now, and
@@ -111,7 +124,7 @@ def read_meta(path: Path) -> dict[str, Any]:
         raw = pq.read_schema(path).metadata or {}
         if _META not in raw:
             raise DamagedError(f"`{path}` was not written by leakbound")
-        meta: dict[str, Any] = json.loads(raw[_META])
+        meta: dict[str, Json] = json.loads(raw[_META])
         whole = meta[_SEAL] == _seal(meta)
     except _UNREADABLE as error:
         require_no_fault(path, error)
@@ -143,13 +156,29 @@ def file_digest(path: Path) -> str:
     return str(read_meta(path)[DIGEST])
 
 
-def _seal(meta: Mapping[str, Any]) -> str:
+def _seal(meta: JsonObject) -> str:
     """A digest of all the metadata."""
     return digest_of({f"meta {k}": v for k, v in meta.items() if k != _SEAL})
 
 
-def read_part_meta(file: Path, owner: Mapping[str, Any]) -> dict[str, Any]:
-    """What made a file of a part of a run, which says that it is `owner`'s.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartMeta:
+    """What is recorded with the draws of a part.
+
+    digest: of the draws.
+    failures: why queries have no completions, by their ids.
+    missing: how many draws of a query never came, by its id.
+    usage: what the part cost.
+    """
+
+    digest: str
+    failures: Mapping[str, str]
+    missing: Mapping[str, int]
+    usage: Usage
+
+
+def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
+    """What is recorded in a file of a part of a run, which says that it is `owner`'s.
 
     DamagedError, with the remedy, as `read_meta`, and where the file is of another part or run.
     """
@@ -157,7 +186,8 @@ def read_part_meta(file: Path, owner: Mapping[str, Any]) -> dict[str, Any]:
         meta = read_meta(file)
         if any(meta.get(key) != value for key, value in owner.items()):
             raise DamagedError(f"`{file}` belongs to another run")
-        return meta
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        return from_json(kind, {name: meta.get(name) for name in names}, f"`{file}`")
 
 
 def read_part(file: Path) -> pa.Table:
@@ -184,10 +214,10 @@ def require_whole(file: Path, remedy: str) -> None:
 
 def count_rows(path: Path) -> int:
     """Rows of the table at `path`, which is not read; DamagedError as `read_meta`."""
-    return int(read_meta(path)[_ROWS])
+    return int(str(read_meta(path)[_ROWS]))
 
 
-def is_made_from(file: Path, made_from: Mapping[str, Any]) -> bool:
+def is_made_from(file: Path, made_from: JsonObject) -> bool:
     """True if a table of the run is there, whole, and was made from just this."""
     if not file.exists():
         return False

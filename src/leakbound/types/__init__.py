@@ -8,6 +8,7 @@ from __future__ import annotations
 from leakbound.types.decoding import AdaptiveMode, Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
+from leakbound.types.fingerprint import Fingerprint
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
 from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role
@@ -43,6 +44,7 @@ __all__ = [
     "ExploreMode",
     "Explores",
     "Failure",
+    "Fingerprint",
     "FinishReason",
     "Generate",
     "Json",

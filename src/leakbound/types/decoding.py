@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from leakbound.errors import InputError
+from leakbound.types.records import Json
 
 AdaptiveMode = Literal["running", "two_pass"]
 # Settings that a record of draws may leave out, as a reader sees them.
@@ -105,7 +106,7 @@ class Decoding:
         parts += [f"{UNSTATED[name]} unknown" for name in UNSTATED if name in self.unknown]
         return " ".join(parts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values |= {"stop": list(self.stop), "unknown": list(self.unknown)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +17,6 @@ class ProbedPrompt:
 
     token_ids: tuple[int, ...]
     top: tuple[tuple[int, float | None], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {"token_ids": list(self.token_ids), "top": [list(pair) for pair in self.top]}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ProbedPrompt:
-        """The inverse of `to_dict`."""
-        top = tuple((int(token), logprob) for token, logprob in values["top"])
-        return cls(tuple(values["token_ids"]), top)
 
 
 @runtime_checkable

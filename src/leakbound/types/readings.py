@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from leakbound.types.prompts import Query
+from leakbound.types.records import JsonObject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ class Reads(Protocol):
     """An engine that can be shown an answer."""
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """See `Generate.fingerprint`."""
         ...
 

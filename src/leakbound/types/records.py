@@ -74,8 +74,9 @@ def _read(kind: Any, found: Any, where: str) -> Any:
         return _of_union(of, found, where)
     if origin is Literal:
         return _checked(found in of, found, where, " or ".join(map(repr, of)))
-    if origin in (tuple, Sequence):
-        return _of_list(of, found, where)
+    if origin in (tuple, list, Sequence):
+        members = _of_list(of, found, where)
+        return list(members) if origin is list else members
     if origin in (dict, Mapping):
         _checked(isinstance(found, Mapping), found, where, "an object")
         return {
@@ -100,7 +101,11 @@ def _of_fields(kind: Any, found: Any, where: str) -> Any:
     if lacking := [name for name, field in known.items() if name not in found and _needed(field)]:
         raise InputError(f"{where} lacks {lacking[0]!r}.")
     hints = _hints(kind)
-    return kind(**{k: _read(hints[k], value, f"{where}: {k}") for k, value in found.items()})
+    members = {k: _read(hints[k], value, f"{where}: {k}") for k, value in found.items()}
+    try:
+        return kind(**members)
+    except InputError as error:  # the value itself refuses them
+        raise InputError(f"{where}: {error}") from error
 
 
 def _of_union(members: tuple[Any, ...], found: Any, where: str) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
 from leakbound.types.exploring import Effort, Exploration, Ranges
 from leakbound.types.prompts import Prompt, Query
+from leakbound.types.records import JsonObject
 
 
 class Progress(Protocol):
@@ -50,7 +51,7 @@ class Generate(Protocol):
     usage: Usage
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """What was run: weights digest, dtype, template, versions; equal means same law."""
         ...
 

@@ -9,7 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ def test_a_part_takes_about_a_minute_and_stopping_loses_no_more(
 
 
 def costs(arm: Arm) -> list[dict[str, float]]:
-    return [meta["usage"] for meta in arm.meta()]
+    return [asdict(meta.usage) for meta in arm.meta()]
 
 
 def test_a_control_and_a_finished_run_of_one_are_cut_too(clock: Clock, tmp_path: Path) -> None:

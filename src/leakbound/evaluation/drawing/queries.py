@@ -152,7 +152,7 @@ def _answers(arm: Arm) -> list[Sample]:
     for part, meta in zip(arm.parts, arm.meta(), strict=True):
         for query_id, completion in completions_of(arm.completions(part)):
             drawn.setdefault(query_id, []).append(completion)
-        for query_id, count in meta["missing"].items():
+        for query_id, count in meta.missing.items():
             missing[query_id] = missing.get(query_id, 0) + count
     failed = arm.failures
     return [

@@ -27,7 +27,7 @@ def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[T
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()
     for meta in arm.meta():
-        missing.update(meta["missing"])
+        missing.update(meta.missing)
     tallies: dict[str, dict[str, _Tally]] = {}
     for part, draws, events in zip(
         arm.parts, _drawn(arm, slugs), _explored(arm, slugs), strict=True

@@ -1,0 +1,106 @@
+"""What run.json says comes back as it went, and what it must not say is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.store import (
+    ATTACK,
+    CONTROL,
+    TARGET,
+    ArmDraws,
+    ArmSpec,
+    CopiedFrom,
+    DamagedError,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    Plan,
+    QueryShares,
+    RunRecord,
+    ScorerRecord,
+    StoppedDraws,
+    write_sealed,
+)
+from leakbound.store.cut import Cut
+from leakbound.store.record import read_record, write_record
+from leakbound.types import BenchmarkRecord, Decoding, ProbedPrompt, Query, object_of
+
+SCORER = ScorerRecord("keyword", "0a1b")
+DRAWS: tuple[ArmDraws, ...] = (
+    FixedDraws(),
+    StoppedDraws(claim="p<=0.1", scorer=SCORER, confidence=0.99, first=16),
+    ExploredDraws(mode="hybrid", forwards=200, scorer=SCORER),
+    ImportedDraws(order=2**62, sampled_by="another tool", texts=False),
+)
+SPEC = ArmSpec(
+    fingerprint={"weights": "w", "layers": [1, 2], "prompting": {"chat": None}},
+    decoding=Decoding(temperature=1, stop=("\n",), unknown=("top_k",)),
+    plan=Plan.of(2_000),
+    shares=QueryShares("fixed", {"p0": 1_000, "p0~00": 1_000}),
+    cut=Cut({0: 64, 7: 128}, 8192, 7),
+    copied=CopiedFrom("digest", TARGET.with_rewritings),
+    machine={"threads": 2},
+    probe=(ProbedPrompt((1, 2), ((7, -0.5), (8, None))),),
+)
+BENCHMARK = BenchmarkRecord(name="mine", prompts=1, sha256="abc", origin="here")
+QUERY = Query(id="p0", prompt_id="p0", text="Who?", examples=(("a", "b"),))
+RECORD = RunRecord(
+    benchmark=BENCHMARK,
+    study={"benchmark": "mine", "sampling": {"n": 2_000}},
+    arms={
+        TARGET: SPEC,
+        CONTROL: replace(SPEC, seed=None),
+        ATTACK: replace(SPEC, shares=None, attack_queries=(QUERY,)),
+    },
+)
+
+
+@pytest.mark.parametrize("draws", DRAWS, ids=lambda draws: draws.kind)
+def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None:
+    record = replace(RECORD, arms={TARGET: replace(SPEC, draws=draws)})
+    write_record(tmp_path, record)
+    again = read_record(tmp_path)
+    assert object_of(again) == object_of(record)
+    assert again.arms[TARGET].draws == draws
+    assert again.arms[TARGET].probe == SPEC.probe
+    write_record(tmp_path, RECORD)
+    assert object_of(read_record(tmp_path)) == object_of(RECORD)
+    assert read_record(tmp_path).arms[ATTACK].attack_queries == (QUERY,)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda v: v.pop("benchmark"), "lacks 'benchmark'"),
+        (lambda v: v.update(colour="red"), "has 'colour', which this version does not know"),
+        (lambda v: v.update(notes="one"), "notes must be a list, got 'one'"),
+        (lambda v: v.update(redacted=1), "redacted must be true or false, got 1"),
+        (lambda v: v.update(arms=[]), "arms must be an object"),
+        (lambda v: v["arms"].update(mine={}), "arms: 'mine' is no name of an arm"),
+        (lambda v: v["arms"]["target"].pop("plan"), "arms: target lacks 'plan'"),
+        (lambda v: v["arms"]["target"]["plan"].update(n=True), "plan: n must be a whole number"),
+        (lambda v: v["arms"]["target"]["plan"].update(n=0.5), "plan: n must be a whole number"),
+        (lambda v: v["arms"]["target"].update(draws={"kind": "dreamt"}), "kind must be 'fixed n'"),
+        (lambda v: v["arms"]["target"]["probe"][0]["top"][0].append(3), "must be 2 values"),
+        (lambda v: v["arms"]["target"]["cut"]["sizes"].update(x=1), "whole numbers as keys"),
+        (lambda v: v["arms"]["target"]["decoding"].update(temperature="hot"), "must be a number"),
+        (lambda v: v["arms"]["target"]["decoding"].update(temperature=-1), "`temperature` must be"),
+    ],
+)
+def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: Path) -> None:
+    """Whoever wrote it, its own digest right: another version, or a hand."""
+    write_record(tmp_path, RECORD)
+    values = json.loads((tmp_path / "run.json").read_text())
+    change(values)
+    write_sealed(tmp_path / "run.json", values)
+    with pytest.raises(DamagedError) as error:
+        read_record(tmp_path)
+    assert named in str(error.value)
+    assert "run.json" in str(error.value)
+    assert "Restore it" in str(error.value)
