@@ -27,7 +27,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from leakbound.text.rewriting import rewritings
 from sizes import CONTROL, RECALL, SIZES, TARGET, Method, Size
 
 from leakbound.benchmarks import Benchmark, load_benchmark
@@ -35,6 +34,7 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.utility import retain_recall
+from leakbound.inputs.english.rewriting import rewritings
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates, Run, write_json
 from leakbound.study import ModelSettings
