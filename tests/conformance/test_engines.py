@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
+from leakbound import engines
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
@@ -72,6 +73,10 @@ ENGINES: dict[str, Make] = {
     "transformers, no cache": lambda: transformers_engine(state_space()),
     "fake": fake_engine,
 }
+
+
+def test_every_engine_has_a_row() -> None:
+    assert engines.ENGINES.keys() <= {row.partition(",")[0] for row in ENGINES}
 
 
 @pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
