@@ -23,6 +23,9 @@ from leakbound.stats import (
     std_bound,
     survival_bound,
 )
+from leakbound.stats.bands import BANDS
+from leakbound.stats.deviation import STD
+from leakbound.stats.mean import MEAN
 
 ALPHA = 0.1
 X = np.array([0.0, 0.05, 0.1, 0.3, 0.5])
@@ -63,22 +66,20 @@ LAWS = {
     "bimodal": Law(lambda u: np.where(u < 0.6, 0.1 * u, 0.8 + 0.2 * u)),
 }
 BOUNDS: dict[str, tuple[Callable[..., Estimate], Callable[[Law], np.ndarray | float]]] = {
-    **{
-        f"mean {m}": (partial(mean_bound, method=m), lambda law: law.mean)
-        for m in ("betting", "portfolio", "berk-jones", "paper")
-    },
+    **{f"mean {m}": (partial(mean_bound, method=m), lambda law: law.mean) for m in MEAN.methods},
     **{
         f"std {m}": (partial(std_bound, method=m), lambda law: law.std)
-        for m in ("betting", "paper")
+        for m, method in STD.methods.items()
+        if method.lower
     },
     "mean + 2 sd": (expectation_deviation_bound, lambda law: law.mean + 2 * law.std),
     **{
         f"tail {m}": (partial(survival_bound, x=X, method=m), lambda law: law.tail(X))
-        for m in ("berk-jones", "paper")
+        for m in BANDS
     },
     **{
         f"leak@k {m}": (partial(leak_at_k_bound, k=K, method=m), lambda law: law.leak_at(K))
-        for m in ("berk-jones", "paper")
+        for m in BANDS
     },
 }
 
