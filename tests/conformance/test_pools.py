@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
@@ -153,6 +154,8 @@ def test_bad_input_is_refused(
         BOUNDS[name](pool(name, design, target), **how)
 
 
-def test_a_row_for_every_pool() -> None:
+def test_a_row_for_every_pool_and_every_listed_bound() -> None:
+    used = {getattr(bound, "func", bound) for bound in BOUNDS.values()}
+    assert used == {one.bound for one in stats.BOUNDS.values() if one.evidence == "pool"}
     assert {(design, target) for _, design, target in ROWS} == {(d, t) for t, d in LAWS}
     assert len(LAWS) == 6

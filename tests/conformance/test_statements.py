@@ -12,16 +12,13 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    BOUNDS,
     Estimate,
     corrected_bound,
-    every_question,
-    leaking_questions,
     mean_bound,
     mean_leak_at_k_over_questions,
     mean_over_questions,
-    mean_over_stopped_questions,
     proportion_over_questions,
-    worst_question,
 )
 
 Statement = Callable[..., Estimate]
@@ -51,12 +48,17 @@ def of_judged_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: 
     return corrected_bound(bound, positives=(190, 200), negatives=(6, 300), **how)
 
 
+def of_listed(name: str, **more: Any) -> Statement:
+    """A statement that `BOUNDS` lists, at its settings."""
+    return of_bounds(BOUNDS[name].bound, **BOUNDS[name].settings, **more)
+
+
 ROWS: dict[str, Statement] = {
-    "worst": of_bounds(worst_question),
-    "every": of_bounds(every_question),
-    "every, dependent": of_bounds(every_question, independent=False),
-    "leaking": of_bounds(leaking_questions, x=0.25),
-    "mean, stopped": of_bounds(mean_over_stopped_questions, each_confidence=0.99),
+    "worst": of_listed("worst question"),
+    "every": of_listed("every question"),
+    "every, dependent": of_listed("every question", independent=False),
+    "leaking": of_listed("leaking questions"),
+    "mean, stopped": of_listed("mean over stopped questions"),
     "mean": mean_over_questions,
     "mean, weighted": partial(mean_over_questions, weights=np.arange(1.0, 7.0)),
     "mean of proportions": of_hits,
@@ -69,6 +71,22 @@ QUESTIONS, DRAWS = 6, 40
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
 SCORES[0] = 0
 SCORES[1] = np.linspace(0.4, 1, DRAWS).round(2)
+
+LISTED = {
+    "worst question",
+    "every question",
+    "leaking questions",
+    "mean over stopped questions",
+    "mean over questions",
+    "proportion over questions",
+    "leak@k over questions",
+}
+
+
+def test_every_listed_statement_has_a_row() -> None:
+    kinds = ("bound of questions", "scores of questions", "hits of questions")
+    assert {name for name, one in BOUNDS.items() if one.evidence in kinds} == LISTED
+
 
 every_statement = pytest.mark.parametrize("name", ROWS)
 

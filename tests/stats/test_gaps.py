@@ -81,8 +81,8 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
     scores, counts = [[0.0, 1.0], [0.0, 1.0]], [[80, 20], [0, 0]]
     made = mass_mean_over_questions(known, scores, counts, binary=True, confidence=0.9)
     inside = proportion_bound(20, 100, confidence=0.9, side="both")
-    assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=2e-3)
-    assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=2e-3)
+    assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=1e-12)
+    assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
     assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)
     assert made.target == "the mean over these questions under this decoding"
     sure = mass_mean_over_questions(known[1:], [[0.0]], [[0]])
