@@ -1,0 +1,65 @@
+"""What keeps the package readable: typed signatures, few parameters, short files and functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import leakbound
+
+PACKAGE = Path(leakbound.__file__).parent
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+MOST_UNTYPED = 25  # of a thousand functions, those with a dict of anything in their signature
+MOST_PARAMETERS = 8
+MOST_LINES = 60  # of a function, its docstring not counted
+
+
+def functions() -> Iterator[tuple[Path, Function]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, Function):
+                yield path.relative_to(PACKAGE), node
+
+
+ALL = list(functions())
+
+
+def annotations(function: Function) -> Iterator[str]:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    for annotation in [a.annotation for a in every if a] + [function.returns]:
+        if annotation is not None:
+            yield ast.unparse(annotation)
+
+
+def test_few_signatures_take_or_give_a_dict_of_anything() -> None:
+    loose = [
+        f"{path}:{function.lineno} {function.name}"
+        for path, function in ALL
+        if any("dict[str, Any]" in a or "Mapping[str, Any]" in a for a in annotations(function))
+    ]
+    assert 1000 * len(loose) <= MOST_UNTYPED * len(ALL), "\n".join(loose)
+
+
+@pytest.mark.parametrize("family", sorted({path.parts[0] for path, _ in ALL} - {"stats"}))
+def test_no_function_has_many_parameters(family: str) -> None:
+    """Outside the bounds, whose arguments are the field's, and commands, whose are options."""
+    for path, function in ALL:
+        decorated = " ".join(map(ast.unparse, function.decorator_list))
+        if path.parts[0] != family or "click" in decorated or "opt." in decorated:
+            continue
+        given = function.args
+        names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        names = [name for name in names if name not in ("self", "cls")]
+        assert len(names) <= MOST_PARAMETERS, f"{path}:{function.lineno} {function.name}: {names}"
+
+
+def test_no_function_is_long() -> None:
+    for path, function in ALL:
+        body = function.body[1:] if ast.get_docstring(function) else function.body
+        if body:
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1
+            assert lines <= MOST_LINES, f"{path}:{function.lineno} {function.name}: {lines} lines"
