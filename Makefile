@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all test-lowest bench bench-faults lint clean
+.PHONY: demo test test-all test-lowest bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
@@ -21,10 +21,18 @@ lint: $(READY)
 
 test-all: $(READY) lint
 	$(PYTEST) -rs
+	$(MAKE) mutants
 
 # The lowest versions that pyproject.toml states, in an environment of their own.
 test-lowest:
 	PYTHON=$(PYTHON) sh tests/lowest.sh
+
+# A sample of the mutants of what guards numbers; all of them take hours, and go on where stopped.
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
+
+mutants-all: $(READY)
+	$(BIN)/python tests/mutants.py --all
 
 bench: $(READY)
 	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -37,8 +45,8 @@ bench-faults: $(READY)
 # Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[models,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[models,dev,mutants]'
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) .lowest demo-run build dist src/*.egg-info
+	rm -rf $(VENV) .lowest mutants demo-run build dist src/*.egg-info

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterator
+from functools import _lru_cache_wrapper
 from pathlib import Path
 
 import pytest
@@ -47,3 +50,13 @@ def entropy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Bounds that are given no seed draw one: here always the same, so that tests repeat."""
     if "true_entropy" not in request.keywords:
         monkeypatch.setattr("leakbound.stats.order.entropy", lambda: 0)
+
+
+def pytest_sessionstart() -> None:
+    """A mutant runs in a fork of what has run the tests: what they cached would hide it."""
+    if os.environ.get("MUTANT_UNDER_TEST"):
+        for name, module in list(sys.modules.items()):
+            if name.startswith("leakbound."):
+                for member in vars(module).values():
+                    if isinstance(member, _lru_cache_wrapper):
+                        member.cache_clear()
