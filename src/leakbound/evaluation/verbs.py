@@ -275,14 +275,14 @@ def draw_study(
     query_plan = _query_plan(study, drawing.n, opened, progress)
     record = {**study.to_dict(), "control": _named(control)}
     run = begin(out, task, record, query_plan, notes=study.departures(task))
-    sharing = None if query_plan is None else query_plan.sharing(run.queries)
-    finished = {} if source is None else finished_control(run, source, _beside(arms, sharing))
+    shares = None if query_plan is None else query_plan.shares(run.queries)
+    finished = {} if source is None else finished_control(run, source, _beside(arms, shares))
     if finished and wanted.metrics:
         require_known(finished[CONTROL_GREEDY], wanted)
-    jobs = with_inputs(opened(), sharing)
+    jobs = with_inputs(opened(), shares)
     if control is not None and source is None:
         beside = {key.control: how for key, how in arms.items()}
-        jobs += with_inputs(model_arms(control, beside, task, study.settings, progress), sharing)
+        jobs += with_inputs(model_arms(control, beside, task, study.settings, progress), shares)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, study.seed) for job in jobs]
     run.remember_study(record)
@@ -373,7 +373,7 @@ def _arms(decodings: Sequence[Decoding]) -> dict[ArmKey, Decoding]:
     return {GREEDY: greedy, **arm_keys(decodings)}
 
 
-def _beside(arms: Mapping[ArmKey, Decoding], sharing: QueryShares | None) -> dict[ArmKey, Decoding]:
+def _beside(arms: Mapping[ArmKey, Decoding], shares: QueryShares | None) -> dict[ArmKey, Decoding]:
     """Those arms, and the ones that ask rewritings too."""
-    also = {key.with_rewritings: how for key, how in arms.items() if sharing and not how.greedy}
+    also = {key.with_rewritings: how for key, how in arms.items() if shares and not how.greedy}
     return {**arms, **also}

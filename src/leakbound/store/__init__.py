@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leakbound.store.arm import Arm, Asked
+from leakbound.store.arm import Arm
 from leakbound.store.arm_key import (
     ATTACK,
     CONTROL,
@@ -12,6 +12,7 @@ from leakbound.store.arm_key import (
     TARGET,
     ArmKey,
 )
+from leakbound.store.asked import Asked
 from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
@@ -42,7 +43,7 @@ from leakbound.store.record import (
     TriedVariant,
 )
 from leakbound.store.run import Run
-from leakbound.store.scored import row_scores, scorers_of_arm
+from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, read_sealed, write_sealed
 
@@ -101,6 +102,7 @@ __all__ = [
     "TriedVariant",
     "calibration_file",
     "holding",
+    "leaking",
     "load",
     "locked",
     "read_accepted",

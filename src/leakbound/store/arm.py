@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
+from leakbound.store.asked import Asked
 from leakbound.store.cut import read_cut, write_cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
@@ -21,21 +21,7 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, Stoppe
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of
 from leakbound.store.tables import PartMeta
-from leakbound.types import Exploration, Failure, JsonObject, Prompt, Query, Sample, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
-
-    prompts: tuple[Prompt, ...]
-    queries: tuple[Query, ...]
-    benchmark: str
-
-    @property
-    def questions(self) -> tuple[Query, ...]:
-        """The queries that are a prompt's own question, not a rewriting of it."""
-        return tuple(query for query in self.queries if query.source == "original")
+from leakbound.types import Exploration, Failure, JsonObject, Query, Sample, Usage
 
 
 class Arm:
@@ -302,24 +288,6 @@ class Arm:
     def scores_digest(self, slug: str) -> str:
         """A digest of the stored scores."""
         return tables.file_digest(self.scores_file(slug))
-
-    def leaking(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-        """(query id, token ids, log-probability at least, score) of completions above 0.
-
-        Those of which the engine gave neither ids nor probabilities are left out.
-        """
-        scores, start = tables.read_table(self.scores_file(slug))["score"], 0
-        for part in self.parts:
-            table = self.completions(part)
-            table = table.append_column("score", scores.slice(start, table.num_rows))
-            start += table.num_rows
-            above = pc.greater(table["score"], 0)
-            known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
-            names = ("query_id", "token_ids", "logprob_floor", "score")
-            table = table.filter(pc.and_(above, known))
-            columns = (table[name].to_pylist() for name in names)
-            for query_id, ids, floor, score in zip(*columns, strict=True):
-                yield query_id, tuple(ids), floor, score
 
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
         """Distinct scores with counts of every query that has completions.

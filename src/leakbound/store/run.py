@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
-from leakbound.store.arm import Arm, Asked
+from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
+from leakbound.store.asked import Asked
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates, estimates_of

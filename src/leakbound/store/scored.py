@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 
@@ -30,3 +32,22 @@ def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
 def scorers_of_arm(arm: Arm) -> list[str]:
     """The scorers of `score_files`."""
     return [name for name, _ in score_files(arm)]
+
+
+def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+    """(query id, token ids, log-probability at least, score) of completions above 0.
+
+    Those of which the engine gave neither ids nor probabilities are left out.
+    """
+    scores, start = tables.read_table(arm.scores_file(slug))["score"], 0
+    for part in arm.parts:
+        table = arm.completions(part)
+        table = table.append_column("score", scores.slice(start, table.num_rows))
+        start += table.num_rows
+        above = pc.greater(table["score"], 0)
+        known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
+        names = ("query_id", "token_ids", "logprob_floor", "score")
+        table = table.filter(pc.and_(above, known))
+        columns = (table[name].to_pylist() for name in names)
+        for query_id, ids, floor, score in zip(*columns, strict=True):
+            yield query_id, tuple(ids), floor, score

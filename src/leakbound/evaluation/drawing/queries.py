@@ -72,7 +72,7 @@ class QueryPlan:
         queries = _queries(benchmark, accepted, self.rewritings.kind)
         return self._selected(out, benchmark, record, queries) if self.rewritings.ids else queries
 
-    def sharing(self, queries: Sequence[Query]) -> QueryShares:
+    def shares(self, queries: Sequence[Query]) -> QueryShares:
         """How many outputs each of these gets."""
         return share(queries, self.rewritings.design, self.n, self.seed)
 

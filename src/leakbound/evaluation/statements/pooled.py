@@ -53,7 +53,7 @@ class Pooled:
         cls,
         scores: ArmScores,
         queries: Sequence[Query],
-        sharing: QueryShares,
+        shares: QueryShares,
         binary: bool,
         order: Order = BY_QUESTION,
     ) -> Pooled:
@@ -65,10 +65,10 @@ class Pooled:
         whole = {
             prompt_id: ids
             for prompt_id, ids in members.items()
-            if all(query_id in there for query_id in ids if sharing.draws_per_query[query_id])
+            if all(query_id in there for query_id in ids if shares.draws_per_query[query_id])
         }
         asked = scores.of({query_id for ids in whole.values() for query_id in ids})
-        return cls(asked, whole, sharing.design, binary, order)
+        return cls(asked, whole, shares.design, binary, order)
 
     @cached_property
     def scores(self) -> ArmScores:

@@ -15,7 +15,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.quantities import ALL_K
-from leakbound.store import Arm
+from leakbound.store import Arm, leaking
 from leakbound.types import Scorer
 
 
@@ -40,7 +40,7 @@ def _leaking(arm: Arm, scorer: Scorer) -> dict[str, dict[tuple[int, ...], tuple[
     """
     found: dict[str, dict[tuple[int, ...], tuple[float, float]]] = {}
     failed = arm.failures
-    for query_id, ids, floor, score in arm.leaking(slug(scorer)):
+    for query_id, ids, floor, score in leaking(arm, slug(scorer)):
         if query_id not in failed:
             found.setdefault(query_id, {})[ids] = math.exp(floor), score
     for query_id, event, mass, low in arm.masses.scored(slug(scorer)):
