@@ -44,5 +44,6 @@ def require_named(model: str, servers: Collection[str]) -> None:
         raise UnnamedServerError(
             f"the chat model {model!r} runs on a server that only a file names, so nothing was "
             f"sent to `{url}`. If you trust it with questions, answers and outputs, name it "
-            "yourself: write the scorer with --scorer, or the rewritings with --inputs."
+            "yourself: write the scorer with --scorer, or the rewritings with --inputs; from "
+            "Python pass `scorers` or `rewritings`."
         )
