@@ -31,7 +31,7 @@ from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.reading import Reader
-from leakbound.evaluation.study.metrics import choose, longest_first
+from leakbound.evaluation.planning.metrics import choose, longest_first
 from leakbound.types import Query, Reading
 
 AUTHORS = "fictitious:authors=200,forget=20"

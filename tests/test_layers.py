@@ -36,14 +36,14 @@ ALLOWED = {
 }
 # Within `evaluation`: what each storey may use. Drawing sees no bound.
 STOREYS = {
-    "study": set[str](),
-    "scoring": {"study"},
-    "drawing": {"study", "scoring"},
-    "statements": {"study", "scoring"},
-    "views": {"study", "scoring", "statements"},
-    "verbs": {"study", "scoring", "drawing", "statements", "views"},
-    "exporting": {"study", "scoring", "statements"},
-    "importing": {"study", "scoring", "drawing", "statements", "verbs"},
+    "planning": set[str](),
+    "scoring": {"planning"},
+    "drawing": {"planning", "scoring"},
+    "statements": {"planning", "scoring"},
+    "views": {"planning", "scoring", "statements"},
+    "verbs": {"planning", "scoring", "drawing", "statements", "views"},
+    "exporting": {"planning", "scoring", "statements"},
+    "importing": {"planning", "scoring", "drawing", "statements", "verbs"},
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
 TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}

@@ -63,3 +63,13 @@ def test_no_function_is_long() -> None:
         if body:
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1
             assert lines <= MOST_LINES, f"{path}:{function.lineno} {function.name}: {lines} lines"
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """One word for one thing: whoever reads `Reading` knows which it is."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.table import interval
 from leakbound.store import Run
 
@@ -27,7 +27,7 @@ def test_the_excess_over_the_control_comes_first(
     shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
                  "--control", control, *SMALL).out  # fmt: skip
     found = {
-        row.estimand: interval(Bound.of(row))
+        row.estimand: interval(Interval.of(row))
         for row in Run.open(tmp_path / "run").estimates
         if row.query_id is None and row.estimand.startswith("excess")
     }
@@ -67,7 +67,7 @@ def test_the_mean_is_in_table_and_page_for_a_fixed_design(
     shown = done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
                  "--queries", 3, *design, *SMALL).out  # fmt: skip
     (mean,) = (
-        Bound.of(row)
+        Interval.of(row)
         for row in Run.open(out).estimates
         if row.query_id is None
         and row.arm == "target inputs"

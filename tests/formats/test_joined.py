@@ -11,7 +11,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.formats.copies import require_no_copies
-from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import join
 
 SAMPLED = {"temperature": 1.0}
@@ -19,14 +19,16 @@ SAMPLED = {"temperature": 1.0}
 
 def log(
     name: str, draws: Sequence[Sequence[str | None]], ordered: bool = True, **stated: Any
-) -> Log:
+) -> ImportedLog:
     """A question for each list of texts; None is a draw that failed."""
     asked = tuple(
-        Asked(id=str(i), text=f"Q{i}?", draws=tuple(t if t is None else Draw(t) for t in texts))
+        ImportedQuestion(
+            id=str(i), text=f"Q{i}?", draws=tuple(t if t is None else Draw(t) for t in texts)
+        )
         for i, texts in enumerate(draws)
     )
     stated = SAMPLED | stated
-    return Log(
+    return ImportedLog(
         path=Path(name), tool="t", model="m", task="s", stated=stated, asked=asked, ordered=ordered
     )
 
@@ -114,11 +116,15 @@ def test_what_differs_between_files_is_named() -> None:
     one = log("one", [["a"]])
     with pytest.raises(InputError, match=r"`top_p` is None in `one` and 0.5 in `two`"):
         join([one, log("two", [["a"]], top_p=0.5)])
-    other = Log(path=Path("two"), tool="t", model="z", task="s", stated=SAMPLED, asked=one.asked)
+    other = ImportedLog(
+        path=Path("two"), tool="t", model="z", task="s", stated=SAMPLED, asked=one.asked
+    )
     with pytest.raises(InputError, match=r"`model` is 'm' in `one` and 'z' in `two`"):
         join([one, other])
-    asked = (Asked(id="0", text="Another?", draws=(Draw("a"),)),)
-    other = Log(path=Path("two"), tool="t", model="m", task="s", stated=SAMPLED, asked=asked)
+    asked = (ImportedQuestion(id="0", text="Another?", draws=(Draw("a"),)),)
+    other = ImportedLog(
+        path=Path("two"), tool="t", model="m", task="s", stated=SAMPLED, asked=asked
+    )
     with pytest.raises(InputError, match=r"'0' has another text .* `two` than in `one`"):
         join([one, other])
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from leakbound.errors import InputError
-from leakbound.formats.openunlearning import Log, as_log, as_summary, read_log, rows
+from leakbound.formats.openunlearning import EvaluationLog, as_log, as_summary, read_log, rows
 from leakbound.formats.openunlearning_names import MUSE, TOFU, names_of
 from leakbound.formats.openunlearning_values import Remade, against_log, greedy_answers, remake
 from leakbound.metrics import METRICS, Values
@@ -39,7 +39,7 @@ PUBLISHED = {
 real = cache(read_log)
 
 
-def recompute(name: str, log: Log, retrained: Log | None = None) -> Remade:
+def recompute(name: str, log: EvaluationLog, retrained: EvaluationLog | None = None) -> Remade:
     """What is made anew of a metric by our name."""
     return remake(TOFU[name].entry, log, retrained)
 

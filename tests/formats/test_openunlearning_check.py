@@ -12,7 +12,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from leakbound.errors import InputError
-from leakbound.formats.openunlearning import Log, read_log
+from leakbound.formats.openunlearning import EvaluationLog, read_log
 from leakbound.formats.openunlearning_check import Checked, check_log
 
 ANSWERS = [("Ann wrote it", "It was written by Ann"), ("Nobody", "Bob did"), ("1984", "…")]
@@ -67,12 +67,12 @@ def truth(aggregator: str) -> dict[str, Any]:
     }
 
 
-def log_of(folder: Path, log: dict[str, Any], name: str = "TOFU_EVAL.json") -> Log:
+def log_of(folder: Path, log: dict[str, Any], name: str = "TOFU_EVAL.json") -> EvaluationLog:
     (folder / name).write_text(json.dumps(log))
     return read_log(folder / name)
 
 
-def checked(folder: Path, log: dict[str, Any], name: str, **others: Log) -> Checked:
+def checked(folder: Path, log: dict[str, Any], name: str, **others: EvaluationLog) -> Checked:
     found = {each.entry: each for each in check_log(log_of(folder, log), **others)}
     return found[name]
 

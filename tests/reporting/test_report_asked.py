@@ -16,7 +16,7 @@ from test_report_page import Page
 from estimates import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.study.attack_queries import read_attack_queries
+from leakbound.evaluation.planning.attack_queries import read_attack_queries
 from leakbound.evaluation.views.asked_grids import (
     gaps_grid,
     protocols_grid,
@@ -25,7 +25,7 @@ from leakbound.evaluation.views.asked_grids import (
 )
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Asked, Bound, Rewritten, ScorerView, View
+from leakbound.evaluation.views.view import Interval, Rewritten, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import floor
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
@@ -49,15 +49,15 @@ def page(view: View) -> Page:
 
 
 @pytest.fixture(scope="module")
-def model(view: View) -> Asked:
+def model(view: View) -> RewrittenModel:
     """The model, without its control."""
     return view.asked[0]
 
 
-def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> Bound:
+def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> Interval:
     """What the run's estimates say of its first model under the keyword scorer."""
     wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
-    return Bound.of(rows(run, estimand, **wanted)[0])
+    return Interval.of(rows(run, estimand, **wanted)[0])
 
 
 def of_class(svg: str, name: str) -> list[ElementTree.Element]:
@@ -97,7 +97,7 @@ def test_what_rewritings_add_is_bounded_from_below(view: View, asked: dict[str, 
 
 
 def test_every_question_has_both_ways_and_the_worst_query(
-    view: View, model: Asked, asked: dict[str, Run]
+    view: View, model: RewrittenModel, asked: dict[str, Run]
 ) -> None:
     run, leak = asked["forgot"], "leak probability"
     rows = rewritten_grid(view, model, KEYWORD).rows
@@ -128,7 +128,9 @@ def test_rewritings_that_were_removed_and_questions_without_one_are_told(
     assert said[1] == "author-02"
 
 
-def test_the_queries_that_leak_most_come_with_what_leaked(model: Asked, page: Page) -> None:
+def test_the_queries_that_leak_most_come_with_what_leaked(
+    model: RewrittenModel, page: Page
+) -> None:
     worst = model.worst["keyword"]
     ends = [query.leakage.lower for query in worst]
     assert ends == sorted(ends, reverse=True)
@@ -144,7 +146,7 @@ def test_the_queries_that_leak_most_come_with_what_leaked(model: Asked, page: Pa
     assert len(both) == 2
 
 
-def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: Asked) -> None:
+def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: RewrittenModel) -> None:
     svg = str(protocol_figures(view, KEYWORD)[0].svg)
     bars = [float(bar.get("y", "")) for bar in of_class(svg, "bar")]
     assert len(bars) == 9  # output, full and worst query of three questions
@@ -194,7 +196,7 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
 
 
 def test_correlations_have_a_histogram_and_every_question_its_scatter(
-    view: View, model: Asked
+    view: View, model: RewrittenModel
 ) -> None:
     histogram, scatter = correlation_figures(view, KEYWORD)[:2]
     (bins,) = of_class(str(histogram.svg), "bin")
@@ -218,7 +220,7 @@ def test_correlations_have_a_histogram_and_every_question_its_scatter(
     assert not scatter_figures(view, "author-02")
 
 
-def test_a_histogram_covers_all_correlations(view: View, model: Asked) -> None:
+def test_a_histogram_covers_all_correlations(view: View, model: RewrittenModel) -> None:
     """The question of median r is shown, and r = 1 falls into the last bin."""
 
     def with_r(found: Rewritten, r: float | None) -> Rewritten:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leakbound.evaluation.views.view import Bound
+from leakbound.evaluation.views.view import Interval
 from leakbound.reporting.charts import (
     BOTTOM,
     CELL_WIDTH,
@@ -57,7 +57,7 @@ def test_text_is_escaped_and_the_chart_is_named() -> None:
 
 
 def test_a_question_spans_its_bounds() -> None:
-    mark = Mark("q-7", "t", Bound(0.5, 0.25, 0.75), greedy=1.0, control=Bound(0.1, 0.0, 0.2))
+    mark = Mark("q-7", "t", Interval(0.5, 0.25, 0.75), greedy=1.0, control=Interval(0.1, 0.0, 0.2))
     root = parsed(questions_chart(AXES, [mark], "m1"))
     (bar,), (control,), (dot,) = (of_class(root, name) for name in ("bar", "beside", "dot"))
     assert share_of(bar.get("y")) == pytest.approx(0.75, abs=0.001)
@@ -69,13 +69,13 @@ def test_a_question_spans_its_bounds() -> None:
 
 
 def test_what_is_unknown_is_not_drawn() -> None:
-    root = parsed(questions_chart(AXES, [Mark("q-1", "t", Bound(None, 0, 1))], "m0"))
+    root = parsed(questions_chart(AXES, [Mark("q-1", "t", Interval(None, 0, 1))], "m0"))
     assert not any(of_class(root, name) for name in ("dot", "value", "beside"))
     assert len(of_class(root, "bar")) == 1
 
 
 def test_a_curve_runs_through_its_values_inside_its_band() -> None:
-    points = [(0.0, Bound(0.2, 0.1, 0.3)), (1.0, Bound(0.6, 0.5, 0.9))]
+    points = [(0.0, Interval(0.2, 0.1, 0.3)), (1.0, Interval(0.6, 0.5, 0.9))]
     root = parsed(curves_chart(AXES, [Series("one", "m0", points), Series("none", "m1", [])]))
     (line,), (band,) = of_class(root, "line"), of_class(root, "band")
 
@@ -88,8 +88,8 @@ def test_a_curve_runs_through_its_values_inside_its_band() -> None:
 
 
 def test_lanes_share_the_width_and_carry_their_means() -> None:
-    marks = [Mark("q-1", "t", Bound(0.2, 0.1, 0.3)), Mark("q-2", "t", Bound(0.4, 0.3, 0.5))]
-    lanes = [Lane("a", marks, Bound(0.3, 0.25, 0.5)), Lane("b", [Mark("q-1", "t", None, 0.6)])]
+    marks = [Mark("q-1", "t", Interval(0.2, 0.1, 0.3)), Mark("q-2", "t", Interval(0.4, 0.3, 0.5))]
+    lanes = [Lane("a", marks, Interval(0.3, 0.25, 0.5)), Lane("b", [Mark("q-1", "t", None, 0.6)])]
     root = parsed(lanes_chart(AXES, lanes, "m0"))
     (band,), (line,), (dot,) = (of_class(root, n) for n in ("mean-band", "mean-line", "dot"))
     assert share_of(band.get("y")) == pytest.approx(0.5, abs=0.001)
@@ -132,7 +132,7 @@ def test_histogram_bars_fill_the_axis_up_to_its_top() -> None:
 
 
 def test_dots_stand_where_they_are_told() -> None:
-    points = [(0.0, Bound(0.2, 0.1, 0.3))]
+    points = [(0.0, Interval(0.2, 0.1, 0.3))]
     root = parsed(curves_chart(AXES, [Series("one", "m0", points, [(0.5, 0.25)])]))
     (dot,) = of_class(root, "naive")
     assert share_of(dot.get("cy")) == pytest.approx(0.25, abs=0.001)
@@ -143,8 +143,8 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
     axes = Axes(
         title="t", description="d", x_label="p", y_label="T", x_ticks=[(0, "a"), (0.5, "b")]
     )
-    low, high = Bound(0.1, 0.0501, 0.1999), Bound(0.4, 0.3, 0.5)
-    root = parsed(heat_chart(axes, ["1", "2"], [[low, high], [Bound(None, 0, 1), low]], "m3"))
+    low, high = Interval(0.1, 0.0501, 0.1999), Interval(0.4, 0.3, 0.5)
+    root = parsed(heat_chart(axes, ["1", "2"], [[low, high], [Interval(None, 0, 1), low]], "m3"))
     cells = of_class(root, "heat")
     shades = [float(cell.get("fill-opacity", "")) for cell in cells]
     assert shades == pytest.approx([STRONGEST / 4, STRONGEST, 0, STRONGEST / 4])
@@ -159,7 +159,7 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
 
 
 def test_a_wide_heat_map_widens_rather_than_crowds() -> None:
-    root = parsed(heat_chart(AXES, ["1"], [[Bound(0, 0, 0)] * 9], "m0"))
+    root = parsed(heat_chart(AXES, ["1"], [[Interval(0, 0, 0)] * 9], "m0"))
     assert root.get("viewBox", "").split()[2] == f"{LEFT + 9 * CELL_WIDTH + RIGHT}"
 
 

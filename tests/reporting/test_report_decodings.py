@@ -23,7 +23,7 @@ from leakbound.evaluation.views.grids import (
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.texts import distinct_texts
-from leakbound.evaluation.views.view import Bound, Model, Proof, View
+from leakbound.evaluation.views.view import Interval, Model, Proof, View
 from leakbound.evaluation.views.words import decided, proof
 from leakbound.reporting.figures import grid_figures, question_figures, repeated_figures
 from leakbound.reporting.page import render
@@ -269,7 +269,7 @@ def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run])
     view = read_view(runs)
     table = summary_grid(view, view.scorers[0])
     found = {
-        row.scope: Bound.of(row)
+        row.scope: Interval.of(row)
         for row in rows(runs["full"], scorer=view.scorers[0].name, query_id=None, beyond="control")
     }
     mean, worst = found["mean"], found["worst question"]

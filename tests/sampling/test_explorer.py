@@ -23,7 +23,7 @@ from sampling_tables import (
 from scipy import stats
 
 from leakbound.errors import InputError
-from leakbound.sampling import Explored, Explorer, Forest, Root, Settle, TableModel, philox
+from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
 from leakbound.sampling import search as search_module
 from leakbound.sampling.ending import Ending
 from leakbound.sampling.forest import Stem
@@ -55,7 +55,7 @@ def explore(
     seed: int = 0,
     rows: int = 8,
     model: TableModel | None = None,
-) -> list[Explored]:
+) -> list[ExploredTree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
     explorer = Explorer(model, decoding, effort, settle, margin=margin, rows=rows)

@@ -20,7 +20,7 @@ from leakbound.stats import (
     proportion_bound,
     worst_question,
 )
-from leakbound.stats.questions import Bound
+from leakbound.stats.questions import BoundFunction
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
@@ -131,7 +131,7 @@ def test_each_question_gets_one_over_n_unless_told(n: int, each: str) -> None:
     )
 
 
-def stopped(bound: Bound) -> Bound:
+def stopped(bound: BoundFunction) -> BoundFunction:
     """The same bound, as if a rule had ended the sampling."""
 
     def call(**how: object) -> Estimate:

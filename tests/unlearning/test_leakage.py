@@ -21,7 +21,7 @@ from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune, unlearn
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
-from leakbound.unlearning.leakage import Leakage
+from leakbound.unlearning.leakage import LeakageProbe
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
@@ -61,7 +61,7 @@ def measure(folder: Path, **watch: Any) -> dict[str, float]:
     encoder = Encoder(loaded.tokenizer, Prompting())
     data = {split: Rows(encoder.rows(rows)) for split, rows in splits.items()}
     watching = replace(WATCH, **watch)
-    return Leakage(loaded, Prompting(), splits, data, watching, seed=0)(
+    return LeakageProbe(loaded, Prompting(), splits, data, watching, seed=0)(
         Forward(loaded.model, narrow=True)
     )
 

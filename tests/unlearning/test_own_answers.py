@@ -30,7 +30,7 @@ from leakbound.unlearning import (
     finetune,
     unlearn,
 )
-from leakbound.unlearning.batches import Assembly, Drawn
+from leakbound.unlearning.batches import Assembly, ScoredAnswers
 from leakbound.unlearning.examples import Encoder, Rows, schedule
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.own_answers import OwnAnswers
@@ -89,7 +89,7 @@ def own_answers(loaded: LoadedModel, sampling: Sampling, forget: Any = FORGET) -
     return OwnAnswers(TransformersEngine(loaded), {"forget": forget}, data, sampling, 5)
 
 
-def drawn(folder: Path, rows: list[int], number: int = 3, **sampling: Any) -> Drawn:
+def drawn(folder: Path, rows: list[int], number: int = 3, **sampling: Any) -> ScoredAnswers:
     asking = own_answers(load_model(str(folder)), replace(DRAWING, **sampling))
     return asking({"forget": rows}, number)["forget"]
 

@@ -16,11 +16,11 @@ from rows import FORGET, RETAIN
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, parse_objective
 from leakbound.unlearning import TrainingSettings, unlearn
-from leakbound.unlearning.batches import Assembly, Drawn
+from leakbound.unlearning.batches import Assembly, ScoredAnswers
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References
-from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, Part
+from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, PassShare
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
@@ -64,14 +64,16 @@ def test_the_mean_over_processes_is_the_step(
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
     """Such a row stands in for a process that has none: another process has it too."""
-    found = {"forget": Drawn(examples=(), owner=(), counts=(), scores=(), leakage=(0.5, None))}
+    found = {
+        "forget": ScoredAnswers(examples=(), owner=(), counts=(), scores=(), leakage=(0.5, None))
+    }
     seen = torch.zeros(4)
     trainer = SimpleNamespace(
         assembly=Assembly(DATA, OBJECTIVE.needs, draw=lambda step, number: found),
         accelerator=SimpleNamespace(autocast=nullcontext),
         drawn={"forget": seen},
     )
-    assert ObjectiveTrainer.draw(trainer, Part(0, STEPS[0], {}, share, STEPS[0])) == found
+    assert ObjectiveTrainer.draw(trainer, PassShare(0, STEPS[0], {}, share, STEPS[0])) == found
     assert seen.tolist() == ([0.5, 1, 2, 2] if share else [0, 0, 0, 0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leakbound.certificate.certificate import FILE, Certificate
 from leakbound.certificate.checks import Check, Difference
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Share
 from leakbound.certificate.derivation import certify
 from leakbound.certificate.forecast import Forecast
@@ -15,9 +15,9 @@ __all__ = [
     "FILE",
     "Certificate",
     "Check",
-    "Claim",
     "Difference",
     "Forecast",
+    "LeakClaim",
     "Share",
     "Verification",
     "certify",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound import stats
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Share, Verdict
 from leakbound.certificate.forecast import Forecast
 from leakbound.errors import InputError, require_no_fault
@@ -51,7 +51,7 @@ class Certificate:
     data set is in it.
     """
 
-    claim: Claim
+    claim: LeakClaim
     verdict: Verdict
     sentence: str
     asked: str
@@ -85,7 +85,7 @@ class Certificate:
             if not isinstance(estimate, Mapping):
                 raise TypeError(f"estimate is {estimate!r}")
             return cls(
-                claim=Claim.from_dict(values["claim"]),
+                claim=LeakClaim.from_dict(values["claim"]),
                 estimate=stats.Estimate.from_dict(estimate),
                 **known,
             )

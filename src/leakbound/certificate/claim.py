@@ -1,4 +1,4 @@
-"""`Claim`: what a certificate is about, in numbers."""
+"""`LeakClaim`: what a certificate is about, in numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leakbound.types import Json, Scorer, from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class LeakClaim:
     """Pr[h > threshold] <= max_leak, averaged over an arm's questions or for every one of them.
 
     `scorer` names h. A binary one has threshold 0; another one's was fixed before its scores
@@ -54,7 +54,7 @@ class Claim:
         return {**asdict(self), "text": self.text}
 
     @classmethod
-    def from_dict(cls, values: Json) -> Claim:
+    def from_dict(cls, values: Json) -> LeakClaim:
         """The inverse of `to_dict`; InputError where a field is missing or of another type."""
         known = values if isinstance(values, Mapping) else {}
         lacking = [f.name for f in fields(cls) if f.name not in known]

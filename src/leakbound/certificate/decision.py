@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound import stats
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.evaluation.statements.tail import Tail
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
@@ -23,7 +23,7 @@ class Share:
     alpha: float
 
 
-def bounded(tail: Tail, claim: Claim) -> stats.Estimate:
+def bounded(tail: Tail, claim: LeakClaim) -> stats.Estimate:
     """Both ends of what the claim is about, the mean or the worst question, at alpha/2 each.
 
     Every question. If the claim is false, some question i has p_i > X. A pass needs
@@ -38,7 +38,7 @@ def bounded(tail: Tail, claim: Claim) -> stats.Estimate:
     return tail.mean(confidence=claim.confidence, side="both")
 
 
-def verdict(estimate: stats.Estimate, claim: Claim) -> Verdict:
+def verdict(estimate: stats.Estimate, claim: LeakClaim) -> Verdict:
     """Pass if the upper end is within the limit, refuted if the lower end is beyond it.
 
     Whatever the truth, a wrong verdict has probability at most alpha/2.
@@ -48,7 +48,7 @@ def verdict(estimate: stats.Estimate, claim: Claim) -> Verdict:
     return "refuted" if estimate.lower > claim.max_leak else "inconclusive"
 
 
-def allocation(claim: Claim, questions: int) -> tuple[Share, Share]:
+def allocation(claim: LeakClaim, questions: int) -> tuple[Share, Share]:
     """How alpha was spent on the two verdicts."""
     half = (1 - claim.confidence) / 2
     if claim.every_question:

@@ -13,14 +13,14 @@ from leakbound import stats
 from leakbound.certificate.asked import asked
 from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
 from leakbound.certificate.checks import as_json
-from leakbound.certificate.claim import Claim, threshold_for
+from leakbound.certificate.claim import LeakClaim, threshold_for
 from leakbound.certificate.decision import allocation, bounded, verdict
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.forecast import forecast
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
+from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
-from leakbound.evaluation.study.checks import require_confidence
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.tables import read_meta
@@ -60,7 +60,7 @@ def certify(
     """
     opened = run if isinstance(run, Run) else load(run)
     chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
-    claim = Claim(
+    claim = LeakClaim(
         max_leak=max_leak,
         scorer=chosen.name,
         threshold=threshold_for(chosen, threshold),
@@ -91,7 +91,7 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         )
 
 
-def derive(run: Run, claim: Claim) -> Certificate:
+def derive(run: Run, claim: LeakClaim) -> Certificate:
     """The certificate that the files of the run make of a claim; nothing is written."""
     scorer = make_scorer(claim.scorer)
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
@@ -124,7 +124,7 @@ def derive(run: Run, claim: Claim) -> Certificate:
 
 
 def _questions(
-    run: Run, tail: Tail, claim: Claim, seen: stats.Estimate
+    run: Run, tail: Tail, claim: LeakClaim, seen: stats.Estimate
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
     number = tail.questions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound import stats
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import bounded, verdict
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
@@ -25,7 +25,7 @@ class Forecast:
     text: str
 
 
-def forecast(seen: stats.Estimate, claim: Claim) -> Forecast:
+def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
     """What a new run of fixed n would need, had every question the rates that were `seen`.
 
     `seen` has one entry a question. The same bounds are computed at growing n, with the counts
@@ -52,7 +52,7 @@ def forecast(seen: stats.Estimate, claim: Claim) -> Forecast:
     )
 
 
-def _deciding(hits: Array, missing: Array, claim: Claim, *, start: int) -> int | None:
+def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:

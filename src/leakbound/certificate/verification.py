@@ -18,7 +18,7 @@ from leakbound.certificate.checks import (
     differences,
     mark,
 )
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
@@ -114,10 +114,10 @@ def _own_digest(said: JsonObject) -> Check:
     return compared("digest", says, said.get("digest", ABSENT), digest(said))
 
 
-def _subject(said: JsonObject, path: Path) -> tuple[Claim, Run, Arm] | Check:
+def _subject(said: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
     """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
-        claim = Claim.from_dict(said.get("claim", {}))
+        claim = LeakClaim.from_dict(said.get("claim", {}))
     except InputError as error:
         return Check("claim", "differs", str(error))
     try:
@@ -132,7 +132,7 @@ def _subject(said: JsonObject, path: Path) -> tuple[Claim, Run, Arm] | Check:
 
 def _against_run(
     said: JsonObject,
-    claim: Claim,
+    claim: LeakClaim,
     run: Run,
     arm: Arm,
     models: OpenModels,
@@ -196,7 +196,7 @@ def _columns(table: Any, name: str) -> tuple[list[Any], list[Any]]:
     return table["query_id"].to_pylist(), table[name].to_pylist()
 
 
-def _derived(said: JsonObject, run: Run, claim: Claim) -> Iterator[Check]:
+def _derived(said: JsonObject, run: Run, claim: LeakClaim) -> Iterator[Check]:
     """Compute the certificate anew and compare its numbers and its words."""
     try:
         anew = as_json(derive(run, claim).to_dict())

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from leakbound import stats
 from leakbound.certificate.asked import OWN_WORDS
-from leakbound.certificate.claim import Claim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Verdict
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding
@@ -31,7 +31,7 @@ def _rounded(value: float, limit: float, rounding: str) -> str:
 
 
 def sentence(
-    claim: Claim,
+    claim: LeakClaim,
     verdict: Verdict,
     estimate: stats.Estimate,
     *,

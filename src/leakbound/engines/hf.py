@@ -20,7 +20,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.reading import Reader
 from leakbound.engines.two_pass import in_two_passes
 from leakbound.errors import InputError
-from leakbound.sampling import Explored, Explorer, Forest, Leaf, Node, Root, force
+from leakbound.sampling import ExploredTree, Explorer, Forest, Leaf, Node, Root, force
 from leakbound.types import (
     Completion,
     Decoding,
@@ -276,7 +276,7 @@ class TransformersEngine:
                 "'running', or sample only."
             )
 
-    def _exploration(self, query: Query, found: Explored, decoding: Decoding) -> Exploration:
+    def _exploration(self, query: Query, found: ExploredTree, decoding: Decoding) -> Exploration:
         draws = Draws(sizes=(1,))
         completions = self._completions(found.leaves, decoding, draws) if found.leaves else ()
         return Exploration(

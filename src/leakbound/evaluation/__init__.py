@@ -2,6 +2,10 @@
 
 from leakbound.evaluation.drawing.probe import Cost, probe
 from leakbound.evaluation.drawing.until import require_same_looks
+from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.planning.checks import require_confidence
+from leakbound.evaluation.planning.metrics import choose
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import (
     require_complete,
@@ -20,10 +24,6 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.statements.metrics import measure_run, stored_metrics
-from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
-from leakbound.evaluation.study.checks import require_confidence
-from leakbound.evaluation.study.metrics import choose
-from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.evaluation.verbs import (
     bound,
     default_scorers,

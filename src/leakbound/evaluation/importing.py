@@ -15,7 +15,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import slug
 from leakbound.formats.catalogue import read_logs
-from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
 from leakbound.formats.log_scores import take_scores
 from leakbound.formats.openunlearning_names import asked_by
@@ -157,7 +157,7 @@ def _digests(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _as_asked(
-    arms: Mapping[ArmKey, Imported], logs: Sequence[Log]
+    arms: Mapping[ArmKey, Imported], logs: Sequence[ImportedLog]
 ) -> tuple[Benchmark, dict[ArmKey, dict[str, str]]]:
     """The files' own questions as a benchmark, and their ids, by arm; the same for every arm."""
     asked, *others = (drawn.asked for drawn in arms.values())
@@ -175,7 +175,7 @@ def _as_asked(
     return task, {key: {id: id for id in texts} for key in arms}
 
 
-def _matched(asked: Sequence[Asked], task: Benchmark) -> dict[str, str]:
+def _matched(asked: Sequence[ImportedQuestion], task: Benchmark) -> dict[str, str]:
     """The id of the prompt that each question is, by its own."""
     matched = {one.id: _match(one, task.prompts) for one in asked}
     if len(set(matched.values())) < len(matched):
@@ -195,7 +195,7 @@ def _only(task: Benchmark, ids: set[str], *others: set[str]) -> Benchmark:
     return replace(task, prompts=kept, left_out=(*rest, *task.left_out))
 
 
-def _match(one: Asked, prompts: Sequence[Prompt]) -> str:
+def _match(one: ImportedQuestion, prompts: Sequence[Prompt]) -> str:
     """The id of the prompt that a question is: by its id, else by its text."""
     if any(prompt.id == one.id for prompt in prompts):
         return one.id
@@ -210,7 +210,7 @@ def _match(one: Asked, prompts: Sequence[Prompt]) -> str:
     return found[0]
 
 
-def _prompt(one: Asked) -> Prompt:
+def _prompt(one: ImportedQuestion) -> Prompt:
     """The first target is the answer; of several, each is a keyword."""
     return Prompt(
         id=one.id,

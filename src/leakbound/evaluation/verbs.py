@@ -29,6 +29,11 @@ from leakbound.evaluation.drawing.sample import (
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch
+from leakbound.evaluation.planning.checks import require_confidence
+from leakbound.evaluation.planning.metrics import choose
+from leakbound.evaluation.planning.models import ModelArm, model_arms
+from leakbound.evaluation.planning.names import arm_keys
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
 from leakbound.evaluation.scoring.readings import require_known
@@ -36,11 +41,6 @@ from leakbound.evaluation.scoring.score import bounded_by, score_run, scorers_fo
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.statements.metrics import measure_run
-from leakbound.evaluation.study.checks import require_confidence
-from leakbound.evaluation.study.metrics import choose
-from leakbound.evaluation.study.models import ModelArm, model_arms
-from leakbound.evaluation.study.names import arm_keys
-from leakbound.evaluation.study.plan import SteeredPlan
 from leakbound.metrics import Values
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
 from leakbound.store.arm_key import Model

@@ -9,12 +9,12 @@ from typing import Literal
 
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log, lm_eval, openunlearning_answers, samples
-from leakbound.formats.imported import Log
+from leakbound.formats.imported import ImportedLog
 from leakbound.registry import suggestion
 from leakbound.text.rows import read_text
 
 Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
-FORMATS: dict[str, Callable[[Path], Log]] = {
+FORMATS: dict[str, Callable[[Path], ImportedLog]] = {
     "inspect": inspect_log.read,
     "lm-eval": lm_eval.read,
     "openunlearning": openunlearning_answers.read,
@@ -22,7 +22,9 @@ FORMATS: dict[str, Callable[[Path], Log]] = {
 }
 
 
-def read_logs(paths: Sequence[Path], form: str | None = None, part: str | None = None) -> list[Log]:
+def read_logs(
+    paths: Sequence[Path], form: str | None = None, part: str | None = None
+) -> list[ImportedLog]:
     """The logs in these files, each read as `form`, else as what its name and first line show.
 
     `part`: which answers are taken of a log that has those of several parts of a benchmark. Of
@@ -41,7 +43,7 @@ def read_logs(paths: Sequence[Path], form: str | None = None, part: str | None =
     ]
 
 
-def _read(path: Path, form: str, part: str | None) -> Log:
+def _read(path: Path, form: str, part: str | None) -> ImportedLog:
     if form == "openunlearning":
         return openunlearning_answers.read(path, part)
     return FORMATS[form](path)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, Log
+from leakbound.formats.imported import Draw, ImportedLog
 
 LEVEL = 1e-9
 _MISSING = -1
 
 
-def require_no_copies(logs: Sequence[Log]) -> None:
+def require_no_copies(logs: Sequence[ImportedLog]) -> None:
     """Raise InputError where draws of one log stand again in it, or in another of the logs."""
     ordered = [log for log in logs if log.ordered]
     for one, other in combinations_with_replacement(ordered, 2):
@@ -39,7 +39,7 @@ def require_no_copies(logs: Sequence[Log]) -> None:
             )
 
 
-def repeats_itself(log: Log) -> bool:
+def repeats_itself(log: ImportedLog) -> bool:
     """True if every question was drawn more than once and gave one text only."""
     if not log.texts:
         return False
@@ -47,7 +47,7 @@ def repeats_itself(log: Log) -> bool:
     return all(len(draws) > 1 and len(set(draws)) == 1 for draws in drawn)
 
 
-def _shift_that_copies(one: Log, other: Log) -> tuple[int, int] | None:
+def _shift_that_copies(one: ImportedLog, other: ImportedLog) -> tuple[int, int] | None:
     """The shift at which two logs agree beyond chance, and at how many draws."""
     pairs = list(_coded(one, other))
     longest = max((max(len(a), len(b)) for a, b, _ in pairs), default=0)
@@ -72,7 +72,7 @@ def _shift_that_copies(one: Log, other: Log) -> tuple[int, int] | None:
 Coded = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
-def _coded(one: Log, other: Log) -> Iterator[Coded]:
+def _coded(one: ImportedLog, other: ImportedLog) -> Iterator[Coded]:
     """The draws of each question both have as numbers, and the logarithms of the texts' shares.
 
     The most diverse questions come first: they tell soonest that two stretches differ.

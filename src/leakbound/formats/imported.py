@@ -1,4 +1,4 @@
-"""What other tools' files of samples tell: `Log`, of questions that were `Asked`, and their draws.
+"""What other tools' files of samples tell: an `ImportedLog` of questions, and their draws.
 
 Every reader gives draws one by one, in the order in which the file has them: that order is what
 shows whether some are copies of others.
@@ -38,7 +38,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ImportedQuestion:
     """A question and its draws, None for one that was asked for and failed.
 
     `answers` are the targets that the file has, the first of them the answer.
@@ -51,7 +51,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class ImportedLog:
     """What one file tells.
 
     `stated` are the settings under which was drawn, as far as the file states them, by the names
@@ -65,7 +65,7 @@ class Log:
     model: str
     task: str
     stated: Mapping[str, object]
-    asked: tuple[Asked, ...]
+    asked: tuple[ImportedQuestion, ...]
     ordered: bool = True
     texts: bool = True
     scorers: Mapping[str, bool] = field(default_factory=dict)

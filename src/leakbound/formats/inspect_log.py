@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.formats.imported import MOST, Asked, Draw, Log, same_settings
+from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.formats.inspect_scores import scorers, scores, unread
 from leakbound.text.rows import parse_json, read_text
 from leakbound.types import FinishReason
@@ -33,7 +33,7 @@ _IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adapti
 Json = dict[str, Any]
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> ImportedLog:
     """The epochs of a log as draws; an epoch that failed, or was never run, is a missing one.
 
     A log that is no whole one of inspect_ai raises InputError, and so does a sample with more
@@ -45,7 +45,7 @@ def read(path: Path) -> Log:
         epochs = int(about["config"].get("epochs") or 1)
         if not 1 <= epochs <= MOST:
             raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
-        return Log(
+        return ImportedLog(
             path=path,
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
             model=str(about["model"]),
@@ -125,7 +125,9 @@ def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes
     return content
 
 
-def _questions(path: Path, about: Json, samples: list[Json], epochs: int) -> Iterator[Asked]:
+def _questions(
+    path: Path, about: Json, samples: list[Json], epochs: int
+) -> Iterator[ImportedQuestion]:
     """Every sample of the data set with as many draws as there were to be epochs."""
     found: dict[str, dict[int, Json]] = {}
     for sample in samples:
@@ -150,7 +152,9 @@ def _questions(path: Path, about: Json, samples: list[Json], epochs: int) -> Ite
         ]
         first = next(iter(found[id].values()))
         answers = _targets(first)
-        yield Asked(id=id, text=_asked_text(path, first), answers=answers, draws=tuple(draws))
+        yield ImportedQuestion(
+            id=id, text=_asked_text(path, first), answers=answers, draws=tuple(draws)
+        )
 
 
 def _draw(path: Path, sample: Json) -> Draw | None:

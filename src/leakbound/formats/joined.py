@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from leakbound.errors import InputError
 from leakbound.formats.copies import repeats_itself, require_no_copies
-from leakbound.formats.imported import Asked, Log
+from leakbound.formats.imported import ImportedLog, ImportedQuestion
 from leakbound.types import Decoding
 
 
@@ -19,7 +19,7 @@ class Imported:
     `scorers` are those whose scores the draws have; without `texts` they have nothing else.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[ImportedQuestion, ...]
     decoding: Decoding
     n: int
     model: str
@@ -30,7 +30,7 @@ class Imported:
     texts: bool
 
 
-def join(logs: Sequence[Log]) -> Imported:
+def join(logs: Sequence[ImportedLog]) -> Imported:
     """The draws of all logs, those of a question one after the other.
 
     Raises InputError where model, decoding, a question's text or the numbers of draws differ, or
@@ -56,7 +56,7 @@ def join(logs: Sequence[Log]) -> Imported:
     )
 
 
-def _require_same_law(logs: Sequence[Log]) -> None:
+def _require_same_law(logs: Sequence[ImportedLog]) -> None:
     """Refuse logs of two models or decodings. Seeds may differ: that is how to draw more."""
     first = logs[0]
     if odd := next((log for log in logs if log.texts != first.texts), None):
@@ -77,7 +77,7 @@ def _require_same_law(logs: Sequence[Log]) -> None:
                 )
 
 
-def _stated(logs: Sequence[Log]) -> dict[str, object]:
+def _stated(logs: Sequence[ImportedLog]) -> dict[str, object]:
     """The settings beside the decoding, the seeds of all logs among them."""
     seeds = dict.fromkeys(str(log.stated["seed"]) for log in logs if "seed" in log.stated)
     others = {key: value for key, value in logs[0].others.items() if key != "seed"}
@@ -86,8 +86,8 @@ def _stated(logs: Sequence[Log]) -> dict[str, object]:
     return others | ({"seed": " and ".join(seeds)} if seeds else {})
 
 
-def _joined(logs: Sequence[Log]) -> tuple[Asked, ...]:
-    found: dict[str, tuple[Log, Asked]] = {}
+def _joined(logs: Sequence[ImportedLog]) -> tuple[ImportedQuestion, ...]:
+    found: dict[str, tuple[ImportedLog, ImportedQuestion]] = {}
     for log in logs:
         for one in log.asked:
             source, known = found.get(one.id, (log, None))
@@ -103,7 +103,7 @@ def _joined(logs: Sequence[Log]) -> tuple[Asked, ...]:
     return tuple(one for _, one in found.values())
 
 
-def _same_n(asked: Sequence[Asked]) -> int:
+def _same_n(asked: Sequence[ImportedQuestion]) -> int:
     sizes = {len(one.draws): one.id for one in asked}
     if len(sizes) != 1 or 0 in sizes:
         told = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
@@ -114,7 +114,7 @@ def _same_n(asked: Sequence[Asked]) -> int:
     return next(iter(sizes))
 
 
-def _greedy(one: Asked) -> Asked:
+def _greedy(one: ImportedQuestion) -> ImportedQuestion:
     texts = {draw.output: draw for draw in one.draws if draw is not None}
     if len(texts) > 1:
         raise InputError(
@@ -124,7 +124,7 @@ def _greedy(one: Asked) -> Asked:
     return replace(one, draws=(next(iter(texts.values()), None),))
 
 
-def _doubts(logs: Sequence[Log]) -> list[str]:
+def _doubts(logs: Sequence[ImportedLog]) -> list[str]:
     """Refuse draws that a fixed seed made all alike; what else is suspicious, in words."""
     found = []
     for log in logs:

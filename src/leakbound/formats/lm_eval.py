@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Asked, Draw, Log, same_settings
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.text.rows import Row, parse_json, read_rows, read_text
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
@@ -26,7 +26,7 @@ _MOST = sys.float_info.max
 _OURS = {"max_gen_toks": "max_new_tokens", "max_tokens": "max_new_tokens", "until": "stop"}
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> ImportedLog:
     """The repeats of a file, as the model gave them, before any filter."""
     rows: dict[str, Row] = {}
     every = read_rows(path, "jsonl")
@@ -46,7 +46,7 @@ def read(path: Path) -> Log:
     stated = same_settings(path, {row.place: _stated(_arguments(row)[1]) for row in rows.values()})
     named = _NAME.fullmatch(path.name)
     results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
-    return Log(
+    return ImportedLog(
         path=path,
         tool=f"lm-evaluation-harness {results.get('lm_eval_version', '')}".strip(),
         model=str(results.get("model_name", "unnamed")),
@@ -108,7 +108,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _MOST)
 
 
-def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> Asked:
+def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> ImportedQuestion:
     responses = row.values["resps"]
     if (
         not isinstance(responses, list)
@@ -125,7 +125,7 @@ def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> A
         Draw(text, scores=tuple((name, each[i]) for name, each in scores.items()))
         for i, text in enumerate(responses[0])
     )
-    return Asked(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
+    return ImportedQuestion(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
 
 
 def _arguments(row: Row) -> tuple[str, Mapping[str, object]]:

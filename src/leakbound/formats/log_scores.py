@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Asked, Draw, Log
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
 from leakbound.scorers.logged import Logged
@@ -16,7 +16,9 @@ from leakbound.types import Scorer
 NONE = "none"
 
 
-def take_scores(logs: Sequence[Log], wanted: Sequence[str] | None = None) -> list[Log]:
+def take_scores(
+    logs: Sequence[ImportedLog], wanted: Sequence[str] | None = None
+) -> list[ImportedLog]:
     """The logs with the scores that are `wanted`, all by default, under the names of scorers.
 
     What another tool's log calls a score becomes the scorer `logged:by=NAME`: binary where
@@ -32,7 +34,7 @@ def take_scores(logs: Sequence[Log], wanted: Sequence[str] | None = None) -> lis
     return [_renamed(log, {name: scorer.name for name, scorer in scorers.items()}) for log in logs]
 
 
-def _scorer(name: str, logs: Sequence[Log]) -> Scorer:
+def _scorer(name: str, logs: Sequence[ImportedLog]) -> Scorer:
     """The scorer that a name stands for, once its scores are found to be such."""
     having = [log for log in logs if name in log.scorers]
     found = [score for log in having for score in _scores(log, name)]
@@ -49,7 +51,7 @@ def _scorer(name: str, logs: Sequence[Log]) -> Scorer:
     return scorer
 
 
-def _scores(log: Log, name: str) -> Iterator[float]:
+def _scores(log: ImportedLog, name: str) -> Iterator[float]:
     """The scores of that name in a log, those that are undecided left out."""
     for one in log.asked:
         for draw in filter(None, one.draws):
@@ -65,13 +67,13 @@ def _scores(log: Log, name: str) -> Iterator[float]:
             yield score
 
 
-def _renamed(log: Log, names: dict[str, str]) -> Log:
+def _renamed(log: ImportedLog, names: dict[str, str]) -> ImportedLog:
     mine = {name: new for name, new in names.items() if name in log.scorers}
     asked = tuple(_asked(one, names) for one in log.asked)
     return replace(log, asked=asked, scorers={new: log.scorers[n] for n, new in mine.items()})
 
 
-def _asked(one: Asked, names: dict[str, str]) -> Asked:
+def _asked(one: ImportedQuestion, names: dict[str, str]) -> ImportedQuestion:
     return replace(one, draws=tuple(None if d is None else _draw(d, names) for d in one.draws))
 
 

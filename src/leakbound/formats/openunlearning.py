@@ -21,25 +21,25 @@ from leakbound.text.rows import parse_json, read_text
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedMetric:
     """One metric of a log: its aggregate, its entries by row, and its parts (forget, holdout)."""
 
     value: float | None
     by_index: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
-    parts: Mapping[str, Logged] = field(default_factory=dict)
+    parts: Mapping[str, LoggedMetric] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class EvaluationLog:
     """The metrics of a log or a summary. What is missing or no number is refused when asked for.
 
     Every InputError names the file, the metric and, where there is one, the row.
     """
 
     path: Path
-    metrics: Mapping[str, Logged]
+    metrics: Mapping[str, LoggedMetric]
 
-    def metric(self, name: str, part: str = "") -> Logged:
+    def metric(self, name: str, part: str = "") -> LoggedMetric:
         """A metric by OpenUnlearning's name, or its part."""
         found = self.metrics.get(name)
         if found is None:
@@ -125,14 +125,14 @@ class Log:
         return float(found)
 
 
-def read_log(path: Path) -> Log:
+def read_log(path: Path) -> EvaluationLog:
     """The log or summary in a file.
 
     InputError for a file that is not a JSON object of metrics, and for a metric whose entries
     have something else than row numbers for keys.
     """
     found = read_object(path)
-    return Log(path, {name: _logged(path, name, entry) for name, entry in found.items()})
+    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in found.items()})
 
 
 def read_object(path: Path) -> dict[str, object]:
@@ -146,9 +146,9 @@ def read_object(path: Path) -> dict[str, object]:
     return found
 
 
-def _logged(path: Path, name: str, entry: Any) -> Logged:
+def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
     if entry is None or isinstance(entry, int | float):
-        return Logged(entry)
+        return LoggedMetric(entry)
     if not isinstance(entry, dict) or "agg_value" not in entry:
         raise InputError(
             f"metric {name!r} of {str(path)!r} has no `agg_value`. "
@@ -167,7 +167,7 @@ def _logged(path: Path, name: str, entry: Any) -> Logged:
         for part, found in entry.items()
         if isinstance(found, dict) and part != "value_by_index"
     }
-    return Logged(entry["agg_value"], by_index, parts)
+    return LoggedMetric(entry["agg_value"], by_index, parts)
 
 
 def as_log(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from leakbound.errors import InputError
-from leakbound.formats.openunlearning import Log
+from leakbound.formats.openunlearning import EvaluationLog
 from leakbound.formats.openunlearning_values import TOLERANCE, Remade, remake, same
 
 SINGLE = 1e-6  # relative: OpenUnlearning averages some scores of attacks in float32
@@ -39,7 +39,9 @@ class Checked:
         return self.verdict in ("same", "not made anew")
 
 
-def check_log(log: Log, retrained: Log | None = None, summary: Log | None = None) -> list[Checked]:
+def check_log(
+    log: EvaluationLog, retrained: EvaluationLog | None = None, summary: EvaluationLog | None = None
+) -> list[Checked]:
     """Every aggregate of a log, in its order, and those of the parts of attacks; then the summary.
 
     `retrained`: the log that forget quality, privleak and rel_diff compare with. InputError where
@@ -54,7 +56,7 @@ def check_log(log: Log, retrained: Log | None = None, summary: Log | None = None
     return [*found, *(() if summary is None else _summarised(found, summary))]
 
 
-def _checked(entry: str, log: Log, retrained: Log | None) -> Iterator[Checked]:
+def _checked(entry: str, log: EvaluationLog, retrained: EvaluationLog | None) -> Iterator[Checked]:
     logged = log.metric(entry)
     try:
         yield compared(entry, logged.value, remake(entry, log, retrained))
@@ -86,7 +88,7 @@ def compared(
     )
 
 
-def _summarised(found: list[Checked], summary: Log) -> Iterator[Checked]:
+def _summarised(found: list[Checked], summary: EvaluationLog) -> Iterator[Checked]:
     """The numbers of a summary against those made anew, or else against those of the log."""
     known = {checked.entry: checked for checked in found}
     for entry, logged in summary.metrics.items():

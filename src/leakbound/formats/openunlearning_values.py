@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from leakbound.formats.openunlearning import Log, rows
+from leakbound.formats.openunlearning import EvaluationLog, rows
 from leakbound.formats.openunlearning_names import ANSWERS, FACTS, MUSE, PREFIXES, TOFU
 from leakbound.metrics import Values, likelihood, membership, utility
 from leakbound.metrics.utility import UTILITY_TERMS
@@ -60,13 +60,13 @@ def same(one: float | None, other: float | None, tolerance: float = TOLERANCE) -
     return math.isclose(one, other, rel_tol=tolerance, abs_tol=1e-12)
 
 
-def greedy_answers(log: Log, part: str) -> dict[int, GreedyAnswer]:
+def greedy_answers(log: EvaluationLog, part: str) -> dict[int, GreedyAnswer]:
     """The greedy answers to a part, one of `ANSWERS`, by row."""
     columns = [log.texts(ANSWERS[part], key) for key in ("input", "ground_truth", "generation")]
     return {row: GreedyAnswer(*(column[row] for column in columns)) for row in columns[0]}
 
 
-def remake(entry: str, log: Log, retrained: Log | None = None) -> Remade:
+def remake(entry: str, log: EvaluationLog, retrained: EvaluationLog | None = None) -> Remade:
     """The aggregate of an entry of the log, from its rows or from those it is made of.
 
     Where OpenUnlearning has several ways to make it (an aggregator of truth ratios, a type of
@@ -94,7 +94,7 @@ def remake(entry: str, log: Log, retrained: Log | None = None) -> Remade:
     return _mean(f"mean {single}", log.means(entry, single))
 
 
-def against_log(found: Mapping[str, Values], retrained: Log) -> dict[str, Values]:
+def against_log(found: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
     """What compares a model with a retrained one, as far as its metrics `found` allow.
 
     The log's stored truth ratios and AUC are the reference, which is how OpenUnlearning reads it.
@@ -126,7 +126,7 @@ def _rouge_of(family: Callable[[list[str], str], Rouge], text: str, answer: str,
     return float(getattr(family([text], answer), of)[0]) if has_rouge_words(answer) else 0.0
 
 
-def _rouge(entry: str, log: Log, keys: Sequence[str]) -> Remade:
+def _rouge(entry: str, log: EvaluationLog, keys: Sequence[str]) -> Remade:
     """From the texts where the log has them, else from the rows' own scores."""
     stored = {key: log.means(entry, key) for key in keys}
     first = next(iter(log.metric(entry).by_index.values()))
@@ -158,7 +158,7 @@ def _odd(row: str, made: Mapping[str, float], stored: Mapping[str, float]) -> bo
     return not same(made.get(row), stored.get(row))
 
 
-def _truth_ratio(entry: str, log: Log) -> Remade:
+def _truth_ratio(entry: str, log: EvaluationLog) -> Remade:
     """From the losses of right and wrong answers, where the log has them, else from its rows."""
     prefix = entry[: -len("_truth_ratio")]
     usual = likelihood.forget_truth_ratio if prefix == "forget" else likelihood.utility_truth_ratio
@@ -192,7 +192,7 @@ def _truth_ratio(entry: str, log: Log) -> Remade:
 _FACTS = {PREFIXES[part] for part in FACTS}
 
 
-def _normalised(entry: str, log: Log) -> Remade:
+def _normalised(entry: str, log: EvaluationLog) -> Remade:
     right = entry.removesuffix("_normalised")
     wrong = right.replace("_Q_A_Prob", "_Q_A_PERT_Prob")
     stored = log.means(entry, "prob") if log.metric(entry).by_index else {}
@@ -203,14 +203,18 @@ def _normalised(entry: str, log: Log) -> Remade:
     return _mean("normalised probability", made, odd)
 
 
-def _has_key(log: Log, entry: str, key: str) -> bool:
+def _has_key(log: EvaluationLog, entry: str, key: str) -> bool:
     """True if the log has that entry, and rows of it that hold the key."""
     found = log.metrics.get(entry)
     return found is not None and any(key in row for row in found.by_index.values())
 
 
 def _right_and_wrong(
-    log: Log, right: str, wrong: str, key: str, compare: Callable[[float, list[float]], float]
+    log: EvaluationLog,
+    right: str,
+    wrong: str,
+    key: str,
+    compare: Callable[[float, list[float]], float],
 ) -> dict[str, float]:
     """The right answer of every row compared with its wrong ones."""
     rights, wrongs = log.numbers(right, key), log.lists(wrong, key)
@@ -220,7 +224,7 @@ def _right_and_wrong(
     return {str(row): compare(rights[row], wrongs[row]) for row in rights}
 
 
-def _attack(entry: str, log: Log) -> Remade:
+def _attack(entry: str, log: EvaluationLog) -> Remade:
     forget, holdout = (log.numbers(entry, "score", part) for part in ("forget", "holdout"))
     by_row = {f"{part}/{row}": score for part, scores in (("forget", forget), ("holdout", holdout))
               for row, score in scores.items()}  # fmt: skip
@@ -228,7 +232,7 @@ def _attack(entry: str, log: Log) -> Remade:
     return Remade(value=value, how="AUC of forget against holdout", by_row=by_row)
 
 
-def _utility(log: Log, retrained: Log | None) -> Remade:
+def _utility(log: EvaluationLog, retrained: EvaluationLog | None) -> Remade:
     entries = {name: TOFU[name].entry for name in UTILITY_TERMS}
     if missing := [entry for entry in entries.values() if entry not in log.metrics]:
         return Remade(value=None, how=f"nine terms, of which it lacks {', '.join(missing)}")
@@ -239,7 +243,7 @@ def _utility(log: Log, retrained: Log | None) -> Remade:
     return Remade(value=utility.model_utility(known), how="harmonic mean of nine")
 
 
-def _forget_quality(log: Log, retrained: Log | None) -> Remade:
+def _forget_quality(log: EvaluationLog, retrained: EvaluationLog | None) -> Remade:
     if retrained is None:
         return Remade(value=None, how="a retrained model's log, which is not given")
     made = remake(TOFU["forget_truth_ratio"].entry, log)
@@ -249,7 +253,7 @@ def _forget_quality(log: Log, retrained: Log | None) -> Remade:
     return Remade(value=_quality(ratios, retrained), how=f"KS test against {retrained.path.name}")
 
 
-def _quality(ours: Mapping[int, float], retrained: Log) -> float:
+def _quality(ours: Mapping[int, float], retrained: EvaluationLog) -> float:
     entry, key, _ = TOFU["forget_truth_ratio"]
     theirs = retrained.numbers(entry, key)
     if odd := {*ours} ^ {*theirs}:
@@ -262,7 +266,9 @@ def _quality(ours: Mapping[int, float], retrained: Log) -> float:
     return utility.forget_quality([*ours.values()], [*theirs.values()])
 
 
-def _relative(entry: str, compare: Callable[..., float], log: Log, retrained: Log | None) -> Remade:
+def _relative(
+    entry: str, compare: Callable[..., float], log: EvaluationLog, retrained: EvaluationLog | None
+) -> Remade:
     """Privleak or rel_diff, against the retrained model's AUC, or else against 1/2."""
     attack = TOFU["membership_min_k"].entry
     auc = remake(attack, log).value if attack in log.metrics else None
@@ -277,7 +283,7 @@ def _relative(entry: str, compare: Callable[..., float], log: Log, retrained: Lo
     return Remade(value=None, how="a retrained model's log, as it is not against an AUC of .5")
 
 
-_OF_OTHERS: dict[str, Callable[[Log, Log | None], Remade]] = {
+_OF_OTHERS: dict[str, Callable[[EvaluationLog, EvaluationLog | None], Remade]] = {
     "model_utility": _utility,
     "forget_quality": _forget_quality,
     "privleak": partial(_relative, "privleak", membership.privleak),

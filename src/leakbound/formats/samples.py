@@ -16,7 +16,14 @@ import sys
 from pathlib import Path
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import DECODING, MOST, Asked, Draw, Log, same_settings
+from leakbound.formats.imported import (
+    DECODING,
+    MOST,
+    Draw,
+    ImportedLog,
+    ImportedQuestion,
+    same_settings,
+)
 from leakbound.text.rows import Row, read_rows
 
 _MOST = sys.float_info.max
@@ -25,7 +32,7 @@ REDACTED = "(redacted)"
 """What stands for a text that is not told."""
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> ImportedLog:
     """The samples of a file; a row that is not one raises InputError that names it."""
     rows = read_rows(path, "jsonl")
     asked: dict[str, list[Row]] = {}
@@ -34,7 +41,7 @@ def read(path: Path) -> Log:
     stated = same_settings(path, {row.place: _stated(row) for row in rows})
     texts = any("completion" in row.values or "question" in row.values for row in rows)
     names = dict.fromkeys(name for row in rows for name, _ in _scores(row))
-    return Log(
+    return ImportedLog(
         path=path,
         tool="jsonl",
         model=str(stated.pop("model", "unnamed")),
@@ -53,7 +60,7 @@ def _id(row: Row) -> str:
     return str(value) if _is_whole(value) else row.maybe("id") or row.text("question")
 
 
-def _asked(id: str, rows: list[Row]) -> Asked:
+def _asked(id: str, rows: list[Row]) -> ImportedQuestion:
     first = rows[0]
     texts = {(row.text("question"), row.maybe("answer")): row for row in rows}
     if len(texts) > 1:
@@ -62,7 +69,7 @@ def _asked(id: str, rows: list[Row]) -> Asked:
             f"and the same id {id!r}. Give each question an id of its own."
         )
     answer = first.maybe("answer")
-    return Asked(
+    return ImportedQuestion(
         id=id,
         text=first.text("question"),
         answers=() if answer is None else (answer,),
@@ -70,7 +77,7 @@ def _asked(id: str, rows: list[Row]) -> Asked:
     )
 
 
-def _scored(id: str, rows: list[Row]) -> Asked:
+def _scored(id: str, rows: list[Row]) -> ImportedQuestion:
     """A question of which nothing is told but how often its draws had which scores."""
     draws: list[Draw | None] = []
     for row in rows:
@@ -81,7 +88,7 @@ def _scored(id: str, rows: list[Row]) -> Asked:
             )
         draw = None if row.values["scores"] is None else Draw(REDACTED, scores=_scores(row))
         draws += [draw] * _count(row)
-    return Asked(id=id, text=REDACTED, draws=tuple(draws))
+    return ImportedQuestion(id=id, text=REDACTED, draws=tuple(draws))
 
 
 def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from leakbound.evaluation.views.grids import anchor
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import BINS, Asked, Bound, ScorerView, View
+from leakbound.evaluation.views.view import BINS, Interval, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import mean, quantity
 from leakbound.reporting.charts import (
     Axes,
@@ -31,7 +31,7 @@ def protocol_figures(view: View, scorer: ScorerView) -> list[Figure]:
     return [_protocols(view, asked, scorer) for asked in view.asked]
 
 
-def _protocols(view: View, asked: Asked, scorer: ScorerView) -> Figure:
+def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
     lanes = _lanes(view, asked, scorer)
     axes = Axes(
         title=f"{asked.label}: greedy, output and full, {scorer.name}",
@@ -50,7 +50,7 @@ def _protocols(view: View, asked: Asked, scorer: ScorerView) -> Figure:
     return Figure(f"{asked.label}{zoomed}", lanes_chart(axes, lanes, style), style)
 
 
-def _lanes(view: View, asked: Asked, scorer: ScorerView) -> list[Lane]:
+def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
     """One a way of asking; that of the worst query where queries can be told apart."""
     model, name = view.models[asked.model], scorer.name
     places = {question.id: anchor(i) for i, question in enumerate(view.questions, 1)}
@@ -64,7 +64,9 @@ def _lanes(view: View, asked: Asked, scorer: ScorerView) -> list[Lane]:
     worst = {q: one.worst for q, one in found.items() if one.worst is not None}
     lanes = [
         Lane(
-            "greedy", rising(marks), None if average is None else Bound(average, average, average)
+            "greedy",
+            rising(marks),
+            None if average is None else Interval(average, average, average),
         ),
         _lane("output", places, output, model.overall[name].mean),
         _lane("full", places, full, asked.overall[name].overall.mean),
@@ -74,7 +76,10 @@ def _lanes(view: View, asked: Asked, scorer: ScorerView) -> list[Lane]:
 
 
 def _lane(
-    label: str, places: Mapping[str, str], bounds: Mapping[str, Bound], mean: Bound | None = None
+    label: str,
+    places: Mapping[str, str],
+    bounds: Mapping[str, Interval],
+    mean: Interval | None = None,
 ) -> Lane:
     marks = [
         Mark(places[question], f"{question}: {label} {interval(bound)}", bound)
@@ -112,7 +117,7 @@ def scatter_figures(view: View, question: str) -> list[Figure]:
     ]
 
 
-def _histogram(asked: Asked, found: Sequence[float], scorer: ScorerView) -> Figure:
+def _histogram(asked: RewrittenModel, found: Sequence[float], scorer: ScorerView) -> Figure:
     counts = [0] * BINS
     for r in found:
         counts[min(int((r + 1) / 2 * BINS + 1e-9), BINS - 1)] += 1
@@ -134,7 +139,7 @@ def _histogram(asked: Asked, found: Sequence[float], scorer: ScorerView) -> Figu
     return Figure(caption, histogram_chart(axes, counts, None, style), style)
 
 
-def _scatter(asked: Asked, scorer: ScorerView, question: str, remark: str = "") -> Figure:
+def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: str = "") -> Figure:
     found = asked.questions[scorer.name, question]
     queries = [(query, query.sureness) for query in found.queries if query.sureness is not None]
     least, most = (end([sure for _, sure in queries]) for end in (min, max))

@@ -13,8 +13,8 @@ from leakbound.evaluation.views.grids import anchor, mean_leak_at_k
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     BINS,
-    Bound,
     DecodingGrid,
+    Interval,
     Measured,
     Model,
     ScorerView,
@@ -108,7 +108,7 @@ def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
 
 
 def _heat_figure(
-    grid: DecodingGrid, cells: Mapping[tuple[float, float], Bound], caption: str, style: str
+    grid: DecodingGrid, cells: Mapping[tuple[float, float], Interval], caption: str, style: str
 ) -> Figure:
     axes = Axes(
         title=caption,
@@ -216,7 +216,7 @@ class _Curve:
     """leak@k of the model with this index: bounds by k, and the naive estimates."""
 
     model: int
-    bounds: Mapping[int, Bound]
+    bounds: Mapping[int, Interval]
     naive: Mapping[int, float]
 
 
@@ -226,7 +226,9 @@ def _mean_curves(view: View, scorer: ScorerView) -> list[_Curve]:
     for i, model in enumerate(view.models):
         cells = cells_of(view, model, scorer)
         means = {k: mean_leak_at_k(cells, k) for k in _common([cell.leak_at_k for cell in cells])}
-        bounds = {k: Bound(value, value, value) for k, value in means.items() if value is not None}
+        bounds = {
+            k: Interval(value, value, value) for k, value in means.items() if value is not None
+        }
         common = _common([cell.worst_of_k for cell in cells])
         naive = {k: sum(cell.worst_of_k[k] for cell in cells) / len(cells) for k in common}
         found.append(_Curve(i, bounds, naive))

@@ -1,6 +1,6 @@
 """Sampling over a next-token-distribution seam."""
 
-from leakbound.sampling.explore import Explored, Explorer
+from leakbound.sampling.explore import ExploredTree, Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest, Leaf, Root, Tree
 from leakbound.sampling.model import PrefixModel
@@ -8,7 +8,7 @@ from leakbound.sampling.search import Node, Settle
 from leakbound.sampling.table import TableModel
 
 __all__ = [
-    "Explored",
+    "ExploredTree",
     "Explorer",
     "Forest",
     "Leaf",

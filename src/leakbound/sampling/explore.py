@@ -38,7 +38,7 @@ _LIGHTEST_ASKED = 1e-6  # at the end, open prefixes of this mass may still prove
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
+class ExploredTree:
     """What is known of one root's output distribution.
 
     `nodes` are disjoint: complete outputs, settled prefixes and, without draws, open ones. The
@@ -160,8 +160,8 @@ class Explorer:
         at_once = min(_HANDLES, store) if self._draws else _HANDLES
         self._together = min(max(at_once // effort.forwards, 1), rows)
 
-    def explore(self, roots: Sequence[Root]) -> Iterator[Explored]:
-        """Yield one Explored for each root, in order."""
+    def explore(self, roots: Sequence[Root]) -> Iterator[ExploredTree]:
+        """Yield one ExploredTree for each root, in order."""
         for start in range(0, len(roots), self._together):
             numbers = range(start, min(start + self._together, len(roots)))
             courses = [self._begin(number, roots[number]) for number in numbers]
@@ -242,7 +242,7 @@ class Explorer:
         for course in courses:
             course.pilots = number
 
-    def _finish(self, courses: Sequence[_Course]) -> list[Explored]:
+    def _finish(self, courses: Sequence[_Course]) -> list[ExploredTree]:
         """Fix the number of draws of each, make them, and say what is known."""
         draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
         sizes = [(course, course.n()) for course in courses]
@@ -254,7 +254,7 @@ class Explorer:
             nodes = [*search.events, *(each.node() for each in search.open if not leaves)]
             broken = search.broken_at is not None
             found.append(
-                Explored(
+                ExploredTree(
                     root=search.number,
                     nodes=() if broken else tuple(nodes),
                     remainder=certain_mass(search) if leaves and not broken else 0.0,

@@ -33,7 +33,7 @@ _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabular
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogitsReading:
     """Rows of logits read as T = 1 distributions; unusable rows are `broken` and read as flat.
 
     `weights` are exp(logits − top); `best` is the lowest id of the largest logit.
@@ -112,7 +112,7 @@ def rows_at_once(logits: torch.Tensor) -> int:
     return max(1, at_once // logits.shape[1])
 
 
-def read(logits: torch.Tensor) -> Reading:
+def read(logits: torch.Tensor) -> LogitsReading:
     """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
     logits = logits.double()
     top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
@@ -123,7 +123,7 @@ def read(logits: torch.Tensor) -> Reading:
     weights = (logits - top[:, None]).exp_()
     log_total = torch.log(weights.sum(dim=-1))
     p_max = torch.exp(-log_total).cpu().numpy()
-    return Reading(logits, weights, top, best, log_total, p_max, broken.cpu().numpy())
+    return LogitsReading(logits, weights, top, best, log_total, p_max, broken.cpu().numpy())
 
 
 def greedy_steps(
@@ -172,7 +172,7 @@ def certain_law(
     return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
 
 
-def _likeliest(at_one: Reading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _likeliest(at_one: LogitsReading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
     """All mass on the largest logit; its floor is −inf where another could be as large."""
     best = at_one.best[:, None]
     logprob = torch.full_like(at_one.logits, -math.inf).scatter_(1, best, 0.0)
@@ -184,7 +184,7 @@ def _likeliest(at_one: Reading, margin: float) -> tuple[torch.Tensor, torch.Tens
 
 
 def _sampled(
-    at_one: Reading, decoding: Decoding, margin: float
+    at_one: LogitsReading, decoding: Decoding, margin: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities, and their floors, of a step that is not greedy."""
     temperature = decoding.temperature

@@ -17,7 +17,7 @@ from leakbound.stats.about import Beyond
 from leakbound.stats.estimate import Estimate, Side
 from leakbound.stats.joint import excess
 from leakbound.stats.order import one_seed
-from leakbound.stats.questions import Bound, every_question
+from leakbound.stats.questions import BoundFunction, every_question
 
 OPPOSITE: dict[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 
@@ -35,8 +35,8 @@ class Gaps:
 
 
 def excess_of(
-    more: Bound,
-    base: Bound,
+    more: BoundFunction,
+    base: BoundFunction,
     *,
     beyond: Beyond = "control",
     confidence: float = 0.99,
@@ -53,8 +53,8 @@ def excess_of(
 
 
 def gaps_over_questions(
-    more: Bound,
-    base: Bound,
+    more: BoundFunction,
+    base: BoundFunction,
     questions: int,
     *,
     beyond: Beyond = "own words",

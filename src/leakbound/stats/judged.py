@@ -30,7 +30,7 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate, one_or_all
 from leakbound.stats.proportion import proportion_bound
-from leakbound.stats.questions import Bound
+from leakbound.stats.questions import BoundFunction
 
 Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""
@@ -63,7 +63,7 @@ def judged_bound(
 
 
 def corrected_bound(
-    bound: Bound,
+    bound: BoundFunction,
     *,
     positives: Tally,
     negatives: Tally,

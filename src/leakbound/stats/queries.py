@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.questions import Bound, worst_question
+from leakbound.stats.questions import BoundFunction, worst_question
 from leakbound.stats.whole import whole
 
 
 def each_query(
-    bound: Bound, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
     """Every query's own bound of a quantity in [0, 1]: one entry a query, each holds by itself.
 
@@ -52,7 +52,7 @@ def each_query(
 
 
 def worst_query(
-    bound: Bound, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
     """Bound the largest over all queries of a quantity in [0, 1], arguments as for `each_query`.
 

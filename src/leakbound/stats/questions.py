@@ -1,6 +1,6 @@
 """Statements about a data set that are made of a bound of each question.
 
-Nothing here looks at scores: every statement takes a `Bound`, whatever it bounds and however.
+Nothing here looks at scores: every statement takes a `BoundFunction`, whatever that bounds.
 Where failures are counted, or multiplied, the bounds of different questions must fail
 independently: their draws must share no randomness.
 """
@@ -33,7 +33,7 @@ MOST_FAILURES = 64
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
 
 
-class Bound(Protocol):
+class BoundFunction(Protocol):
     """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
@@ -42,7 +42,7 @@ class Bound(Protocol):
 
 
 def worst_question(
-    bound: Bound, questions: int, *, confidence: float = 0.99, side: Side = "upper"
+    bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
     """Bound the largest of `questions` quantities, each of which `bound` bounds.
 
@@ -62,7 +62,7 @@ def worst_question(
 
 
 def every_question(
-    bound: Bound,
+    bound: BoundFunction,
     questions: int,
     *,
     confidence: float = 0.99,
@@ -91,7 +91,7 @@ def every_question(
 
 
 def leaking_questions(
-    bound: Bound,
+    bound: BoundFunction,
     questions: int,
     x: npt.ArrayLike,
     *,
@@ -140,7 +140,7 @@ def leaking_questions(
 
 
 def mean_over_stopped_questions(
-    bound: Bound,
+    bound: BoundFunction,
     questions: int,
     *,
     confidence: float = 0.99,
@@ -184,7 +184,7 @@ def _share(confidence: float, side: Side, questions: int) -> float:
 
 
 def _one_sided(
-    bound: Bound, questions: int, side: Side, *, upper: float, lower: float
+    bound: BoundFunction, questions: int, side: Side, *, upper: float, lower: float
 ) -> dict[Side, Estimate]:
     """The bounds that `side` asks for, each one-sided with an error rate of its own."""
     asked: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
@@ -197,7 +197,7 @@ def _one_sided(
 
 
 def _at_each(
-    bound: Bound, questions: int, side: Side, confidence: float | None
+    bound: BoundFunction, questions: int, side: Side, confidence: float | None
 ) -> tuple[dict[Side, Estimate], float]:
     """The one-sided bounds at each question's own error rate, and that rate."""
     each = LEAST if confidence is None else error_rate(confidence)

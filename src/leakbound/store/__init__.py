@@ -12,7 +12,7 @@ from leakbound.store.arm_key import (
     TARGET,
     ArmKey,
 )
-from leakbound.store.asked import Asked
+from leakbound.store.asked import RunQueries
 from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
@@ -75,7 +75,6 @@ __all__ = [
     "ArmKey",
     "ArmScores",
     "ArmSpec",
-    "Asked",
     "AttackRecord",
     "CopiedFrom",
     "DamagedError",
@@ -96,6 +95,7 @@ __all__ = [
     "Read",
     "Readings",
     "Run",
+    "RunQueries",
     "RunRecord",
     "ScorerRecord",
     "StoppedDraws",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.asked import Asked
+from leakbound.store.asked import RunQueries
 from leakbound.store.cut import read_cut, write_cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
@@ -41,7 +41,7 @@ class Arm:
         folder: Path,
         key: ArmKey,
         spec: ArmSpec,
-        asked: Asked,
+        asked: RunQueries,
         note: Callable[[str], None],
     ) -> None:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, asked

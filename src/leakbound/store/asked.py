@@ -8,7 +8,7 @@ from leakbound.types import Prompt, Query
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunQueries:
     """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
 
     prompts: tuple[Prompt, ...]

@@ -13,7 +13,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.asked import Asked
+from leakbound.store.asked import RunQueries
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates, estimates_of
@@ -40,7 +40,7 @@ class Run:
         self.notes: list[str] = list(record.notes)
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
-        self.asked = Asked(
+        self.asked = RunQueries(
             tables.prompts_of(self._table(_PROMPTS)),
             tables.queries_of(self._table(_QUERIES)),
             record.benchmark.sha256,

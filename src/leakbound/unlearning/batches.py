@@ -32,7 +32,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class ScoredAnswers:
     """What the model itself answered to the B prompts of a split, and how much of that leaks.
 
     `owner`, `counts` and `scores` of `examples` are as in `Sampled`; a prompt of which there is
@@ -64,7 +64,7 @@ class Drawn:
         )
 
 
-Draw = Callable[[Step, int], Mapping[str, Drawn]]
+Draw = Callable[[Step, int], Mapping[str, ScoredAnswers]]
 """(step, its number) -> by split, what the model as it is now answers to the step's prompts."""
 
 
@@ -86,7 +86,7 @@ class Batch:
     alternates: Mapping[str, range]
     sampled: Mapping[str, range]
     frozen: Mapping[str, Sequence[Frozen]]
-    drawn: Mapping[str, Drawn]
+    drawn: Mapping[str, ScoredAnswers]
     mean_lengths: Mapping[str, Mapping[Over, float]]
 
     def to(self, device: torch.device) -> Batch:
@@ -127,7 +127,7 @@ class Assembly:
         self,
         step: Step,
         frozen: Mapping[str, Sequence[Frozen]] | None = None,
-        drawn: Mapping[str, Drawn] | None = None,
+        drawn: Mapping[str, ScoredAnswers] | None = None,
         *,
         of: Step | None = None,
     ) -> Batch:

@@ -25,7 +25,7 @@ _BATCH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Leakage:
+class LeakageProbe:
     """Measures a model in training on the first rows of each split.
 
     `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens,

@@ -18,7 +18,7 @@ from leakbound.errors import IncompleteError
 from leakbound.losses import Needs
 from leakbound.scorers import score_texts
 from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Scorer
-from leakbound.unlearning.batches import Drawn
+from leakbound.unlearning.batches import ScoredAnswers
 from leakbound.unlearning.examples import Rows, Step
 from leakbound.unlearning.settings import Sampling
 
@@ -51,7 +51,7 @@ class OwnAnswers:
         for prompts in self.prompts.values():
             self.engine.check([*map(Query.original, prompts)], self.decoding)
 
-    def __call__(self, step: Step, number: int) -> dict[str, Drawn]:
+    def __call__(self, step: Step, number: int) -> dict[str, ScoredAnswers]:
         """Answers to the rows of a step, which is number `number`; the same for the same weights.
 
         Raises IncompleteError where the model cannot be asked.
@@ -59,7 +59,7 @@ class OwnAnswers:
         with _without_dropout(self.engine.loaded.model):
             return {split: self._drawn(split, step[split], number) for split in self.prompts}
 
-    def _drawn(self, split: str, rows: Sequence[int], number: int) -> Drawn:
+    def _drawn(self, split: str, rows: Sequence[int], number: int) -> ScoredAnswers:
         prompts = [self.prompts[split][row] for row in rows]
         draws = Draws(sizes=(self.sampling.draws,), seed=self.seed, purpose=f"leakmin {number}")
         scored = {
@@ -74,7 +74,7 @@ class OwnAnswers:
             for completion, score in each
         ]
         examples = self.data[split].examples
-        return Drawn(
+        return ScoredAnswers(
             examples=[
                 replace(
                     examples[rows[place]],

@@ -18,7 +18,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from leakbound.engines.loading import load_weights
 from leakbound.errors import IncompleteError
 from leakbound.objective import Objective
-from leakbound.unlearning.batches import Assembly, Drawn, Frozen, Head
+from leakbound.unlearning.batches import Assembly, Frozen, Head, ScoredAnswers
 from leakbound.unlearning.examples import Step
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.own_answers import sampled_splits
@@ -40,7 +40,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PassShare:
     """The rows of one pass that a process takes of those of all, and what is frozen of its own.
 
     `number` counts passes through all of training; `share` weighs these rows among all processes'.
@@ -66,7 +66,7 @@ class Batches:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, index: int) -> dict[str, Part]:
+    def __getitem__(self, index: int) -> dict[str, PassShare]:
         step = self.steps[index]
         own = {split: rows[self.process :: self.processes] for split, rows in step.items()}
         (count, *_) = map(len, step.values())
@@ -74,7 +74,7 @@ class Batches:
         share = mine * self.processes / count
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
-        return {"part": Part(index, own, self.references.read(own), share, step)}
+        return {"part": PassShare(index, own, self.references.read(own), share, step)}
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
@@ -101,7 +101,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.started = time.monotonic()
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
-    def compute_loss(self, model: Any, inputs: dict[str, Part], **_: Any) -> Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, PassShare], **_: Any) -> Tensor:
         """The objective on one part; raises IncompleteError where it is not finite."""
         part = inputs["part"]
         drawn = self.draw(part)
@@ -116,7 +116,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.passes += 1
         return loss
 
-    def draw(self, part: Part) -> Mapping[str, Drawn]:
+    def draw(self, part: PassShare) -> Mapping[str, ScoredAnswers]:
         """What the model as it is now answers itself, where the objective needs that."""
         if self.assembly.draw is None:
             return {}
@@ -174,7 +174,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.log(found)
         return found
 
-    def get_train_dataloader(self) -> DataLoader[dict[str, Part]]:
+    def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
         """The steps as they are: already in parts, already in order."""
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
 
@@ -256,6 +256,6 @@ def _told(line: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
-def _only(parts: list[dict[str, Part]]) -> dict[str, Part]:
+def _only(parts: list[dict[str, PassShare]]) -> dict[str, PassShare]:
     (part,) = parts
     return part

@@ -38,7 +38,7 @@ from leakbound.unlearning.choosing import (
     require_candidates,
 )
 from leakbound.unlearning.examples import Encoder, Rows
-from leakbound.unlearning.leakage import Leakage
+from leakbound.unlearning.leakage import LeakageProbe
 from leakbound.unlearning.own_answers import OwnAnswers, sampled_splits
 from leakbound.unlearning.recipe import RECIPE, Recipe
 from leakbound.unlearning.rows import (
@@ -300,7 +300,7 @@ def _fit(
     with PartialState().main_process_first():
         assembly = task.with_centres(assembly, model, kept.path)
     asked, seed = task.questions, task.settings.seed
-    measure = Leakage(model, task.prompting, asked, assembly.data, watch, seed)
+    measure = LeakageProbe(model, task.prompting, asked, assembly.data, watch, seed)
     following = Following(
         watch=watch, progress=progress, measure=measure if watch.evaluate_every else None
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.study.plan import SteeredPlan
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.scorers import make_scorer
 from leakbound.study import FORWARDS, Explore, FixedN, SamplingPlan, Study, Until
 

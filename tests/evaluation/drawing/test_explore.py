@@ -16,11 +16,11 @@ from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngi
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
+from leakbound.evaluation.planning.plan import Exploring, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.drawn import drawn
-from leakbound.evaluation.statements.explored import Explored
-from leakbound.evaluation.study.plan import Exploring, SteeredPlan
+from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.verbs import Prepared, draw_study
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
@@ -136,7 +136,7 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
     for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
         score_arm(arm, scorer)
         known = drawn(arm, scorer)
-        assert isinstance(known, Explored)
+        assert isinstance(known, ExploredArm)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
@@ -154,7 +154,7 @@ def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
         ExploringEngine(), benchmark(), out=tmp_path / "r", scorers=["rouge-l-f1"], **HYBRID
     )
     leak = drawn(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6)
-    assert isinstance(leak, Explored)
+    assert isinstance(leak, ExploredArm)
     bound = leak.leakage(confidence=0.99, side="both")
     # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5
     truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
-from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.store import ArmScores, QueryMasses
 
 Known = tuple[QueryMasses, Mapping[float | None, int]]
@@ -25,11 +25,11 @@ def masses(
     return QueryMasses(np.array(p), np.array(low), np.array(high), r)
 
 
-def explored(*known: Known, binary: bool = False) -> Explored:
+def explored(*known: Known, binary: bool = False) -> ExploredArm:
     """What was found of each question: its masses, and how often its draws got which score."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
     scores = ArmScores.tallied(tallies, {})
-    return Explored(scores, {f"q{i}": one for i, (one, _) in enumerate(known)}, binary)
+    return ExploredArm(scores, {f"q{i}": one for i, (one, _) in enumerate(known)}, binary)
 
 
 BINARY: list[Known] = [
@@ -187,7 +187,7 @@ CERTAIN = [0.02, 0.3, 0.0, 0.2]
 TRUTH = float(np.mean(np.array(CERTAIN) + REST * LEAK))
 
 
-def unweighted(one: Explored, side: stats.Side) -> stats.Estimate:
+def unweighted(one: ExploredArm, side: stats.Side) -> stats.Estimate:
     """The mistake that the weights avoid: the mean remainder times the mean of what it leaks."""
     scores, share = one.scores.of(["q0", "q1", "q2"]), REST.mean()
     inside = stats.proportion_over_questions(scores.hits, scores.n, confidence=1 - ALPHA, side=side)
@@ -197,7 +197,7 @@ def unweighted(one: Explored, side: stats.Side) -> stats.Estimate:
     )
 
 
-def misses(mean: Callable[[Explored, stats.Side], stats.Estimate], side: stats.Side) -> int:
+def misses(mean: Callable[[ExploredArm, stats.Side], stats.Estimate], side: stats.Side) -> int:
     """How many of the trials' bounds the truth lies outside of."""
     hits = np.random.default_rng(3).binomial(N, LEAK, (TRIALS, len(LEAK)))
     missed = 0
@@ -214,7 +214,7 @@ def misses(mean: Callable[[Explored, stats.Side], stats.Estimate], side: stats.S
     return missed
 
 
-def weighted(one: Explored, side: stats.Side) -> stats.Estimate:
+def weighted(one: ExploredArm, side: stats.Side) -> stats.Estimate:
     return one.mean(confidence=1 - ALPHA, side=side)
 
 

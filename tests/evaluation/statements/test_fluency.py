@@ -14,7 +14,7 @@ import pytest
 from leakbound.benchmarks import Benchmark
 from leakbound.cli import group, run
 from leakbound.evaluation import evaluate, measure_run, summary
-from leakbound.evaluation.study.metrics import choose
+from leakbound.evaluation.planning.metrics import choose
 from leakbound.store import Run
 from leakbound.types import Prompt
 from openunlearning import clean

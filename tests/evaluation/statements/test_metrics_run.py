@@ -17,7 +17,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import choose, evaluate, measure_run, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
-from leakbound.evaluation.study.metrics import Asked, longest_first
+from leakbound.evaluation.planning.metrics import WantedText, longest_first
 from leakbound.metrics import METRICS
 from leakbound.metrics.likelihood import truth_ratio
 from leakbound.metrics.utility import forget_quality
@@ -456,7 +456,7 @@ def test_draws_of_every_part_are_counted(tmp_path: Path) -> None:
 def test_prompts_are_read_the_longest_first_and_whole() -> None:
     texts = {"a": ("one", "two"), "b": ("much longer", "than those"), "c": ("three", "four five")}
     asked = [
-        Asked(Place.of("forget", query, "perturbed", i, text), query, text)
+        WantedText(Place.of("forget", query, "perturbed", i, text), query, text)
         for i in (0, 1)
         for id, pair in texts.items()
         for query, text in [(Query(id=id, prompt_id=id, text="who"), pair[i])]

@@ -19,7 +19,7 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
-from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.grid import grid_summary
@@ -285,7 +285,7 @@ def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
         arm = run.arms[name]
         masses = arm.masses.by_query(slug(scorer))
         order = Order.of(arm, scorer)
-        alone = Explored(arm.scores(slug(scorer)), masses, True, order).mean(
+        alone = ExploredArm(arm.scores(slug(scorer)), masses, True, order).mean(
             confidence=1 - 0.01 / 2, side="both"
         )
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)

@@ -8,7 +8,7 @@ import pytest
 
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Bound, ScorerView, Text, Texts
+from leakbound.evaluation.views.view import Interval, ScorerView, Text, Texts
 from leakbound.types import Decoding
 
 
@@ -31,7 +31,7 @@ def test_number(value: float | None, text: str) -> None:
 
 
 def test_ends_are_rounded_outward() -> None:
-    shown = interval(Bound(0.5, 0.4999, 0.5001))
+    shown = interval(Interval(0.5, 0.4999, 0.5001))
     assert shown == "0.500 [0.499, 0.501]"
     assert words.above(1e-7) == "0.001"
     assert words.below(0.3) == words.above(0.3) == "0.300"

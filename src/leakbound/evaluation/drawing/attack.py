@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
 from leakbound.evaluation.drawing.search import AttackSearch, winners
-from leakbound.evaluation.study.attack_queries import (
+from leakbound.evaluation.planning.attack_queries import (
     AttackQuery,
     read_attack_queries,
     write_attack_queries,
 )
-from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.plan import SteeredPlan
+from leakbound.evaluation.planning.models import ModelArm
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
 from leakbound.store import ArmKey, Run

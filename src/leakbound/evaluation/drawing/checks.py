@@ -10,10 +10,10 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.evaluation.drawing.readings import require_able
 from leakbound.evaluation.drawing.search import retained_pairs
-from leakbound.evaluation.study.metrics import Wanted
-from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.names import arm_keys
-from leakbound.evaluation.study.plan import SteeredPlan
+from leakbound.evaluation.planning.metrics import Wanted
+from leakbound.evaluation.planning.models import ModelArm
+from leakbound.evaluation.planning.names import arm_keys
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.store import ArmKey, Run
 from leakbound.study import Attack, Rewritings
 from leakbound.types import Decoding, Measures

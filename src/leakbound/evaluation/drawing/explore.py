@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
+from leakbound.evaluation.planning.plan import scoring
 from leakbound.evaluation.scoring.score import prompts_by_query
-from leakbound.evaluation.study.plan import scoring
 from leakbound.scorers import check_bounds, score_ranges
 from leakbound.store import Arm, ExploredDraws
 from leakbound.types import (

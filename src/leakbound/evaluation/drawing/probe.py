@@ -10,7 +10,7 @@ from typing import Protocol
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
-from leakbound.evaluation.study.plan import Exploring, SteeredPlan
+from leakbound.evaluation.planning.plan import Exploring, SteeredPlan
 from leakbound.inputs.halving import most_candidates
 from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample

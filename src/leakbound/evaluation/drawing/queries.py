@@ -10,7 +10,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.drawing.shares import share
-from leakbound.evaluation.study.models import ModelArm
+from leakbound.evaluation.planning.models import ModelArm
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (

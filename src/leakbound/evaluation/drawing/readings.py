@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation.planning.metrics import Wanted, longest_first
+from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.scoring.readings import MODELS, undifferentiated
-from leakbound.evaluation.study.metrics import Wanted, longest_first
-from leakbound.evaluation.study.models import ModelArm
 from leakbound.store import Arm, Read, Readings
 from leakbound.types import Differentiates, Draws, Failure, Generate, Progress, Reads, silent
 

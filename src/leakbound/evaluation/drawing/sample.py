@@ -10,11 +10,11 @@ from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.until import look, require_same_looks
+from leakbound.evaluation.planning.models import ModelArm
+from leakbound.evaluation.planning.plan import Exploring, SteeredPlan, scoring
+from leakbound.evaluation.planning.until import StopRule
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
-from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.plan import Exploring, SteeredPlan, scoring
-from leakbound.evaluation.study.until import StopRule
 from leakbound.store import (
     Arm,
     ArmDraws,

@@ -16,13 +16,13 @@ import numpy as np
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
+from leakbound.evaluation.planning.attack_queries import FOLDER
+from leakbound.evaluation.planning.models import ModelArm
+from leakbound.evaluation.planning.names import arm_keys
+from leakbound.evaluation.planning.plan import SteeredAttack
 from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
-from leakbound.evaluation.study.attack_queries import FOLDER
-from leakbound.evaluation.study.models import ModelArm
-from leakbound.evaluation.study.names import arm_keys
-from leakbound.evaluation.study.plan import Search
 from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
 from leakbound.inputs.lists import RuleInputs
@@ -54,7 +54,7 @@ class AttackSearch:
     prompts put a question to it, and so the pairs too that are shown before one.
     """
 
-    search: Search
+    search: SteeredAttack
     benchmark: Benchmark
     job: ModelArm
     decodings: tuple[Decoding, ...]

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from leakbound.errors import MixError
+from leakbound.evaluation.planning.until import StopRule
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.study.until import StopRule
 from leakbound.store import Arm, Look
 
 

@@ -11,7 +11,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import Threshold, score_pairs
 from leakbound.scorers.judge import Judge
-from leakbound.stats.questions import Bound
+from leakbound.stats.questions import BoundFunction
 from leakbound.store import (
     Run,
     calibration_file,
@@ -27,7 +27,7 @@ _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LabelledItem:
     """An output that people labelled: 1 a leak, 0 none.
 
     `judged` is what the judge said of it; None where it could not decide, or where `prompt`, what
@@ -52,7 +52,7 @@ class Calibration:
     undecided: int
     file: str
 
-    def correct(self, bound: Bound, confidence: float) -> stats.Estimate:
+    def correct(self, bound: BoundFunction, confidence: float) -> stats.Estimate:
         """A bound on how often the judge calls a draw a leak, carried over to how often it is one.
 
         Each end at half of alpha, of which the judge's rates take two thirds.
@@ -66,7 +66,7 @@ class Calibration:
         )
 
 
-def read_items(path: Path) -> tuple[Item, ...]:
+def read_items(path: Path) -> tuple[LabelledItem, ...]:
     """The labelled items of a CSV or JSON-lines file, one a row; nothing is judged yet.
 
     Columns: `label`, 1 for a leak and 0 for none, as people say; and either `judge`, 1 or 0 as the
@@ -138,16 +138,16 @@ def _base(scorer: Scorer) -> Scorer:
     return scorer.scorer if isinstance(scorer, Threshold) else scorer
 
 
-def _item(row: Row) -> Item:
+def _item(row: Row) -> LabelledItem:
     label = _verdict(row, "label")
     if label is None:
         raise InputError(f"{row.place} has no 'label'. Fill it in or remove the row.")
     if "judge" in row.values:
-        return Item(label, _verdict(row, "judge"))
+        return LabelledItem(label, _verdict(row, "judge"))
     prompt = Prompt(
         id=f"item {row.number}", question=row.text("question"), answer=row.text("answer")
     )
-    return Item(label, None, row.maybe("output") or "", prompt)
+    return LabelledItem(label, None, row.maybe("output") or "", prompt)
 
 
 def _verdict(row: Row, key: str) -> int | None:

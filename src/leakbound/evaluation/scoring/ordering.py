@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.evaluation.study.plan import scoring
+from leakbound.evaluation.planning.plan import scoring
 from leakbound.stats import order_key
 from leakbound.store import Arm, ImportedDraws
 from leakbound.store.arm_key import Asks

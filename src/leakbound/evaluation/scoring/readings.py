@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakbound.errors import InputError
-from leakbound.evaluation.study.metrics import ANSWER, Wanted
+from leakbound.evaluation.planning.metrics import ANSWER, Wanted
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings
 from leakbound.store.arm_key import Model
 from leakbound.types import Query

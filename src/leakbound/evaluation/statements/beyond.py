@@ -13,23 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import purpose_of
 from leakbound.evaluation.statements.attacked import Attacked, as_found
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.together import QuestionBounds
 from leakbound.stats import questions
 from leakbound.store import Arm
-
-
-class Known(Protocol):
-    """The leakage of some questions: of each, and their mean."""
-
-    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate: ...
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
@@ -41,7 +34,9 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     return None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
-def each_beyond(target: Known, control: Known, apart: bool) -> questions.Bound:
+def each_beyond(
+    target: QuestionBounds, control: QuestionBounds, apart: bool
+) -> questions.BoundFunction:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
     pair = _Differences.of(target, control) if apart else None
     if pair is None:
@@ -50,7 +45,7 @@ def each_beyond(target: Known, control: Known, apart: bool) -> questions.Bound:
 
 
 def excess_over_questions(
-    target: Known, control: Known, number: int, confidence: float, apart: bool
+    target: QuestionBounds, control: QuestionBounds, number: int, confidence: float, apart: bool
 ) -> Iterator[stats.Estimate]:
     """How far the target's mean exceeds its control's, and at the question where most."""
     pair = _Differences.of(target, control) if apart else None
@@ -73,7 +68,7 @@ class _Differences:
     found: bool
 
     @classmethod
-    def of(cls, target: Known, control: Known) -> _Differences | None:
+    def of(cls, target: QuestionBounds, control: QuestionBounds) -> _Differences | None:
         """None where n was not fixed, too small, or the questions are others."""
         found = isinstance(target, Attacked)
         mine, other = (

@@ -19,7 +19,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attack import attack_rows
 from leakbound.evaluation.statements.beyond import each_beyond, excess_over_questions, share_nothing
 from leakbound.evaluation.statements.claim import claim_estimate
-from leakbound.evaluation.statements.drawn import Drawn, drawn
+from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
@@ -143,7 +143,7 @@ def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator
 
 
 def _each(
-    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
+    run: Run, arm: Arm, scorer: Scorer, known: ArmEvidence, confidence: float
 ) -> Iterator[stats.Estimate]:
     """Every statement about each question by itself."""
     yield from known.each(confidence)
@@ -158,7 +158,7 @@ def _each(
 
 
 def _together(
-    run: Run, arm: Arm, scorer: Scorer, known: Drawn, confidence: float
+    run: Run, arm: Arm, scorer: Scorer, known: ArmEvidence, confidence: float
 ) -> Iterator[stats.Estimate]:
     """Every statement about all questions; of a judge whose errors are known, a corrected mean."""
     yield from known.together(confidence)

@@ -2,7 +2,7 @@
 
 Five kinds of arm, one protocol: n fixed beforehand (`Fixed`), of what a search found to ask
 (`Attacked`), and shared among a question's queries (`Pooled`), every question drawn until a claim
-about it was decided (`Stopped`), masses explored and their remainder drawn (`Explored`).
+about it was decided (`Stopped`), masses explored and their remainder drawn (`ExploredArm`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attacked import Attacked
-from leakbound.evaluation.statements.explored import Explored
+from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.stopped import Stopped
@@ -33,7 +33,7 @@ from leakbound.store import (
 from leakbound.types import Scorer
 
 
-class Drawn(Protocol):
+class ArmEvidence(Protocol):
     """The leakage of an arm's questions: Pr[leak] for a binary scorer, else the mean score."""
 
     @property
@@ -58,7 +58,7 @@ class Drawn(Protocol):
         ...
 
 
-def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
+def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> ArmEvidence:
     """The arm's leakage under a scorer whose scores are stored.
 
     `above`: make the scorer binary first, a leak being a score above that, which was fixed
@@ -72,7 +72,7 @@ def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> Drawn:
         masses = {query_id: _above(known, above) for query_id, known in masses.items()}
     match arm.spec:
         case ArmSpec(draws=ExploredDraws()):
-            return Explored(scores, masses, binary, order)
+            return ExploredArm(scores, masses, binary, order)
         case ArmSpec(draws=StoppedDraws()):
             return Stopped(scores, binary, arm.plan.n, order)
         case ArmSpec(shares=QueryShares() as shares):

@@ -23,7 +23,7 @@ from leakbound.store import ArmScores, QueryMasses
 
 
 @dataclass(frozen=True)
-class Explored:
+class ExploredArm:
     """The masses and draws of an arm, questions in the order of `scores`.
 
     `binary` is the scorer's declared range: every range then ends at 0 and 1.

@@ -14,7 +14,7 @@ from typing import Any
 from leakbound.benchmarks import Benchmark
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.evaluation.study.metrics import Wanted
+from leakbound.evaluation.planning.metrics import Wanted
 from leakbound.study import Loading
 from leakbound.types import Classify, Truncates
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.statements.drawn import Drawn, drawn
+from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K
 from leakbound.evaluation.statements.rows import entry, rows_of, stack
@@ -67,7 +67,7 @@ class _Cell:
 
     arm: Arm
     scorer: Scorer
-    drawn: Drawn
+    drawn: ArmEvidence
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         if self.arm.decoding.greedy:
@@ -119,7 +119,7 @@ def _cells(run: Run, scorer: Scorer) -> list[_Cell]:
     return cells if whole else []
 
 
-def _stacked(bounds: Sequence[questions.Bound]) -> questions.Bound:
+def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFunction:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -128,7 +128,7 @@ def _stacked(bounds: Sequence[questions.Bound]) -> questions.Bound:
     return bound
 
 
-def _jointly(bound: questions.Bound, cells: int, confidence: float) -> stats.Estimate:
+def _jointly(bound: questions.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
     """All cells at once, whatever randomness their draws share."""
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
+from leakbound.evaluation.planning.metrics import GREEDY_KIND, Prompts, Wanted, choose
 from leakbound.evaluation.scoring.readings import MODELS, require_known
 from leakbound.evaluation.statements.fluency import Fluency
-from leakbound.evaluation.study.metrics import GREEDY_KIND, Prompts, Wanted, choose
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
 from leakbound.store.arm_key import Model

@@ -14,7 +14,7 @@ from leakbound.store.estimates import Fields
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Interval:
     """A point estimate with its ends; `value` None where no draw has a score."""
 
     value: float | None
@@ -22,15 +22,15 @@ class Bound:
     upper: float
 
     @classmethod
-    def of(cls, row: EstimateRow) -> Bound:
+    def of(cls, row: EstimateRow) -> Interval:
         """What a row of the estimates table says."""
         return cls(row.value, row.lower, row.upper)
 
 
-def bound_of(rows: Estimates, **wanted: Unpack[Fields]) -> Bound | None:
+def bound_of(rows: Estimates, **wanted: Unpack[Fields]) -> Interval | None:
     """What the first of these rows says, of a quantity as it is; None where there is none."""
     row = rows.first(**wanted)
-    return None if row is None else Bound.of(row)
+    return None if row is None else Interval.of(row)
 
 
 def rows_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.scoring.checks import require_scores
-from leakbound.evaluation.statements.drawn import Drawn, drawn
+from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.store import Arm, Run
 from leakbound.types import Scorer
@@ -20,7 +20,7 @@ class Tail:
     `drawn` holds the scores made binary at x, and knows how the arm was drawn.
     """
 
-    drawn: Drawn
+    drawn: ArmEvidence
     x: float = 0.0
 
     @property

@@ -12,7 +12,7 @@ from leakbound.store import ArmScores
 EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no default
 
 
-class Known(Protocol):
+class QuestionBounds(Protocol):
     """An arm's questions, their leakage, and its mean."""
 
     @property
@@ -24,7 +24,7 @@ class Known(Protocol):
 
 
 def together(
-    known: Known, confidence: float, each: float | None = None
+    known: QuestionBounds, confidence: float, each: float | None = None
 ) -> Iterator[stats.Estimate]:
     """The worst question, the mean, and how many questions leak more than x.
 

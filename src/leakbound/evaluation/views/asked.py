@@ -12,7 +12,14 @@ from leakbound.evaluation.statements.rows import bound_of
 from leakbound.evaluation.views.correlation import Point, pearson, points, sureness
 from leakbound.evaluation.views.measured import overall
 from leakbound.evaluation.views.texts import distinct_texts, withheld
-from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, Full, Rewritten, Text
+from leakbound.evaluation.views.view import (
+    AskedQuery,
+    Full,
+    Interval,
+    Rewritten,
+    RewrittenModel,
+    Text,
+)
 from leakbound.scorers import make_scorer
 from leakbound.store import ALL, Arm, EstimateRow, Estimates, Run
 from leakbound.types import Query
@@ -31,12 +38,12 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 
 def read_asked(
     model: int, label: str, run: Run, arm: Arm, estimates: Estimates, redact: bool
-) -> Asked:
+) -> RewrittenModel:
     """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
     questions = _Reader(run, arm, estimates, redact).questions()
     worst = {scorer: _leaking_most(scorer, questions) for scorer in estimates.scorers}
     inputs = run.record.inputs
-    return Asked(
+    return RewrittenModel(
         model=model,
         label=label,
         overall={
@@ -80,7 +87,7 @@ class _Reader:
         sure = {point.query_id: point.sureness for point in known}
         asked = (self._query(scorer, query, sure.get(query.id)) for query in self._own[prompt_id])
         return Rewritten(
-            leakage=Bound.of(leakage),
+            leakage=Interval.of(leakage),
             number=len(self._own[prompt_id]),
             worst=bound_of(rows, inputs="worst query"),
             gap=bound_of(rows, beyond="own words"),
@@ -101,7 +108,7 @@ class _Reader:
             question=query.prompt_id,
             text=None if hidden else query.text,
             source=query.source,
-            leakage=Bound.of(row),
+            leakage=Interval.of(row),
             n=row.n,
             sureness=sureness,
         )
@@ -123,8 +130,8 @@ def read_full(rows: Estimates) -> Full:
         overall=overall(rows),
         worst_query=bound_of(leakage, scope="worst question", inputs="worst query"),
         gap=bound_of(leakage, scope="mean", beyond="own words"),
-        largest={_asked(row): Bound.of(row) for row in gaps.where(scope="worst question")},
-        where={_asked(row): Bound.of(row) for row in gaps.where(scope="count")},
+        largest={_asked(row): Interval.of(row) for row in gaps.where(scope="worst question")},
+        where={_asked(row): Interval.of(row) for row in gaps.where(scope="count")},
     )
 
 

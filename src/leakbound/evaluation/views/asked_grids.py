@@ -12,7 +12,7 @@ from leakbound.evaluation.views.grids import (
     others_grid,
 )
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Asked, AskedQuery, Bound, ScorerView, View
+from leakbound.evaluation.views.view import AskedQuery, Interval, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import cells_of, floor, mean, quantity
 from leakbound.text.figures import DASH
 
@@ -20,7 +20,14 @@ from leakbound.text.figures import DASH
 def tried_grid(view: View) -> Grid:
     """A row a run: how many rewritings were tried, removed for which reason, and asked."""
     reasons = tuple(dict.fromkeys(r for one in view.tried.values() for r in one.removed))
-    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
+    columns = (
+        "Run",
+        "Source",
+        "Design",
+        "Tried",
+        *(f"Removed: {r}" for r in reasons),
+        "RunQueries",
+    )
     rows = tuple(
         (
             Cell(label),
@@ -113,17 +120,17 @@ def gaps_grid(view: View, scorer: ScorerView) -> Grid:
     return Grid(f"Scorer {scorer.name}: more than output", columns, tuple(rows))
 
 
-def _least(bound: Bound | None) -> Cell:
+def _least(bound: Interval | None) -> Cell:
     return Cell(DASH) if bound is None else Cell(floor(bound.value, bound.lower), bound.value)
 
 
-def _least_count(bound: Bound | None) -> Cell:
+def _least_count(bound: Interval | None) -> Cell:
     if bound is None or bound.value is None:
         return Cell(DASH)
     return Cell(f"{bound.value:g} (≥ {bound.lower:g})", bound.value)
 
 
-def rewritten_grid(view: View, asked: Asked, scorer: ScorerView) -> Grid:
+def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Grid:
     """A row a question: its own words beside all its queries, and beside the worst of them."""
     columns = (
         "Question",
@@ -156,7 +163,7 @@ def rewritten_grid(view: View, asked: Asked, scorer: ScorerView) -> Grid:
     return Grid(caption, columns, tuple(rows))
 
 
-def own_words(view: View, asked: Asked, scorer: ScorerView, query: AskedQuery) -> str:
+def own_words(view: View, asked: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:
     """What the question that the query rewrites leaks in its own words."""
     cell = view.models[asked.model].measured.get((scorer.name, query.question))
     return interval(cell.leakage if cell else None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Bound
-from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.store import ATTACK, TARGET, AttackRecord, Estimates, Run
 from leakbound.text.figures import DASH, below, number
@@ -54,13 +54,13 @@ def described(found: AttackQuery) -> str:
     return ", ".join([source, *words, found.decoding.name])
 
 
-def _bounds(rows: Estimates) -> dict[tuple[str, str], Bound]:
+def _bounds(rows: Estimates) -> dict[tuple[str, str], Interval]:
     """The leakage of each question by arm and question."""
     single = rows.plain(quantity=LEAKAGE, scope="query")
-    return {(row.arm, str(row.query_id)): Bound.of(row) for row in single}
+    return {(row.arm, str(row.query_id)): Interval.of(row) for row in single}
 
 
-def _cell(bound: Bound | None) -> str:
+def _cell(bound: Interval | None) -> str:
     return DASH if bound is None else interval(bound)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, bound_of
-from leakbound.evaluation.study.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.statements.rows import Interval, bound_of
 from leakbound.evaluation.views.asked import read_full
 from leakbound.evaluation.views.view import FoundModel, FoundQuery
 from leakbound.stats.about import Beyond
@@ -64,7 +64,7 @@ def _source(found: AttackQuery) -> str:
 
 def _bounds(
     estimates: Estimates, arm: str, question: str, beyond: Beyond | None = None
-) -> Mapping[str, Bound]:
+) -> Mapping[str, Interval]:
     """The leakage of a question in an arm, as it is or beyond another, by scorer."""
     rows = {s: estimates.where(arm=arm, scorer=s, query_id=question) for s in estimates.scorers}
     found = {s: bound_of(mine, quantity=LEAKAGE, beyond=beyond) for s, mine in rows.items()}

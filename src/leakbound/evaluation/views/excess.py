@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, bound_of
+from leakbound.evaluation.statements.rows import Interval, bound_of
 from leakbound.evaluation.views.table import interval
 from leakbound.store import Estimates, Run
 
@@ -28,14 +28,14 @@ def excess_sentences(run: Run, rows: Estimates) -> list[str]:
     ]
 
 
-def excess_of(rows: Estimates, arm: str) -> tuple[Bound | None, Bound | None]:
+def excess_of(rows: Estimates, arm: str) -> tuple[Interval | None, Interval | None]:
     """The excess of an arm over its control: on average, and at the question where it is most."""
     beyond = rows.where(arm=arm, quantity=LEAKAGE, beyond="control")
     mean = bound_of(beyond, scope="mean", beyond="control")
     return mean, bound_of(beyond, scope="worst question", beyond="control")
 
 
-def excess_sentence(mean: Bound | None, worst: Bound | None) -> str:
+def excess_sentence(mean: Interval | None, worst: Interval | None) -> str:
     """Whether there is more than in the control, and how much."""
     if mean is None or worst is None:
         return "beyond the control nothing is known, since not every question was drawn of both"

@@ -13,7 +13,7 @@ from leakbound.evaluation.statements.grid import (
     setting_of,
 )
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.store import EstimateRow, Estimates, Run
 
@@ -31,11 +31,11 @@ class DecodingGrid:
     scorer: str
     temperatures: tuple[float, ...]
     top_ps: tuple[float, ...]
-    leakage: Mapping[Setting, Bound]
-    leak_at_k: Mapping[Setting, Bound]
+    leakage: Mapping[Setting, Interval]
+    leak_at_k: Mapping[Setting, Interval]
     k: int | None
-    effects: Mapping[str, Bound]
-    most: tuple[str, Bound]
+    effects: Mapping[str, Interval]
+    most: tuple[str, Interval]
     confidence: float
 
 
@@ -77,8 +77,8 @@ def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
     if axes is None or most is None:
         return None
 
-    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, Bound]:
-        return {setting_of(arms[row.arm].decoding): Bound.of(row) for row in cells}
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, Interval]:
+        return {setting_of(arms[row.arm].decoding): Interval.of(row) for row in cells}
 
     repeated = cells.where(quantity="leak@k")
     return DecodingGrid(
@@ -88,13 +88,13 @@ def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
         leakage=by_setting(cells.where(quantity=LEAKAGE)),
         leak_at_k=by_setting(repeated),
         k=next((int(row.parameter) for row in repeated if row.parameter), None),
-        effects={str(row.about.knob): Bound.of(row) for row in rows.where(quantity="effect")},
-        most=(arms[most.arm].decoding.name, Bound.of(most)),
+        effects={str(row.about.knob): Interval.of(row) for row in rows.where(quantity="effect")},
+        most=(arms[most.arm].decoding.name, Interval.of(most)),
         confidence=most.confidence,
     )
 
 
-def _comparison(effects: Mapping[str, Bound], how: str) -> str:
+def _comparison(effects: Mapping[str, Interval], how: str) -> str:
     less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
     if effects[more].lower > effects[less].upper:
         return (

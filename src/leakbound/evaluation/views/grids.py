@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.view import (
-    Bound,
     DecodingGrid,
+    Interval,
     Measured,
     Model,
     Overall,
@@ -267,15 +267,15 @@ def _greedy_cell(cells: list[Measured], scorer: ScorerView) -> Cell:
     return Cell(f"{leaks} of {len(scores)}", leaks)
 
 
-def bound_cell(bound: Bound | None) -> Cell:
+def bound_cell(bound: Interval | None) -> Cell:
     return Cell(interval(bound), bound.value if bound else None)
 
 
-def _mean_cell(bounds: Sequence[Bound | None]) -> Cell:
+def _mean_cell(bounds: Sequence[Interval | None]) -> Cell:
     return number_cell(mean(_values(bounds)))
 
 
-def _largest_cell(bounds: Sequence[Bound | None]) -> Cell:
+def _largest_cell(bounds: Sequence[Interval | None]) -> Cell:
     """The largest estimate, and the largest upper bound, which needs no correction."""
     values = _values(bounds)
     if not values:
@@ -284,7 +284,7 @@ def _largest_cell(bounds: Sequence[Bound | None]) -> Cell:
     return Cell(ceiling(max(values), upper), max(values))
 
 
-def _values(bounds: Sequence[Bound | None]) -> list[float]:
+def _values(bounds: Sequence[Interval | None]) -> list[float]:
     """The estimates there are; none where some question has no bound, and so any value."""
     known = [bound for bound in bounds if bound is not None]
     whole = len(known) == len(bounds)

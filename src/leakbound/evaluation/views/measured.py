@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, bound_of
-from leakbound.evaluation.views.view import Claim, Measured, Overall, Proof, Statement
+from leakbound.evaluation.statements.rows import Interval, bound_of
+from leakbound.evaluation.views.view import DecidedClaim, Measured, Overall, Proof, Statement
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates
 
@@ -21,7 +21,7 @@ def measured(rows: Estimates, greedy: Estimates, histogram: tuple[int, ...]) -> 
     answer = greedy.first(quantity="greedy score")
     naive = _by_parameter(rows, "worst of k")
     return Measured(
-        leakage=Bound.of(leakage),
+        leakage=Interval.of(leakage),
         n=leakage.n,
         deviation=bound_of(rows, quantity="standard deviation"),
         expectation_deviation=bound_of(rows, quantity="expectation deviation"),
@@ -54,18 +54,18 @@ def _statements(rows: Estimates) -> Iterable[Statement]:
     """All but the mean and the worst question, of the leakage and of its excess."""
     for row in rows:
         if row.about.scope == "count":
-            yield Statement(f"Questions above {row.parameter:g}", Bound.of(row), is_count=True)
+            yield Statement(f"Questions above {row.parameter:g}", Interval.of(row), is_count=True)
         elif row.about.quantity == "leak@k":
-            yield Statement(f"{row.about.name}, mean", Bound.of(row))
+            yield Statement(f"{row.about.name}, mean", Interval.of(row))
         elif row.about.quantity == "corrected leak probability":
-            yield Statement("Mean, corrected for the judge", Bound.of(row))
+            yield Statement("Mean, corrected for the judge", Interval.of(row))
 
 
-def _claim(rows: Estimates) -> Claim | None:
+def _claim(rows: Estimates) -> DecidedClaim | None:
     row = rows.first(quantity=CLAIMS)
     if row is None:
         return None
-    return Claim(row.about.claimed, _DECISIONS.get(row.value, "open"))
+    return DecidedClaim(row.about.claimed, _DECISIONS.get(row.value, "open"))
 
 
 def _proof(rows: Estimates) -> Proof | None:
@@ -77,6 +77,6 @@ def _proof(rows: Estimates) -> Proof | None:
     return Proof(leakage.lower, {int(row.parameter or 1): row.lower for row in repeated})
 
 
-def _by_parameter(rows: Estimates, quantity: Quantity) -> dict[float, Bound]:
+def _by_parameter(rows: Estimates, quantity: Quantity) -> dict[float, Interval]:
     found = rows.plain(quantity=quantity)
-    return {row.parameter: Bound.of(row) for row in found if row.parameter is not None}
+    return {row.parameter: Interval.of(row) for row in found if row.parameter is not None}

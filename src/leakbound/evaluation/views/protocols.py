@@ -11,7 +11,7 @@ from typing import Unpack
 
 from leakbound import stats
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Bound, bound_of
+from leakbound.evaluation.statements.rows import Interval, bound_of
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.store import ALL, Arm, Estimates, Run
@@ -81,7 +81,7 @@ def _found(arm: Arm, rows: Estimates) -> str:
     mean = next(iter(gaps.where(scope="mean")), None)
     if mean is None:
         return ""
-    said = [f"{arm.name}: {interval(Bound.of(mean))} more than output on average"]
+    said = [f"{arm.name}: {interval(Interval.of(mean))} more than output on average"]
     each = (gaps.where(scope=scope) for scope in ("worst question", "count"))
     for largest, count in zip(*each, strict=True):
         what = "worst query" if count.about.inputs == "worst query" else "full"

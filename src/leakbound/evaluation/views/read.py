@@ -17,12 +17,12 @@ from leakbound.evaluation.views.measured import measured, overall
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
 from leakbound.evaluation.views.view import (
-    Asked,
     DecodingGrid,
-    Explored,
+    ExploredQuestion,
     Measured,
     Model,
     Question,
+    RewrittenModel,
     ScorerView,
     Texts,
     View,
@@ -101,7 +101,7 @@ def _confidence(estimates: Estimates) -> float:
 
 def _asked_in_other_words(
     runs: Mapping[str, Run], places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
-) -> Iterable[Asked]:
+) -> Iterable[RewrittenModel]:
     """What each model of the page answers to rewritings, where it was asked any."""
     for i, place in enumerate(places):
         run = runs[place.run]
@@ -228,7 +228,7 @@ def _measured(
     return found
 
 
-def _explored(arm: Arm) -> dict[str, Explored]:
+def _explored(arm: Arm) -> dict[str, ExploredQuestion]:
     """What exploring found of each question; empty for an arm that was only drawn from."""
     if not arm.explored:
         return {}
@@ -240,7 +240,7 @@ def _explored(arm: Arm) -> dict[str, Explored]:
             draws[query_id] = draws.get(query_id, 0) + count
     forwards, settled = arm.masses.forwards(), arm.masses.settled()
     return {
-        query_id: Explored(
+        query_id: ExploredQuestion(
             settled=settled[query_id],
             remainder=remainder,
             draws=draws.get(query_id, 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakbound.evaluation.statements.quantities import CLAIMS, EACH, LEAKAGE
-from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.attack import attack_table
 from leakbound.evaluation.views.excess import excess_sentences
 from leakbound.evaluation.views.grid import grid_summary
@@ -166,7 +166,7 @@ def _undecided(arm: Arm, rows: Estimates) -> str:
 
 
 def _interval(row: EstimateRow | None, absent: str) -> str:
-    return absent if row is None else interval(Bound.of(row))
+    return absent if row is None else interval(Interval.of(row))
 
 
 def _mean(rows: Estimates) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.text.figures import DASH, above, below, number
 
 
@@ -19,7 +19,7 @@ class Table:
     lead: str = ""
 
 
-def interval(bound: Bound | None) -> str:
+def interval(bound: Interval | None) -> str:
     """For a person: the value, and the ends rounded outwards; a dash where nothing is known."""
     if bound is None:
         return DASH

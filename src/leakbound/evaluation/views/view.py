@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leakbound.evaluation.statements.rows import Bound
+from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.types import Decoding, Usage
@@ -14,15 +14,14 @@ BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
 __all__ = [
     "BINS",
-    "Asked",
     "AskedQuery",
-    "Bound",
-    "Claim",
+    "DecidedClaim",
     "DecodingGrid",
-    "Explored",
+    "ExploredQuestion",
     "FoundModel",
     "FoundQuery",
     "Full",
+    "Interval",
     "Measured",
     "Model",
     "Overall",
@@ -30,6 +29,7 @@ __all__ = [
     "Question",
     "RewritingCounts",
     "Rewritten",
+    "RewrittenModel",
     "ScorerView",
     "Statement",
     "Text",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class DecidedClaim:
     """What was claimed of a question, and what was decided: `holds`, `refuted` or `open`."""
 
     text: str
@@ -64,17 +64,17 @@ class Measured:
     `greedy` None: the greedy answer is missing or has no score.
     """
 
-    leakage: Bound
+    leakage: Interval
     n: int
-    deviation: Bound | None = None
-    expectation_deviation: Bound | None = None
-    leak_at_k: Mapping[int, Bound] = field(default_factory=dict)
+    deviation: Interval | None = None
+    expectation_deviation: Interval | None = None
+    leak_at_k: Mapping[int, Interval] = field(default_factory=dict)
     worst_of_k: Mapping[int, float] = field(default_factory=dict)
-    tail: Mapping[float, Bound] = field(default_factory=dict)
+    tail: Mapping[float, Interval] = field(default_factory=dict)
     greedy: float | None = None
-    corrected: Bound | None = None
-    excess: Bound | None = None
-    claim: Claim | None = None
+    corrected: Interval | None = None
+    excess: Interval | None = None
+    claim: DecidedClaim | None = None
     proof: Proof | None = None
     missing: int = 0
     histogram: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class Statement:
     """What holds of all questions together; `is_count`: its bound is a number of questions."""
 
     name: str
-    bound: Bound
+    bound: Interval
     is_count: bool = False
 
 
@@ -96,15 +96,15 @@ class Overall:
     `excess` is the mean beyond the control's, `worst_excess` that of the question where it is most.
     """
 
-    mean: Bound | None = None
-    worst: Bound | None = None
-    excess: Bound | None = None
-    worst_excess: Bound | None = None
+    mean: Interval | None = None
+    worst: Interval | None = None
+    excess: Interval | None = None
+    worst_excess: Interval | None = None
     others: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
+class ExploredQuestion:
     """What exploring one question found: the mass of what is settled, and of what was drawn from.
 
     `searched` prefixes were forwarded before the `draws`, `forwards` in all.
@@ -168,7 +168,7 @@ class Model:
     overall: Mapping[str, Overall]
     texts: Mapping[str, Texts]
     failures: Mapping[str, str]
-    explored: Mapping[str, Explored] = field(default_factory=dict)
+    explored: Mapping[str, ExploredQuestion] = field(default_factory=dict)
     is_control: bool = False
     control: str | None = None
 
@@ -186,7 +186,7 @@ class AskedQuery:
     question: str
     text: str | None
     source: str
-    leakage: Bound
+    leakage: Interval
     n: int
     sureness: float | None = None
     examples: tuple[Text, ...] = ()
@@ -201,11 +201,11 @@ class Rewritten:
     told apart, `correlation` is Pearson's r over them of sureness and the upper end of leakage.
     """
 
-    leakage: Bound
+    leakage: Interval
     number: int
-    worst: Bound | None = None
-    gap: Bound | None = None
-    worst_gap: Bound | None = None
+    worst: Interval | None = None
+    gap: Interval | None = None
+    worst_gap: Interval | None = None
     queries: tuple[AskedQuery, ...] = ()
     correlation: float | None = None
 
@@ -220,14 +220,14 @@ class Full:
     """
 
     overall: Overall
-    worst_query: Bound | None = None
-    gap: Bound | None = None
-    largest: Mapping[str, Bound] = field(default_factory=dict)
-    where: Mapping[str, Bound] = field(default_factory=dict)
+    worst_query: Interval | None = None
+    gap: Interval | None = None
+    largest: Mapping[str, Interval] = field(default_factory=dict)
+    where: Mapping[str, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RewrittenModel:
     """What a model answers in other words; `model` is its place among the models of the view.
 
     `questions` is keyed by (scorer, question id), `overall` by scorer, as is `worst`: the queries
@@ -261,9 +261,9 @@ class FoundQuery:
     rounds: int
     draws: int
     lower: float
-    leakage: Mapping[str, Bound]
-    own: Mapping[str, Bound]
-    gap: Mapping[str, Bound]
+    leakage: Mapping[str, Interval]
+    own: Mapping[str, Interval]
+    gap: Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +309,6 @@ class View:
     confidence: float
     redacted: bool
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()
     attacked: tuple[FoundModel, ...] = ()

@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 from leakbound.evaluation.views.excess import NO_CONTROL, excess_sentence
 from leakbound.evaluation.views.view import (
-    Bound,
-    Explored,
+    ExploredQuestion,
+    Interval,
     Measured,
     Model,
     ScorerView,
@@ -42,7 +42,7 @@ def at_least(value: float) -> str:
     return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
 
 
-def of_count(bound: Bound) -> str:
+def of_count(bound: Interval) -> str:
     """A number of questions with its ends."""
     shown = DASH if bound.value is None else f"{bound.value:g}"
     return f"{shown} [{bound.lower:g}, {bound.upper:g}]"
@@ -89,7 +89,7 @@ def left_out(texts: Texts) -> str:
     return f"{texts.left_out:,} more distinct completions, {drawn}{mass}, are not shown."
 
 
-def explored(found: Explored) -> str:
+def explored(found: ExploredQuestion) -> str:
     """What exploring a question found, in one sentence."""
     return (
         f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "

@@ -29,7 +29,7 @@ Prompts = tuple[Prompt, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WantedText:
     """A text to be read after a query, and where what is read of it is kept."""
 
     place: Place
@@ -52,14 +52,14 @@ class Wanted:
     left_out: Mapping[str, str]
     classifiers: Mapping[str, str]
 
-    def texts(self) -> Iterator[Asked]:
+    def texts(self) -> Iterator[WantedText]:
         """Every text to be read, those of one prompt one after the other."""
         for part, need in self.needs.items():
             for prompt in self.prompts[part]:
                 query = Query.original(prompt)
                 for kind in sorted(need.kinds):
                     for index, text in enumerate(TEXTS[kind](prompt)):
-                        yield Asked(Place.of(part, query, kind, index, text), query, text)
+                        yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[tuple[Place, Query]]:
         """Every question to be answered greedily that no arm of the run asks."""
@@ -70,7 +70,7 @@ class Wanted:
                     yield Place.of(part, query, GREEDY_KIND), query
 
 
-def longest_first(texts: Iterable[Asked]) -> list[Asked]:
+def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Those of one prompt together, prompts by how much is read for them.
 
     Rows of like length waste little of a batch, and what is too much for memory is so at once.

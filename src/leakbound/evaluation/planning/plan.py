@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound.benchmarks.benchmark import DRAWS
-from leakbound.evaluation.study.until import StopRule
+from leakbound.evaluation.planning.until import StopRule
 from leakbound.store import ArmKey, ExploredDraws, ScorerRecord
 from leakbound.study import Attack, Explore, FixedN, Study, Until
 from leakbound.types import ExploreMode, Scorer
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SteeredAttack:
     """An attack, and the scorer that steers it."""
 
     attack: Attack
@@ -48,7 +48,7 @@ class SteeredPlan:
     n: int
     until: StopRule | None = None
     exploring: Exploring | None = None
-    search: Search | None = None
+    search: SteeredAttack | None = None
 
     @classmethod
     def of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
@@ -64,7 +64,7 @@ class SteeredPlan:
                 rule = StopRule.read(claim, scorers[0], cap=n, confidence=study.confidence)
                 return cls(n, until=rule)
             case FixedN(n):
-                search = None if study.attack is None else Search(study.attack, scorers[0])
+                search = None if study.attack is None else SteeredAttack(study.attack, scorers[0])
                 return cls(DRAWS if n is None else n, search=search)
 
 
