@@ -25,7 +25,9 @@ def attacked(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
 def test_evaluate_attacks_and_says_what_it_found(model: Path, attacked: Path) -> None:
     entries = json.loads((attacked / "attack" / "found.json").read_text())["found"]
     run = Run.open(attacked)
-    assert [entry["prompt_id"] for entry in entries] == [query.id for query in run.questions]
+    assert [entry["query"]["prompt_id"] for entry in entries] == [
+        query.id for query in run.questions
+    ]
     assert {entry["arm"] for entry in entries} <= set(run.arms)
     assert run.record.study["attack"]["budget"] == 32
     assert "where it was attacked, 2 questions" in done("report", attacked).out

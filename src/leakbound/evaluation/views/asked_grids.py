@@ -20,14 +20,7 @@ from leakbound.text.figures import DASH
 def tried_grid(view: View) -> Grid:
     """A row a run: how many rewritings were tried, removed for which reason, and asked."""
     reasons = tuple(dict.fromkeys(r for one in view.tried.values() for r in one.removed))
-    columns = (
-        "Run",
-        "Source",
-        "Design",
-        "Tried",
-        *(f"Removed: {r}" for r in reasons),
-        "RunQueries",
-    )
+    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
     rows = tuple(
         (
             Cell(label),
