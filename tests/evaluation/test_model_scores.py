@@ -105,6 +105,17 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     assert run.arms["target"].scored_by(slug)["weights"] == "w2"
 
 
+def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
+    tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = evaluated(tmp_path / "r")
+    next((run.arms["target"].folder / "completions").iterdir()).unlink()
+    monkeypatch.setattr(models, "classifier", WordClassifier(weights="w2"))
+    monkeypatch.setattr(CannedEngine, "generate", lambda *_: pytest.fail("something was drawn"))
+    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+        evaluated(tmp_path / "r")
+
+
 def test_scoring_goes_on_where_it_was_stopped(tmp_path: Path, models: FakeModels) -> None:
     run = sample(engine(), benchmark(), out=tmp_path / "r")
 

@@ -37,7 +37,13 @@ from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
 from leakbound.evaluation.scoring.readings import require_known
-from leakbound.evaluation.scoring.score import bounded_by, score_run, scorers_for, scorers_of
+from leakbound.evaluation.scoring.score import (
+    bounded_by,
+    require_same_model,
+    score_run,
+    scorers_for,
+    scorers_of,
+)
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.statements.metrics import measure_run
@@ -275,6 +281,8 @@ def draw_study(
     query_plan = _query_plan(study, drawing.n, opened, progress)
     record = {**study.to_dict(), "control": _named(control)}
     run = begin(out, task, record, query_plan, notes=study.departures(task))
+    for scorer in asked.scorers:  # a night of draws is not made for scores that would be refused
+        require_same_model(run.arms.values(), scorer)
     shares = None if query_plan is None else query_plan.shares(run.queries)
     finished = {} if source is None else finished_control(run, source, _beside(arms, shares))
     if finished and wanted.metrics:
