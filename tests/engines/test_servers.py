@@ -8,6 +8,7 @@ import pytest
 
 from chatting import request
 from leakbound.engines.api_key import key_for
+from leakbound.engines.chat import CHATS
 from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of
@@ -99,3 +100,9 @@ def test_a_key_that_is_none_is_refused_and_never_shown(
     shown = f"{told.value!r} {told.value.__cause__!r} {told.value.__context__!r}"
     assert "cret" not in shown
     assert served.asked == []
+
+
+def test_every_chat_engine_that_runs_elsewhere_is_asked_only_where_the_user_names_it() -> None:
+    """A new one that is not counted among them would send what a file alone names."""
+    elsewhere = {name for name in CHATS if server_of(f"{name}:http://here/v1#m") is not None}
+    assert set(CHATS) - elsewhere == {"transformers"}
