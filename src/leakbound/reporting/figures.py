@@ -98,7 +98,7 @@ def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
     mine = [(label, grid) for label, grid in view.grids if grid.scorer == scorer.name]
     found = []
     for i, (label, grid) in enumerate(mine):
-        name = quantity(scorer).removeprefix("mean ")
+        name = "leak probability" if scorer.binary else "score"
         caption = f"{label}: {name}, mean over the questions ({scorer.name})"
         found.append(_heat_figure(grid, grid.leakage, caption, style_of(i)))
         if grid.k:
