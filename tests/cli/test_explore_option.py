@@ -247,9 +247,9 @@ def test_exact_masses_agree_with_an_independent_sample(model: Path, tmp_path: Pa
     for exact in rows(Run.open(tmp_path / "e"), arm="target", estimand="leak probability"):
         (seen,) = rows(
             Run.open(tmp_path / "s"), arm="target", estimand="leak probability",
-            query_id=exact["query_id"], target=exact.target,
+            query_id=exact.query_id, target=exact.target,
         )  # fmt: skip
         assert exact.upper - exact.lower < 0.01
         assert seen.lower <= exact.upper
         assert exact.lower <= seen.upper
-        assert (exact.confidence, exact["n"]) == (1.0, 0)
+        assert (exact.confidence, exact.n) == (1.0, 0)
