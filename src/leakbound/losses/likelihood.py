@@ -55,5 +55,5 @@ def kl_all(batch: LossInputs) -> Tensor:
 
 
 def _divergence(batch: LossInputs, reference: Tensor) -> Tensor:
-    log_reference = precise(reference).detach().log_softmax(dim=-1)
-    return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=-1))
+    log_reference = precise(reference).detach().log_softmax(dim=1)
+    return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=1))
