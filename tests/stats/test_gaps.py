@@ -85,6 +85,8 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
     assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
     assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)
     assert made.target == "the mean over these questions under this decoding"
+    below = mass_mean_over_questions(known, scores, counts, binary=True, side="lower")
+    assert (made.side, below.side, below.upper) == ("both", "lower", 1.0)
     sure = mass_mean_over_questions(known[1:], [[0.0]], [[0]])
     assert (sure.lower, sure.upper, sure.confidence) == (0.7, 1.0, 1.0)
     assert sure.method == "exact mass"

@@ -10,6 +10,7 @@ from leakbound.errors import InputError
 from leakbound.stats import (
     Claim,
     Looks,
+    Side,
     mean_bound,
     parse_claim,
     proportion_bound,
@@ -211,3 +212,20 @@ def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
     )
     looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
     assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
+    """At the cap bets meet the draws in an order; looks are made again from the stored scores."""
+    tally = [0.0, 0.5, 1.0], [110, 60, 30]
+    ends = [Looks(Claim("mean", 0.5), 200).bound(*tally, side=side, seed=s) for s in range(40)]
+    lower, upper = (np.array([getattr(end, name) for end in ends]) for name in ("lower", "upper"))
+    limit = float(np.median(lower if side == "lower" else upper))
+    wanted = ["refuted" if low > limit else "holds" for low in lower]
+    if side == "upper":
+        wanted = ["holds" if high <= limit else "open" for high in upper]
+    looks = Looks(Claim("mean", limit), 200)
+    verdicts = [str(looks.decide(*tally, seed=s)[0]) for s in range(40)]
+    decided = {"lower": "refuted", "upper": "holds"}[side]
+    assert [v == decided for v in verdicts] == [w == decided for w in wanted]
+    assert 0 < sum(v == decided for v in verdicts) < 40  # the order matters here
