@@ -53,7 +53,8 @@ def test_of_two_commands_with_one_folder_one_is_refused(
     assert sorted(statuses) == [0, 2], ends
     won, lost = statuses.index(0), statuses.index(2)
     told = ends[lost]
-    assert "is in use by `leakbound evaluate` (pid " in told or "fingerprint" in told
+    # who holds it is written just after it is taken, so the name may not be there yet
+    assert "is in use by " in told or "fingerprint" in told
     assert "Traceback" not in told
     run = Run.open(out)
     assert len(made_by(run)) == 1
