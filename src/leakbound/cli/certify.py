@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,31 +23,13 @@ _SHOWN = 5  # questions, and differences of a check, on the terminal
 @click.argument("run", type=opt.RUN)
 @click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
 @click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
-@click.option(
-    "--scorer",
-    metavar="NAME",
-    help="Which score h is claimed about.  [default: the run's only one]",
-)
+@click.option("--scorer", metavar="NAME", help="Whose score h.  [default: the run's only one]")
 @click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
 @opt.confidence
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="[default: certificate.json in the run]",
-)
+@click.option("--out", type=opt.FILE, help="[default: certificate.json in the run]")
 @opt.as_json
-def certify(
-    run: Path,
-    max_leak: float,
-    every_question: bool,
-    scorer: str | None,
-    threshold: float | None,
-    arm: str,
-    confidence: float,
-    out: Path | None,
-    as_json: bool,
-) -> int:
+def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate of it.
 
     No other certificate is written over: each claim needs a file of its own (--out).
@@ -57,16 +39,7 @@ def certify(
     """
     from leakbound import certificate as verbs
 
-    made = verbs.certify(
-        run,
-        max_leak=max_leak,
-        scorer=scorer,
-        threshold=threshold,
-        every_question=every_question,
-        arm=arm,
-        confidence=confidence,
-        out=out,
-    )
+    made = verbs.certify(run, out=out, **claim)
     file = out or run / verbs.FILE
     digest = verbs.sha256(file)
     if as_json:
@@ -79,7 +52,7 @@ def certify(
 
 
 @click.command()
-@click.argument("certificate", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
@@ -91,9 +64,8 @@ def verify(
     run: Path,
     with_model: str | None,
     scorer: str | None,
-    device: str,
-    trust_remote_code: bool,
     as_json: bool,
+    **loading: Any,
 ) -> int:
     """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
 
@@ -107,12 +79,7 @@ def verify(
 
     with progress_bar(not as_json) as progress:
         found = verbs.verify(
-            certificate,
-            run,
-            model=with_model,
-            scorer=scorer,
-            loading={"device": device, "trust_remote_code": trust_remote_code},
-            progress=progress,
+            certificate, run, model=with_model, loading=loading, progress=progress, scorer=scorer
         )
     if as_json:
         print_json(found.to_dict())

@@ -96,38 +96,24 @@ class _Rates:
     """Speeds since the first report of a phase, of its units and of tokens."""
 
     def __init__(self, first: float) -> None:
-        now = time.monotonic()
-        self._units, self._tokens = _Rate(first, now), _Rate(0.0, now)
+        self._first, self._started = first, time.monotonic()
 
     def text(self, done: float, unit: str, tokens: int = 0) -> str:
         """The units a second; beside them, where they are told, tokens and how many a second."""
-        said = [self._units.text(done, unit)]
+        speed = self._per_second(done - self._first)
+        said = [f"{speed:,.3g} {unit}/s"] if speed > 0 else []
         if tokens:
-            said.append(f"{tokens:,} tokens ({self._tokens.per_second(tokens):,.3g}/s)")
-        return ", ".join(filter(None, said))
+            said.append(f"{tokens:,} tokens ({self._per_second(tokens):,.3g}/s)")
+        return ", ".join(said)
 
     def left(self, done: float, total: float) -> str:
         """The time left at this speed, as a person says it; nothing where none is known."""
-        return self._units.left(done, total)
-
-
-class _Rate:
-    """Speed since the first report of a phase."""
-
-    def __init__(self, first: float, started: float) -> None:
-        self._first, self._started = first, started
-
-    def per_second(self, done: float) -> float:
-        seconds = time.monotonic() - self._started
-        return (done - self._first) / seconds if seconds > 0 else 0.0
-
-    def text(self, done: float, unit: str) -> str:
-        speed = self.per_second(done)
-        return f"{speed:,.3g} {unit}/s" if speed > 0 else ""
-
-    def left(self, done: float, total: float) -> str:
-        speed = self.per_second(done)
+        speed = self._per_second(done - self._first)
         return duration((total - done) / speed) if speed > 0 else ""
+
+    def _per_second(self, number: float) -> float:
+        seconds = time.monotonic() - self._started
+        return number / seconds if seconds > 0 else 0.0
 
 
 def duration(seconds: float) -> str:
@@ -135,11 +121,9 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {rest:02d} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60:02d} min"
-    )
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def print_json(value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -15,7 +15,7 @@ from leakbound.errors import InputError
 
 @click.command()
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("out", type=opt.FILE)
 @click.option(
     "--openunlearning",
     "form",
@@ -31,7 +31,7 @@ from leakbound.errors import InputError
 @click.option("--arm", default="target", show_default=True, help="Of which model or decoding.")
 @click.option(
     "--retrained",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=opt.FILE,
     help="A log of the retrained model, to compare with where RUN has no control.",
 )
 @opt.as_json
@@ -39,10 +39,8 @@ def export(
     runs: tuple[Path, ...],
     out: Path,
     form: Literal["openunlearning", "jsonl"] | None,
-    redact: bool | None,
-    arm: str,
-    retrained: Path | None,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Write the metrics or the completions of RUNS, of one as a rule, to OUT.
 
@@ -60,12 +58,11 @@ def export(
     if form is None:
         raise InputError("say what to write: --openunlearning or --jsonl.")
     opened = [Run.open(run) for run in runs]
-    made = verb(opened, out, form=form, arm=arm, redact=redact, retrained=retrained)
+    made = verb(opened, out, form=form, **how)
     for note in made.notes:
         say(f"note: {note}", err=True)
     if as_json:
-        files = [str(file) for file in made.files]
-        print_json({"runs": [str(run) for run in runs], "written": files})
+        print_json({"runs": [*map(str, runs)], "written": [*map(str, made.files)]})
         return
     for file in made.files:
         say(f"written: {file}")

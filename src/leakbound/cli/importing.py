@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,19 +23,9 @@ from leakbound.cli.saying import say
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files.")
-@click.option(
-    "--scores", metavar="NAMES", help="Which scores of the files to take.  [default: all]"
-)
+@click.option("--scores", type=opt.names, help="Which of the files' to take.  [default: all]")
 @opt.as_json
-def import_(
-    files: tuple[Path, ...],
-    out: Path,
-    form: str | None,
-    benchmark: str | None,
-    data: Path | None,
-    scores: str | None,
-    as_json: bool,
-) -> None:
+def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
     """Make a run of samples that another tool drew; then score, bound and report it.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
@@ -53,8 +44,7 @@ def import_(
     from leakbound.evaluation.scoring.score import scored_by
     from leakbound.store import ImportedDraws
 
-    wanted = None if scores is None else [name.strip() for name in scores.split(",")]
-    run = import_run(files, out=out, form=form, benchmark=benchmark, data=data, scores=wanted)
+    run = import_run(files, out=out, **how)
     given = scored_by(run)
     arms = {
         name: {
@@ -70,12 +60,9 @@ def import_(
         print_json({"run": str(out), "arms": arms, "scorers": list(given)})
         return
     for name, arm in arms.items():
-        say(
-            f"{name}: {arm['questions']:,} questions, n = {arm['n']:,}, as sampled by "
-            f"{arm['as_sampled_by']}"
-        )
-    notes = [note for arm in run.arms.values() for note in arm.usage.notes]
-    for note in dict.fromkeys(notes):
+        counts = f"{arm['questions']:,} questions, n = {arm['n']:,}"
+        say(f"{name}: {counts}, as sampled by {arm['as_sampled_by']}")
+    for note in dict.fromkeys(note for arm in run.arms.values() for note in arm.usage.notes):
         say(f"note: {note}", err=True)
     if given:
         say(f"with scores of {', '.join(given)}; next: leakbound bound {out}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,29 +34,18 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return apply
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Words separated by commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+def names(value: str) -> tuple[str, ...]:
+    """Words separated by commas: a type of options."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-class Numbers(click.ParamType[tuple[float, ...]]):
-    """Numbers separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return tuple(float(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is no number, nor numbers separated by commas.", param, ctx)
+def numbers(value: str) -> tuple[float, ...]:
+    """Numbers separated by commas: a type of options."""
+    try:
+        return tuple(float(part) for part in value.split(","))
+    except ValueError as error:
+        said = f"{value!r} is no number, nor numbers separated by commas."
+        raise click.BadParameter(said) from error
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -78,15 +67,16 @@ drawing = options(
     ),
 )
 attack = click.option(
-    "--attack", type=int, metavar="BUDGET", help="Search for worst-case inputs: draws per question."
+    "--attack",
+    "attack_budget",
+    type=int,
+    metavar="BUDGET",
+    help="Search for worst-case inputs: draws per question.",
 )
+no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
 metrics = click.option(
-    "--metrics",
-    type=Names(),
-    metavar="NAMES",
-    help="Utility and memorisation: all, or names with commas.",
+    "--metrics", type=names, help="Utility and memorisation: all, or names with commas."
 )
-no_attack = click.option("--attack", type=int, hidden=True)  # where it is refused, and why
 inputs = options(
     click.option(
         "--inputs", metavar="SOURCE", help="Rewritings by a source: rules, file:F, model:NAME …"
@@ -120,10 +110,7 @@ loading = options(
     ),
 )
 calibration = click.option(
-    "--calibration",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Labelled items: allow for the judge's errors.",
+    "--calibration", type=FILE, help="Labelled items: allow for the judge's errors."
 )
 scorers = click.option(
     "--scorer",
@@ -138,8 +125,13 @@ sampling = options(
     click.option("--out", type=RUN, help="The run directory."),
     click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
     click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
-    click.option("--temperature", type=Numbers(), help="0 is greedy; a list: each.  [default: 1]"),
-    click.option("--top-p", type=Numbers(), help="A list: each.  [default: 1, keeps all]"),
+    click.option(
+        "--temperature",
+        "temperatures",
+        type=numbers,
+        help="0 is greedy; a list: each.  [default: 1]",
+    ),
+    click.option("--top-p", "top_ps", type=numbers, help="A list: each.  [default: 1, keeps all]"),
     click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
     click.option("--max-tokens", type=int, help="Of prompt and completion together."),
@@ -155,7 +147,7 @@ sampling = options(
     ),
     click.option("--limit", type=int, help="Only the first questions."),
     click.option("--seed", type=int, help="[default: 0]"),
-    click.option("--study", type=FILE, metavar="FILE", help="YAML: take what is not said from it."),
+    click.option("--study", type=FILE, help="YAML: take what is not said from it."),
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
     click.option("--profile", metavar="NAME", help="Ask and draw as openunlearning, scholten, ..."),
     click.option("--system", help="System message for chat models."),
@@ -166,30 +158,13 @@ sampling = options(
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
-FIELDS = {
-    "benchmark": "benchmark", "data": "data", "limit": "limit", "profile": "profile",
-    "n": "sampling.n", "until": "sampling.until", "explore": "sampling.explore",
-    "budget": "sampling.forwards",
-    "temperature": "decodings.temperature", "top_p": "decodings.top_p", "top_k": "decodings.top_k",
-    "max_new_tokens": "decodings.max_new_tokens", "max_tokens": "decodings.max_tokens",
-    "adaptive_temperature": "decodings.adaptive_temperature",
-    "adaptive_mode": "decodings.adaptive_mode", "stop": "decodings.stop",
-    "inputs": "rewritings.source", "queries": "rewritings.queries", "ids": "rewritings.ids",
-    "ids_draws": "rewritings.ids_draws", "ids_criterion": "rewritings.criterion",
-    "design": "rewritings.design", "embedder": "rewritings.embedder",
-    "similarity": "rewritings.similarity",
-    "attack": "attack.budget", "scorers": "scorers", "calibration": "calibration",
-    "metrics": "metrics", "confidence": "confidence", "seed": "seed",
-    "dtype": "settings.dtype", "device": "settings.device", "system": "settings.system",
-    "prompt_template": "settings.template", "trust_remote_code": "settings.trust_remote_code",
-}  # fmt: skip
-"""The field of `Study` that each option of `evaluate` and `sample` says, or the field of its part.
-
-Where decodings, `temperature` and `top_p`, are lists, every combination is asked for.
-"""
 NOT_OF_A_STUDY = ("model", "out", "control", "study", "like", "offline", "dry_run", "as_json")
 """Options that say what is evaluated, where a command works and what it prints."""
-_LISTED = ("temperature", "top_p")
+_LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
+"""Fields of a decoding, and the options that list several: every combination is asked for."""
+_OF_REWRITINGS = (
+    "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder", "similarity"
+)  # fmt: skip
 
 
 def hold(folder: Path, command: str) -> Path:
@@ -219,33 +194,29 @@ def asked(said: Said) -> Study:
 
     base = _base(said)
     _require_profile(said, base)
-    whole = {option for option, field in FIELDS.items() if "." not in field}
-    study = said.into(base, **{name: name for name in whole})
+    settings = said.into_each(base.settings, template="prompt_template")
     study = replace(
-        study,
+        said.into_each(base),
         sampling=_sampling(said, base.sampling),
         rewritings=_rewritings(said, base.rewritings),
         attack=_attack(said, base.attack),
         # Running a model's own code is said each time, never taken over from a file.
-        settings=replace(
-            said.into(base.settings, **_part("settings")),
-            trust_remote_code=bool(said.trust_remote_code),
-        ),
+        settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
     )
     # What a file names is somebody else's word: it sends nothing to a server.
     rewriters = study.rewritings.models if study.rewritings and said.value("inputs") else ()
     study = replace(study, servers=servers_of(said.value("scorers") or (), rewriters))
-    if not any(said.value(option) not in (None, ()) for option in _part("decodings").values()):
+    if not any(said.value(option) not in (None, ()) for option in _of_decodings()):
         return study
     task = study.load()
     return replace(study, decodings=_varied(said, study.decodings or (task.decoding,)))
 
 
-def _part(name: str) -> dict[str, str]:
-    """The options of one part of a study, by the part's fields."""
-    parts = (field.partition(".") for field in FIELDS.values())
-    named = zip(FIELDS, parts, strict=True)
-    return {field: option for option, (part, _, field) in named if part == name and field}
+def _of_decodings() -> list[str]:
+    """The options that say how is drawn from a distribution."""
+    from leakbound.types import Decoding
+
+    return [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
 
 
 def _base(said: Said) -> Study:
@@ -264,10 +235,8 @@ def control_of(said: Said) -> str | None:
     """The control that was named, or that of the run of --like."""
     from leakbound.store import Run
 
-    if said.control is not None or said.like is None:
-        named: str | None = said.control
-        return named
-    return Run.open(said.like).control
+    named: str | None = said.control
+    return Run.open(said.like).control if named is None and said.like is not None else named
 
 
 def _require_profile(said: Said, base: Study) -> None:
@@ -315,15 +284,14 @@ def _varied(said: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
 
     What one decoding has no list of stays as it is.
     """
-    own = {field: option for field, option in _part("decodings").items() if field not in _LISTED}
-    varied = [said.into(decoding, **own) for decoding in decodings]
+    varied = [said.into_each(decoding) for decoding in decodings]
     if said.adaptive_mode and any(one.adaptive_temperature is None for one in varied):
         raise InputError(
             f"--adaptive-mode {said.adaptive_mode} says how a temperature adapts, and none does. "
             "Add --adaptive-temperature C, or leave it out."
         )
-    for name in _LISTED:
-        if values := said.value(name):
+    for name, listed in _LISTED.items():
+        if values := said.value(listed):
             rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
             varied = [replace(decoding, **{name: value}) for decoding in rest for value in values]
     return tuple(varied)
@@ -333,12 +301,11 @@ def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
     """The rewritings that are asked for; None where there are none."""
     from leakbound.study import Rewritings
 
-    source, options = said.value("inputs"), _part("rewritings")
+    source = said.value("inputs")
     if source == "none" or (source is None and base is None):
-        del options["source"]
-        _refuse_idle(said, options.values(), "inputs")
+        _refuse_idle(said, _OF_REWRITINGS, "inputs")
         return None
-    asked = said.into(Rewritings(source) if base is None else base, **options)
+    asked = said.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
     if not asked.ids:
         _refuse_idle(said, ("ids_draws", "ids_criterion"), "ids")
     return asked
@@ -358,7 +325,5 @@ def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:
 def _attack(said: Said, base: Attack | None) -> Attack | None:
     from leakbound.study import Attack
 
-    budget = said.value("attack")
-    if budget is None:
-        return base
-    return Attack(budget) if base is None else replace(base, budget=budget)
+    budget = said.value("attack_budget")
+    return base if budget is None else replace(base or Attack(budget), budget=budget)

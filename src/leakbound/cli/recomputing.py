@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
     from leakbound.formats.openunlearning_check import Checked
 
 _SHOWN = 5  # rows of an entry
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.argument("logs", type=_FILE, nargs=-1, required=True)
+@click.argument("logs", type=opt.FILE, nargs=-1, required=True)
 @click.option(
-    "--retrained", type=_FILE, help="The retrained model's log: forget quality, privleak."
+    "--retrained", type=opt.FILE, help="The retrained model's log: forget quality, privleak."
 )
 @opt.as_json
 def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
@@ -55,10 +55,9 @@ def _print(path: str, found: list[Checked]) -> None:
         if checked.odd:
             first = ", ".join(checked.odd[:_SHOWN])
             say(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
-    counts = dict.fromkeys(("same", "differs", "damaged", "not made anew"), 0)
-    for checked in found:
-        counts[checked.verdict] += 1
-    say(", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count))
+    counts = Counter[str](checked.verdict for checked in found)
+    known = ("same", "differs", "damaged", "not made anew")
+    say(", ".join(f"{verdict}: {counts[verdict]}" for verdict in known if counts[verdict]))
 
 
 def _figure(value: float | None) -> str:

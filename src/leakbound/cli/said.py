@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -25,9 +25,14 @@ class Said:
         """What was said for this option; None where nothing was, or there is no such option."""
         return self._given.get(option)
 
-    def into(self, value: Value, /, *fields: str, **renamed: str) -> Value:
+    def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
         """The value with what was said in place of its own: of these options, or field=option."""
-        options = {name: name for name in fields} | renamed
+        options = {name: name for name in named} | renamed
         said = {name: self.value(option) for name, option in options.items()}
         stated = {name: found for name, found in said.items() if found not in (None, ())}
         return replace(value, **stated)  # type: ignore[type-var]
+
+    def into_each(self, value: Value, /, **renamed: str) -> Value:
+        """The same of every field, by the option of its name where no other is given for it."""
+        own = (field.name for field in fields(value))  # type: ignore[arg-type]
+        return self.into(value, *own, **renamed)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.said import Said
 from leakbound.cli.saying import say
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -24,12 +22,7 @@ if TYPE_CHECKING:
 @opt.loading
 @opt.as_json
 def score(
-    run: Path,
-    scorers: tuple[str, ...],
-    calibration: Path | None,
-    dtype: str | None,
-    device: str | None,
-    as_json: bool,
+    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **loading: Any
 ) -> None:
     """Score the completions of RUN; no model of the run is loaded.
 
@@ -39,11 +32,13 @@ def score(
     from leakbound.evaluation import score as verb
 
     opened = opt.held_run(run, "score")
-    settings = opened.study.settings
-    settings = replace(settings, dtype=dtype or settings.dtype, device=device or settings.device)
     with progress_bar(not as_json) as progress:
         chosen = verb(
-            opened, scorers, calibration=calibration, settings=settings, progress=progress
+            opened,
+            scorers,
+            calibration=calibration,
+            settings=Said(loading).into(opened.study.settings, *loading),
+            progress=progress,
         )
     if as_json:
         print_json({"run": str(run), "scorers": [s.name for s in chosen]})
@@ -83,11 +78,7 @@ def bound(
 
 @click.command()
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="[default: report.html in the run, or report-redacted.html]",
-)
+@click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @click.option(
     "--redact/--no-redact",
     default=None,

@@ -68,7 +68,7 @@ settings = opt.options(
     ),
 )
 weights = opt.options(
-    click.option("--modules", type=opt.Names(), help="Train these alone, such as down_proj."),
+    click.option("--modules", type=opt.names, help="Train these alone, such as down_proj."),
     click.option("--layers", type=Layers(), help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
@@ -99,7 +99,7 @@ rewriting = opt.options(
 watching = opt.options(
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
-    click.option("--report-to", type=opt.Names(), help="Trackers, such as tensorboard,wandb."),
+    click.option("--report-to", type=opt.names, help="Trackers, such as tensorboard,wandb."),
 )
 
 
@@ -168,7 +168,7 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 @click.option("--texts", metavar="TEXTS", help="Running texts in place of --benchmark.")
 @click.option(
     "--split",
-    type=opt.Names(),
+    type=opt.names,
     help="Such as forget,retain.  [default: what the benchmark evaluates]",
 )
 @click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
