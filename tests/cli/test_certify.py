@@ -112,7 +112,7 @@ def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> No
 def test_what_is_no_run_or_no_certificate(leaky: Path, tmp_path: Path) -> None:
     for result, named in (
         (leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
-        (leakbound("verify", leaky / FILE, leaky), "cannot read"),
+        (leakbound("verify", leaky / FILE, leaky), "cannot be read"),
         (leakbound("verify", leaky / "run.json", leaky), "is no certificate"),
         (leakbound("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
     ):

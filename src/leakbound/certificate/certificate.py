@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_type_hints
 
 from leakbound import stats
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Share, Verdict
 from leakbound.certificate.forecast import Forecast
-from leakbound.errors import InputError, require_no_fault
-from leakbound.store.sealed import digest_of
+from leakbound.errors import InputError
+from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
 
 FORMAT = "leakbound certificate 2"
@@ -68,10 +67,10 @@ class Certificate:
         values: dict[str, Json] = {
             "format": FORMAT,
             "claim": self.claim.to_dict(),
-            **{name: to_json(getattr(self, name)) for name in _READ},
+            **{f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in _OWN},
             "estimate": to_json(self.estimate.to_dict()),
         }
-        return {**values, "digest": digest(values)}
+        return {**values, "digest": digest_of(values)}
 
     @classmethod
     def from_dict(cls, values: JsonObject) -> Certificate:
@@ -80,14 +79,11 @@ class Certificate:
         The digest is not checked: `verify` does that.
         """
         try:
-            known = {name: from_json(kind, values[name], name) for name, kind in _READ.items()}
-            estimate = values["estimate"]
-            if not isinstance(estimate, Mapping):
-                raise TypeError(f"estimate is {estimate!r}")
+            kinds = get_type_hints(cls)
+            read: dict[str, Any] = {name: _OWN[name](values[name]) for name in _OWN}
+            rest = kinds.keys() - _OWN.keys()
             return cls(
-                claim=LeakClaim.from_dict(values["claim"]),
-                estimate=stats.Estimate.from_dict(estimate),
-                **known,
+                **read, **{name: from_json(kinds[name], values[name], name) for name in rest}
             )
         except (KeyError, TypeError, AttributeError, InputError) as error:
             raise InputError(
@@ -96,40 +92,20 @@ class Certificate:
             ) from error
 
 
-_READ: Mapping[str, Any] = {
-    "verdict": Verdict,
-    "sentence": str,
-    "asked": str,
-    "forecast": Forecast | None,
-    "allocation": tuple[Share, ...],
-    "questions": tuple[QuestionRecord, ...],
-    "made_from": JsonObject,
-    "files": Mapping[str, str],
-    "code": Mapping[str, str],
+_OWN: Mapping[str, Callable[[Any], object]] = {
+    "claim": LeakClaim.from_dict,
+    "estimate": stats.Estimate.from_dict,
 }
-"""The members that are read by their types alone."""
-
-
-def digest(values: JsonObject) -> str:
-    """SHA-256 over the canonical JSON of a certificate's values, their digest left out."""
-    return digest_of(values)
+"""Members that have a form of their own in JSON; the others are read by their types alone."""
 
 
 def read_values(file: Path) -> dict[str, Json]:
     """The values in a certificate's file, unjudged; InputError where it is no certificate."""
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        require_no_fault(file, error)
-        raise InputError(
-            f"cannot read `{file}`: {error.strerror}. Make it with `leakbound certify`."
-        ) from error
-    except ValueError as error:
-        raise InputError(f"`{file}` is not JSON ({error}). Name a certificate.json.") from error
+    values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     found = values.get("format") if isinstance(values, dict) else None
     if found != FORMAT:
         raise InputError(
             f"`{file}` is no certificate: it has format {found!r}, this version reads {FORMAT!r}. "
             "Name the file that `leakbound certify` wrote."
         )
-    return dict(values)
+    return dict(cast("JsonObject", values))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,8 +64,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=0, abs_tol=SLACK)
     return type(one) is type(other) and bool(one == other)
-
-
-def as_json(values: Any) -> Any:
-    """As it would be read from a file: tuples as lists, keys as text."""
-    return json.loads(json.dumps(values))

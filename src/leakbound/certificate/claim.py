@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer
+from leakbound.stats.estimate import error_rate
 from leakbound.types import Json, Scorer, from_json
 
 
@@ -36,11 +37,7 @@ class LeakClaim:
             raise InputError(
                 f"`threshold` must lie in [0, 1), got {self.threshold}. No score exceeds 1."
             )
-        if not 0 < self.confidence < 1:
-            raise InputError(
-                f"`confidence` must lie strictly between 0 and 1, "
-                f"got {self.confidence!r}. Use 0.99."
-            )
+        error_rate(self.confidence)  # refuses one outside (0, 1)
 
     @property
     def text(self) -> str:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from leakbound import stats
 from leakbound.certificate.asked import asked
 from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
-from leakbound.certificate.checks import as_json
 from leakbound.certificate.claim import LeakClaim, threshold_for
 from leakbound.certificate.decision import allocation, bounded, verdict
 from leakbound.certificate.evidence import code, file_digests, made_from
@@ -23,8 +22,8 @@ from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
+from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
-from leakbound.types import Fingerprint
 
 
 def certify(
@@ -82,7 +81,7 @@ def certify(
 def _require_same(file: Path, certificate: Certificate) -> None:
     """Refuse to write over anything but the same certificate."""
     there = read_values(file)
-    if there != as_json(certificate.to_dict()):
+    if there != as_read(certificate.to_dict()):
         claim, verdict = there.get("claim", {}), there.get("verdict")
         text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
         raise InputError(
@@ -102,16 +101,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     return Certificate(
         claim=claim,
         verdict=found,
-        sentence=sentence(
-            claim,
-            found,
-            estimate,
-            model=arm.spec.model,
-            decoding=arm.decoding,
-            questions=tail.questions,
-            asked=put,
-            early_ends=len(Fingerprint.of(arm.spec.fingerprint).ordinary_end_tokens),
-        ),
+        sentence=sentence(claim, found, estimate, arm.spec, questions=tail.questions, asked=put),
         asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,
         estimate=estimate,

@@ -7,14 +7,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakbound.certificate.checks import Check, Difference, Status, as_json, differences, mark
+from leakbound.certificate.checks import Check, Difference, Status, differences, mark
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError
 from leakbound.store import Arm
 from leakbound.store.identity import probes_differ
+from leakbound.store.sealed import as_read
+from leakbound.store.tables import completions_of
 from leakbound.types import (
     Completion,
-    Decoding,
     Fingerprint,
     Generate,
     Measures,
@@ -39,7 +40,7 @@ def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
 
 def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Check]:
     """Whether this is the model that drew the arm, and gives its completions their chances."""
-    differing = tuple(differences(to_json(arm.spec.fingerprint), as_json(engine.fingerprint)))
+    differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
     yield Check("model", status, "the model is the one that was sampled", differing)
@@ -59,9 +60,7 @@ def _probe(arm: Arm, engine: Probes) -> Check:
     """Compare what the model makes of fixed questions with what the sampled one made of them."""
     difference = probes_differ(arm.spec, engine.probe)
     says = "the model reads fixed questions as the one that was sampled did"
-    if difference is None:
-        return Check("probe", "ok", says)
-    return Check("probe", "differs", f"{difference}")
+    return Check("probe", "ok" if difference is None else "differs", difference or says)
 
 
 def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
@@ -81,7 +80,7 @@ def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
         forced = engine.force_ids([(query, ids) for ids in outputs], arm.decoding)
         for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
             where = f"question {query.id!r}, its output {j}"
-            if now is None and _truncates(arm.decoding):
+            if now is None and (arm.decoding.top_p < 1 or arm.decoding.top_k > 0):
                 unreached += 1
             elif difference := _difference(where, then, now, slack):
                 differing.append(difference)
@@ -96,10 +95,6 @@ def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
         says += f"; {unknown:,} have no tokens or no log-probability on record to compare"
     status: Status = mark(differing) if same or differing else "unchecked"
     return Check(NAME, status, says, tuple(differing))
-
-
-def _truncates(decoding: Decoding) -> bool:
-    return decoding.top_p < 1 or decoding.top_k > 0
 
 
 def _difference(
@@ -126,7 +121,7 @@ def _stored(arm: Arm) -> tuple[dict[str, Outputs], int]:
     """Distinct outputs by query and tokens, and how many have no tokens or no log-probability."""
     found: dict[str, Outputs] = {}
     unknown = 0
-    for completion, query_id in _outputs(arm):
+    for query_id, completion in _outputs(arm):
         known = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and known:
             found.setdefault(query_id, {}).setdefault(completion.token_ids, completion)
@@ -135,18 +130,16 @@ def _stored(arm: Arm) -> tuple[dict[str, Outputs], int]:
     return found, unknown
 
 
-def _outputs(arm: Arm) -> Iterator[tuple[Completion, str]]:
+def _outputs(arm: Arm) -> Iterator[tuple[str, Completion]]:
     """Completions that were drawn; outputs that were explored, of which a lower bound is known."""
     for part in arm.parts:
-        for row in arm.completions(part).to_pylist():
-            query_id, ids = row.pop("query_id"), row["token_ids"]
-            yield Completion(**row | {"token_ids": ids and tuple(ids)}), query_id
+        yield from completions_of(arm.completions(part))
     for table in arm.masses.tables():
         for row in table.to_pylist():
             if row["ended"] and row["mass"] > 0:
                 ids, floor = tuple(row["token_ids"]), math.log(row["mass"])
                 event = Completion(text=row["text"], token_ids=ids, count=0, logprob_floor=floor)
-                yield event, row["query_id"]
+                yield row["query_id"], event
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leakbound.certificate.certificate import digest, read_values
-from leakbound.certificate.checks import (
-    ABSENT,
-    Check,
-    Difference,
-    as_json,
-    compared,
-    differences,
-    mark,
-)
+from leakbound.certificate.certificate import read_values
+from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
@@ -28,11 +20,19 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
+from leakbound.store.sealed import as_read, digest_of
 from leakbound.store.tables import read_table
 from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
+_NUMBERS = ("estimate", "questions", "allocation")
+_WORDS = ("format", "claim", "verdict", "sentence", "asked", "forecast")
+_DERIVED = {
+    ("estimates", "every number follows from the run"): _NUMBERS,
+    ("verdict", "verdict and sentence follow from the numbers"): _WORDS,
+}
+"""Checks of what follows from the run alone, and the members that they compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ def verify(
     """
     file = Path(certificate)
     said = read_values(file)
-    checks, subject = [_own_digest(said)], _subject(said, Path(run))
+    says = "the certificate is as it was written"
+    checks = [compared("digest", says, said.get("digest", ABSENT), digest_of(said))]
+    subject = _subject(said, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
@@ -107,11 +109,6 @@ def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
             "trust it with the completions."
         )
     return servers_of([scorer])
-
-
-def _own_digest(said: JsonObject) -> Check:
-    says = "the certificate is as it was written"
-    return compared("digest", says, said.get("digest", ABSENT), digest(said))
 
 
 def _subject(said: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
@@ -141,7 +138,7 @@ def _against_run(
     """The checks that need the run, and no model but the scorer's."""
     scorer = make_scorer(claim.scorer)
     says = "questions, model, draws and scorer are those of the certificate"
-    found = as_json(made_from(run, arm, scorer))
+    found = as_read(made_from(run, arm, scorer))
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
     yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
@@ -184,33 +181,27 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
     for i, part in enumerate(arm.parts):
         progress("scoring again", i, len(arm.parts), "parts")
         table = arm.completions(part)
-        yield from zip(*_columns(table, "count"), score_part(arm, scorer, table), strict=True)
+        scores = score_part(arm, scorer, table)
+        yield from zip(*_columns(table, "query_id", "count"), scores, strict=True)
     progress("scoring again", len(arm.parts), len(arm.parts), "parts")
     for table in arm.masses.tables():
         ranges = range_part(arm, scorer, table)
-        yield from zip(*_columns(table, "mass"), *zip(*ranges, strict=True), strict=True)
+        columns = _columns(table, "query_id", "mass")
+        yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
 
 
-def _columns(table: Any, name: str) -> tuple[list[Any], list[Any]]:
-    """The question of each row, and another column."""
-    return table["query_id"].to_pylist(), table[name].to_pylist()
+def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
+    return (table[name].to_pylist() for name in names)
 
 
 def _derived(said: JsonObject, run: Run, claim: LeakClaim) -> Iterator[Check]:
     """Compute the certificate anew and compare its numbers and its words."""
     try:
-        anew = as_json(derive(run, claim).to_dict())
+        anew = as_read(derive(run, claim).to_dict())
     except _UNUSABLE as error:
         yield Check("estimates", "differs", f"they cannot be computed again: {error}")
         return
-    for name, says, keys in (
-        ("estimates", "every number follows from the run", ("estimate", "questions", "allocation")),
-        (
-            "verdict",
-            "verdict and sentence follow from the numbers",
-            ("format", "claim", "verdict", "sentence", "asked", "forecast"),
-        ),
-    ):
+    for (name, says), keys in _DERIVED.items():
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
         yield compared(name, says, *parts)
     unknown = {key: value for key, value in said.items() if key not in anew}
@@ -220,8 +211,7 @@ def _derived(said: JsonObject, run: Run, claim: LeakClaim) -> Iterator[Check]:
 
 def _code(said: JsonObject) -> Check:
     """Other code that finds the same numbers confirms them: a note, not a failure."""
-    differing = tuple(differences(said.get("code", ABSENT), code()))
-    if differing:
-        says = "the certificate was made by other code than that which checks it"
-        return Check("code", "note", says, differing)
-    return Check("code", "ok", "the same code made the certificate and checks it")
+    same = "the same code made the certificate and checks it"
+    check = compared("code", same, said.get("code", ABSENT), code())
+    other = "the certificate was made by other code than that which checks it"
+    return replace(check, status="note", says=other) if check.differences else check

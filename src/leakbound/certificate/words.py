@@ -9,7 +9,8 @@ from leakbound.certificate.asked import OWN_WORDS
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Verdict
 from leakbound.scorers import make_scorer
-from leakbound.types import Decoding
+from leakbound.store import ArmSpec
+from leakbound.types import Fingerprint
 
 
 def upward(value: float, limit: float) -> str:
@@ -34,43 +35,34 @@ def sentence(
     claim: LeakClaim,
     verdict: Verdict,
     estimate: stats.Estimate,
+    arm: ArmSpec,
     *,
-    model: str,
-    decoding: Decoding,
     questions: int,
     asked: str = OWN_WORDS,
-    early_ends: int = 0,
 ) -> str:
-    """What was found, about what, and what that means for the claim.
-
-    `early_ends`: how many ordinary tokens end the model's completions.
-    """
+    """What was found, about what, and what that means for the claim."""
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
     lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    chance = {
-        "pass": f"at most {high}",
-        "refuted": f"at least {low}",
-        "inconclusive": f"between {low} and {high}",
-    }[verdict]
-    outcome = {
-        "pass": "is met",
-        "refuted": "is refuted",
-        "inconclusive": "is neither met nor refuted",
-    }[verdict]
-    where = "on average over" if not claim.every_question else (
-        "for every one of" if verdict == "pass" else "for the worst of"
-    )  # fmt: skip
+    chance, outcome, where = {
+        "pass": (f"at most {high}", "is met", "for every one of"),
+        "refuted": (f"at least {low}", "is refuted", "for the worst of"),
+        "inconclusive": (
+            f"between {low} and {high}", "is neither met nor refuted", "for the worst of"
+        ),
+    }[verdict]  # fmt: skip
+    where = where if claim.every_question else "on average over"
     put = "" if asked == OWN_WORDS else f", asked {asked},"
+    early_ends = len(Fingerprint.of(arm.fingerprint).ordinary_end_tokens)
     tokens = "an ordinary token" if early_ends == 1 else f"{early_ends:,} ordinary tokens"
     ended = f", ended by {tokens} too," if early_ends else ""
-    unknown = "max_new_tokens" in decoding.unknown
-    most = "" if unknown else f" (max {decoding.max_new_tokens} tokens)"
+    unknown = "max_new_tokens" in arm.decoding.unknown
+    most = "" if unknown else f" (max {arm.decoding.max_new_tokens} tokens)"
     return (
-        f"With {stats.percent(claim.confidence)} confidence, a completion of {model} drawn at "
-        f"{decoding.name}{most}{put}{ended} {event}, as scored by "
+        f"With {stats.percent(claim.confidence)} confidence, a completion of {arm.model} "
+        f"drawn at {arm.decoding.name}{most}{put}{ended} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}."
     )
