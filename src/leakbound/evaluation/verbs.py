@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Unpack
@@ -33,7 +33,7 @@ from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.planning.metrics import choose
 from leakbound.evaluation.planning.models import ModelArm, model_arms
 from leakbound.evaluation.planning.names import arm_keys
-from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
 from leakbound.evaluation.scoring.readings import require_known
@@ -207,16 +207,6 @@ def measure(
     return measure_run(run, study.load(), names, progress)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn."""
-
-    study: Study
-    benchmark: Benchmark
-    scorers: tuple[Scorer, ...]
-    drawing: SteeredPlan
-
-
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
     """The study made ready to be carried out; `scores`: whether its completions are scored.
 
@@ -273,12 +263,12 @@ def draw_study(
     study, task, drawing = asked.study, asked.benchmark, asked.drawing
     arms = _arms(study.decodings)
     source = finished_run(control)
-    sampled = drawing.exploring is None and not all(how.greedy for how in arms.values())
+    sampled = not drawing.explores and not all(how.greedy for how in arms.values())
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
     _require_fit(asked, arms, source)
     opened = cache(partial(model_arms, model, arms, task, study.settings, progress))
-    query_plan = _query_plan(study, drawing.n, opened, progress)
+    query_plan = _query_plan(asked, opened, progress)
     record = {**study.to_dict(), "control": _named(control)}
     run = begin(out, task, record, query_plan, notes=study.departures(task))
     for scorer in asked.scorers:  # a night of draws is not made for scores that would be refused
@@ -323,43 +313,27 @@ def _require_fit(asked: Prepared, arms: Mapping[ArmKey, Decoding], source: Path 
         require_inputs_fit(study.rewritings, arms, source)
         for rewriter in study.rewritings.models:
             require_named(rewriter, study.trusted)
-    if drawing.search is not None:
-        require_attack_fits(drawing.search.attack, asked.benchmark, arms, source)
+    if drawing.attack is not None:
+        require_attack_fits(drawing.attack, asked.benchmark, arms, source)
 
 
 def _query_plan(
-    study: Study, n: int, opened: Callable[[], list[ModelArm]], progress: Progress
+    asked: Prepared, opened: Callable[[], list[ModelArm]], progress: Progress
 ) -> QueryPlan | None:
     """What makes the queries beside the questions; None where there are none."""
-    if study.rewritings is None:
+    if (rewritings := asked.study.rewritings) is None:
         return None
-    return QueryPlan(
-        rewritings=study.rewritings,
-        n=n,
-        seed=study.seed,
-        target=lambda: selecting(opened()[0]),
-        loading=study.settings.loading,
-        servers=study.trusted,
-        progress=progress,
-    )
+    return QueryPlan(rewritings, asked, lambda: selecting(opened()[0]), progress)
 
 
 def _attack_search(
     run: Run, asked: Prepared, opened: Callable[[], list[ModelArm]], progress: Progress
 ) -> AttackSearch | None:
     """The search for the worst input, recorded with the run; None where there is none."""
-    study, search = asked.study, asked.drawing.search
-    if search is None:
+    if (attack := asked.drawing.attack) is None:
         return None
-    found = AttackSearch(
-        search=search,
-        benchmark=asked.benchmark,
-        job=opened()[0],
-        decodings=search.attack.decodings([*_arms(study.decodings).values()]),
-        template=study.settings.template or asked.benchmark.template,
-        seed=study.seed,
-        progress=progress,
-    )
+    decodings = attack.decodings([*_arms(asked.study.decodings).values()])
+    found = AttackSearch(attack.budget, asked, opened()[0], decodings, progress)
     run.settle_attack(found.record(run.record.inputs))
     return found
 

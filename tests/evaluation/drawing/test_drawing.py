@@ -9,6 +9,7 @@ import pytest
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.scorers import make_scorer
+from leakbound.store import ExploredDraws, StoppedDraws
 from leakbound.study import FORWARDS, Explore, FixedN, SamplingPlan, Study, Until
 
 SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
@@ -21,11 +22,10 @@ def drawn(plan: SamplingPlan, **how: Any) -> SteeredPlan:
 @pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
 def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
     drawing = drawn(Explore(mode, 7))
-    assert drawing.until is None
-    assert drawing.exploring is not None
-    assert (drawing.exploring.mode, drawing.exploring.forwards) == (mode, 7)
-    assert drawing.exploring.scorer is SCORERS[0]
-    spec = drawing.exploring.draws
+    assert drawing.explores
+    assert drawing.steering is SCORERS[0]
+    spec = drawing.draws
+    assert isinstance(spec, ExploredDraws)
     assert (spec.mode, spec.forwards, spec.scorer.name) == (mode, 7, "contains")
     assert Explore(mode).forwards == FORWARDS
 
@@ -33,9 +33,9 @@ def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
 def test_draws_are_counted_unless_a_claim_stops_them() -> None:
     assert drawn(FixedN(64)) == SteeredPlan(64)
     stops = drawn(Until("p<=0.02", 64), confidence=0.9)
-    assert (stops.n, stops.exploring) == (64, None)
-    assert stops.until is not None
-    assert stops.until.draws.confidence == 0.9
+    assert (stops.n, stops.explores) == (64, False)
+    assert isinstance(stops.draws, StoppedDraws)
+    assert stops.draws.confidence == 0.9
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,18 @@ from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngi
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
-from leakbound.evaluation.planning.plan import Exploring, SteeredPlan
+from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.verbs import Prepared, draw_study
+from leakbound.evaluation.verbs import draw_study
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.store import Arm, ExploredDraws, Run
 from leakbound.store import files as store_files
 from leakbound.study import Explore, Study
-from leakbound.types import Decoding, Prompt, Query, silent
+from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer, silent
 
 
 def contents(run: Run) -> dict[str, Any]:
@@ -188,6 +188,11 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
     assert not (tmp_path / "r" / "run.json").exists()
 
 
+def exploring(mode: ExploreMode, scorer: Scorer) -> SteeredPlan:
+    """Each question, with 50 forwards."""
+    return SteeredPlan.of(Study(sampling=Explore(mode, 50)), [scorer])
+
+
 def explored_as(task: Benchmark, drawing: SteeredPlan, out: Path) -> Run:
     """The completions of a study that is drawn in this way."""
     asked = Prepared(Study(task).resolved(task), task, (), drawing)
@@ -211,7 +216,7 @@ class Lying:
 @pytest.mark.parametrize("query_id", ["whole", "none"])  # seen in an event, or in a draw
 def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: Path) -> None:
     task = benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),))
-    drawing = SteeredPlan(1, exploring=Exploring("hybrid", 50, Lying()))
+    drawing = exploring("hybrid", Lying())
     with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
         explored_as(task, drawing, tmp_path / "r")
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
@@ -234,7 +239,7 @@ def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -
     assert len(answers) == 2
     assert min(answers) > 0
     unanswered = benchmark(prompts=(Prompt(id="part", question="Who?"),))
-    drawing = SteeredPlan(1, exploring=Exploring("exact", 50, make_scorer("refusal")))
+    drawing = exploring("exact", make_scorer("refusal"))
     explored_as(unanswered, drawing, tmp_path / "u")
     (part,) = Run.open(tmp_path / "u").arms["target"].parts
     assert not Run.open(tmp_path / "u").arms["target"].completions(part).num_rows

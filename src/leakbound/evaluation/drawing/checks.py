@@ -28,7 +28,7 @@ def require_possible(
         if isinstance(job.engine, Measures):
             job.engine.measure(run.queries)
         require_able(job.engine, wanted)
-        if drawing.exploring is not None and not job.decoding.greedy:
+        if drawing.explores and not job.decoding.greedy:
             require_explores(job.engine, str(job.key), job.decoding)
 
 

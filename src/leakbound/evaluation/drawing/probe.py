@@ -10,10 +10,11 @@ from typing import Protocol
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
-from leakbound.evaluation.planning.plan import Exploring, SteeredPlan
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import most_candidates
+from leakbound.store import ExploredDraws
 from leakbound.study import Rewritings
-from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample
+from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample, Scorer
 
 _QUESTIONS = 2
 _DRAWS = 64
@@ -76,16 +77,16 @@ def probe(
     drawing = SteeredPlan(n) if isinstance(n, int) else n
     for how in decoding:
         engine.check([Query.original(p) for p in benchmark.prompts], how)
-    if drawing.exploring is not None:
-        return _of_exploring(engine, benchmark, drawing.exploring, decoding)
+    if isinstance(drawing.draws, ExploredDraws):
+        return _of_exploring(engine, benchmark, drawing.draws, drawing.steering, decoding)
     sampled = [how for how in decoding if not how.greedy]
     work = [_Work(len(decoding), 1, drawing.n)]
     if rewritings is not None:
         asked = drawing.n if rewritings.design == "fresh" else rewritings.queries + 1
         work.append(_Work(len(sampled), asked, drawing.n / asked))
         work += [_Work(1, asked, rewritings.ids_draws)] * rewritings.ids
-    if drawing.search is not None:
-        budget = drawing.search.attack.budget
+    if drawing.attack is not None:
+        budget = drawing.attack.budget
         tried = most_candidates(budget)
         work += [_Work(1, tried, budget / tried), _Work(1, 1, drawing.n)]
     return _of_drawing(engine, benchmark, work, decoding)
@@ -144,11 +145,15 @@ def _of_drawing(
 
 
 def _of_exploring(
-    engine: Generate, benchmark: Benchmark, exploring: Exploring, decoding: Sequence[Decoding]
+    engine: Generate,
+    benchmark: Benchmark,
+    exploring: ExploredDraws,
+    scorer: Scorer,
+    decoding: Sequence[Decoding],
 ) -> Cost:
     """The cost of exploring every question: time and files grow like the forwards."""
     explored = [how for how in decoding if not how.greedy]
-    settle = ranges(exploring.scorer, {p.id: p for p in benchmark.prompts})
+    settle = ranges(scorer, {p.id: p for p in benchmark.prompts})
     few = min(exploring.forwards, _FORWARDS)
     effort = Effort(mode=exploring.mode, forwards=few, purpose="pilot")
     tokens, forwards, started = 0, 0, time.perf_counter()

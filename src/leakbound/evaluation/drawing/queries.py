@@ -11,6 +11,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.drawing.shares import share
 from leakbound.evaluation.planning.models import ModelArm
+from leakbound.evaluation.planning.plan import Prepared
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
 from leakbound.store import (
@@ -26,38 +27,35 @@ from leakbound.store import (
     write_selections,
 )
 from leakbound.store.tables import completions_of
-from leakbound.study import Loading, Rewritings
+from leakbound.study import Rewritings
 from leakbound.types import Completion, Decoding, Progress, Query, Sample
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """All that the queries of a run depend on beside its benchmark.
 
-    `target` opens the model under evaluation as the job of drawing its T = 1 answers; it is
-    called where inputs are selected. `loading` says how other models are loaded, and `servers`
-    which may be asked, by their URLs.
+    `asked` is the study that they are part of. `target` opens the model under evaluation as the
+    job of drawing its T = 1 answers; it is called where inputs are selected.
     """
 
     rewritings: Rewritings
-    n: int
-    seed: int
+    asked: Prepared
     target: Callable[[], ModelArm]
-    loading: Loading
-    servers: frozenset[str]
     progress: Progress
 
     @property
     def record(self) -> InputsRecord:
         """As run.json holds it: runs with the same ask the same queries."""
         asked = asdict(self.rewritings) | {"source": self.rewritings.source_name}
-        asked |= {"queries": self.number, "seed": self.seed}
+        asked |= {"queries": self.number, "seed": self._seed}
         return InputsRecord(**asked, fingerprint=self.rewritings.fingerprint)
 
     @property
     def number(self) -> int:
         """How many rewritings of a question are tried."""
-        return self.n if self.rewritings.design == "fresh" else self.rewritings.queries
+        fresh = self.rewritings.design == "fresh"
+        return self.asked.drawing.n if fresh else self.rewritings.queries
 
     def queries(self, out: Path, benchmark: Benchmark, record: RunRecord) -> list[Query]:
         """Each question followed by its rewritings, for the run that `record` begins at `out`.
@@ -74,15 +72,20 @@ class QueryPlan:
 
     def shares(self, queries: Sequence[Query]) -> QueryShares:
         """How many outputs each of these gets."""
-        return share(queries, self.rewritings.design, self.n, self.seed)
+        return share(queries, self.rewritings.design, self.asked.drawing.n, self._seed)
+
+    @property
+    def _seed(self) -> int:
+        return self.asked.study.seed
 
     def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
-        source = self.rewritings.open(self.loading, self.servers)
+        loading = self.asked.study.settings.loading
+        source = self.rewritings.open(loading, self.asked.study.trusted)
         self.progress("rewriting", 0, len(benchmark.prompts), "questions")
         # A list may be about questions that a limit left out, which is no misspelling.
         known = benchmark.prompts + (benchmark.left_out if source.finite else ())
-        filters = self.rewritings.filters(self.loading)
-        found = gather(source, known, number=self.number, seed=self.seed, filters=filters)
+        filters = self.rewritings.filters(loading)
+        found = gather(source, known, number=self.number, seed=self._seed, filters=filters)
         self.progress("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
         return tuple(found[: len(benchmark.prompts)])
 
@@ -98,13 +101,13 @@ class QueryPlan:
         job.engine.check(tried, job.decoding)
         run = Run.create(out / SELECTION / "ids", benchmark.prompts, tried, record)
         draws = dict.fromkeys((query.id for query in tried), self.rewritings.ids_draws)
-        arm = plan_unscored(run, job, draws, self.seed)
+        arm = plan_unscored(run, job, draws, self._seed)
         sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
         found = select(
             tried,
             lambda *_: _answers(arm),
             draws=self.rewritings.ids_draws,
-            seed=self.seed,
+            seed=self._seed,
             criterion=self.rewritings.criterion,
         )
         write_selections(out, found.values())

@@ -11,8 +11,7 @@ from leakbound.evaluation.drawing.explore import explore_arm, with_answers
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.planning.models import ModelArm
-from leakbound.evaluation.planning.plan import Exploring, SteeredPlan, scoring
-from leakbound.evaluation.planning.until import StopRule
+from leakbound.evaluation.planning.plan import SteeredPlan, scoring
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
 from leakbound.store import (
@@ -38,6 +37,7 @@ from leakbound.types import (
     Probes,
     Progress,
     Sample,
+    Scorer,
     Usage,
     silent,
 )
@@ -88,11 +88,10 @@ def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
     """How many draws an arm gets, and what decides that."""
     if job.decoding.greedy:
         return Plan.of(1), FixedDraws()
-    if drawing.exploring is not None:
-        return Plan.exploring(), drawing.exploring.draws
-    if drawing.until is not None and not job.key.is_control:
-        return Plan.of(drawing.n), drawing.until.draws
-    return Plan.of(drawing.n), FixedDraws()
+    if drawing.explores:
+        return Plan.exploring(), drawing.draws
+    stops = isinstance(drawing.draws, StoppedDraws)
+    return Plan.of(drawing.n), FixedDraws() if stops and job.key.is_control else drawing.draws
 
 
 def machine(engine: Generate) -> JsonObject:
@@ -103,11 +102,11 @@ def machine(engine: Generate) -> JsonObject:
 
 def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
-    match arm.spec.draws, drawing:
-        case ExploredDraws() as planned, SteeredPlan(exploring=Exploring(scorer=scorer)):
-            return explore_arm(arm, planned, job.engine, scorer, progress)
-        case StoppedDraws(), SteeredPlan(until=StopRule() as until):
-            return sample_until(arm, job.engine, until, progress)
+    match arm.spec.draws:
+        case ExploredDraws() as planned:
+            return explore_arm(arm, planned, job.engine, drawing.steering, progress)
+        case StoppedDraws():
+            return sample_until(arm, job.engine, drawing.steering, progress)
         case _:
             return sample_arm(arm, job.engine, progress)
 
@@ -123,18 +122,18 @@ def sample_arm(
     return _draw(arm, 0, engine, progress, purpose)
 
 
-def sample_until(arm: Arm, engine: Generate, until: StopRule, progress: Progress = silent) -> Usage:
+def sample_until(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
     """Draw rounds of an arm until every question is decided or has as many draws as it may.
 
     Goes on where it was stopped, after its recorded looks were found again in the stored scores;
     MixError where they are not.
     """
     spent = sample_arm(arm, engine, progress)
-    score_arm(arm, until.scorer)
-    require_same_looks(arm, until)
-    while found := look(arm, until):
+    score_arm(arm, scorer)
+    require_same_looks(arm, scorer)
+    while found := look(arm, scorer):
         spent.add(_draw(arm, arm.add_look(found), engine, progress))
-        score_arm(arm, until.scorer)
+        score_arm(arm, scorer)
     return spent
 
 

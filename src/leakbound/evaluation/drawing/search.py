@@ -19,7 +19,7 @@ from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
 from leakbound.evaluation.planning.attack_queries import FOLDER
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.names import arm_keys
-from leakbound.evaluation.planning.plan import SteeredAttack
+from leakbound.evaluation.planning.plan import Prepared
 from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
@@ -46,21 +46,33 @@ PURPOSE = "attack"
 CONFIDENCE = 0.9  # of the lower bounds that steer: a ranking, no statement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AttackSearch:
     """All that a search depends on beside the run it serves.
 
-    `job` is the model under evaluation, `decodings` the stated grid. `template` is how plain
-    prompts put a question to it, and so the pairs too that are shown before one.
+    `asked` is the study of that run, `job` its model under evaluation, `decodings` the stated grid.
     """
 
-    search: SteeredAttack
-    benchmark: Benchmark
+    budget: int
+    asked: Prepared
     job: ModelArm
     decodings: tuple[Decoding, ...]
-    template: str
-    seed: int
     progress: Progress = silent
+
+    @property
+    def scorer(self) -> Scorer:
+        """What steers it."""
+        return self.asked.drawing.steering
+
+    @property
+    def seed(self) -> int:
+        """That of the study."""
+        return self.asked.study.seed
+
+    @property
+    def template(self) -> str:
+        """How plain prompts put a question, and so the pairs too that are shown before one."""
+        return self.asked.study.settings.template or self.asked.benchmark.template
 
     @property
     def arms(self) -> dict[ArmKey, Decoding]:
@@ -70,10 +82,10 @@ class AttackSearch:
     def record(self, inputs: InputsRecord | None) -> AttackRecord:
         """As the record of a run that asks these inputs holds it: the same searches alike."""
         return AttackRecord(
-            budget=self.search.attack.budget,
+            budget=self.budget,
             first_draws=FIRST,
             confidence=CONFIDENCE,
-            scorer=ScorerRecord.of(self.search.scorer),
+            scorer=ScorerRecord.of(self.scorer),
             rewritings=RuleInputs.name if inputs is None else inputs.source,
             openers=tuple(NEUTRAL),
             pairs=SHOTS,
@@ -96,7 +108,7 @@ def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
     Every decision is made again from the stored scores, so it is the same one.
     """
     trial, fields = _trial(run, hunt)
-    most = hunt.search.attack.budget * len(fields)
+    most = hunt.budget * len(fields)
     spent, read = Counter[str](), Counter[str]()
 
     def progress(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
@@ -110,11 +122,11 @@ def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
             if mine:
                 counts = {query_id: n for query_id, (_, n) in mine.items()}
                 arms = _drawn(trial, replace(hunt, progress=progress), number, decoding, counts)
-                stand = _standings(arms, hunt.search.scorer)
+                stand = _standings(arms, hunt.scorer)
                 found |= {v: stand[q] for q, (v, _) in mine.items() if q in stand}
         return found
 
-    best = halve(fields, hunt.search.attack.budget, draw)
+    best = halve(fields, hunt.budget, draw)
     hunt.progress("searching", most, most, "draws")
     return best
 
@@ -124,7 +136,7 @@ def _trial(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]
     path = run.path / FOLDER / "search"
     trial = Run.found(path, run.record)
     if trial is None:
-        number = most_candidates(hunt.search.attack.budget)
+        number = most_candidates(hunt.budget)
         fits = _fits(hunt.job.engine)
         made = [v for space in _spaces(run, hunt) for v in variants(space, number, hunt.seed, fits)]
         tried = tuple(TriedVariant(v.query.id, v.decoding.name, v.shots) for v in made)
@@ -142,12 +154,12 @@ def _trial(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]
 
 def _spaces(run: Run, hunt: AttackSearch) -> Iterator[Space]:
     """What may be changed about asking each question."""
-    texts, retained = _rewritings(run, hunt.seed), retained_pairs(hunt.benchmark)
+    texts, retained = _rewritings(run, hunt.seed), retained_pairs(hunt.asked.benchmark)
     for prompt in run.prompts:
         yield Space(
             texts=(Query.original(prompt), *texts[prompt.id]),
             shots=((), *shots(prompt, retained, hunt.seed)),
-            openers=openers(prompt, hunt.benchmark.openers.get(prompt.id, ())),
+            openers=openers(prompt, hunt.asked.benchmark.openers.get(prompt.id, ())),
             decodings=hunt.decodings,
             template=hunt.template,
         )
@@ -196,7 +208,7 @@ def _drawn(
     arm = plan_unscored(trial, job, draws, hunt.seed)
     if any(not arm.has(part) for part in arm.parts_to_draw()):
         sample_arm(arm, job.engine, hunt.progress, purpose=f"{PURPOSE}:{arm.name}")
-    score_arm(arm, hunt.search.scorer)
+    score_arm(arm, hunt.scorer)
     rounds = (trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
     return [drawn for drawn in rounds if drawn is not None]
 

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from leakbound import stats
+from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.benchmark import DRAWS
-from leakbound.evaluation.planning.until import StopRule
-from leakbound.store import ArmKey, ExploredDraws, ScorerRecord
+from leakbound.errors import InputError
+from leakbound.store import ArmDraws, ArmKey, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
 from leakbound.study import Attack, Explore, FixedN, Study, Until
-from leakbound.types import ExploreMode, Scorer
-
-
-@dataclass(frozen=True, slots=True)
-class SteeredAttack:
-    """An attack, and the scorer that steers it."""
-
-    attack: Attack
-    scorer: Scorer
-
-
-@dataclass(frozen=True, slots=True)
-class Exploring:
-    """Explore each question with an effort of `forwards`; `scorer` says what is settled."""
-
-    mode: ExploreMode
-    forwards: int
-    scorer: Scorer
-
-    @property
-    def draws(self) -> ExploredDraws:
-        """As the spec of an arm holds it."""
-        return ExploredDraws(
-            mode=self.mode, forwards=self.forwards, scorer=ScorerRecord.of(self.scorer)
-        )
+from leakbound.types import Scorer
 
 
 @dataclass(frozen=True, slots=True)
 class SteeredPlan:
     """A sampling plan with the scorer that steers it.
 
-    n draws of every question; or at most n, `until` a claim is decided; or `exploring`.
-
-    With a `search`, n draws too of what it finds to leak most of each question.
+    n: draws of every question, or the most of them.
+    draws: what decides how many: n itself, a claim, or how far each question is explored.
+    scorer: what decides the claim, settles what is explored, or steers the attack.
+    attack: the search for the worst input, of which n are drawn too.
     """
 
     n: int
-    until: StopRule | None = None
-    exploring: Exploring | None = None
-    search: SteeredAttack | None = None
+    draws: ArmDraws = field(default_factory=FixedDraws)
+    scorer: Scorer | None = None
+    attack: Attack | None = None
 
     @classmethod
     def of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
@@ -58,14 +37,58 @@ class SteeredPlan:
         """
         match study.sampling:
             case Explore(mode, forwards):
-                return cls(DRAWS, exploring=Exploring(mode, forwards, scorers[0]))
+                by = ScorerRecord.of(scorers[0])
+                return cls(
+                    DRAWS, ExploredDraws(mode=mode, forwards=forwards, scorer=by), scorers[0]
+                )
             case Until(claim, most):
                 n = DRAWS if most is None else most
-                rule = StopRule.read(claim, scorers[0], cap=n, confidence=study.confidence)
-                return cls(n, until=rule)
+                return cls(n, _until(claim, scorers[0], n, study.confidence), scorers[0])
             case FixedN(n):
-                search = None if study.attack is None else SteeredAttack(study.attack, scorers[0])
-                return cls(DRAWS if n is None else n, search=search)
+                first = None if study.attack is None else scorers[0]
+                return cls(DRAWS if n is None else n, scorer=first, attack=study.attack)
+
+    @property
+    def explores(self) -> bool:
+        """True if masses are explored."""
+        return isinstance(self.draws, ExploredDraws)
+
+    @property
+    def steering(self) -> Scorer:
+        """The scorer, of a plan that one steers."""
+        assert self.scorer is not None
+        return self.scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn."""
+
+    study: Study
+    benchmark: Benchmark
+    scorers: tuple[Scorer, ...]
+    drawing: SteeredPlan
+
+
+def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
+    """Draws until the scorer decides a claim; InputError where the two do not fit."""
+    parsed = stats.parse_claim(claim)
+    quantity = "p" if scorer.binary else "mean"
+    if parsed.quantity != quantity:
+        gives = "0 or 1" if scorer.binary else "any score in [0, 1]"
+        other = "" if scorer.binary else f", or name the scorer '{scorer.name}>=0.5'"
+        raise InputError(
+            f"the first scorer decides the claim {parsed.text!r}, and {scorer.name!r} gives "
+            f"{gives}. Say '{quantity}<={parsed.limit:g}'{other}."
+        )
+    first = stats.Looks(parsed, cap, confidence).first
+    record = ScorerRecord.of(scorer)
+    return StoppedDraws(claim=parsed.text, scorer=record, confidence=confidence, first=first)
+
+
+def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
+    """How the claim of a rule is decided, with at most so many draws."""
+    return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
 
 
 def scoring(key: ArmKey) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from leakbound import stats
+from leakbound.evaluation.planning.plan import looks_of
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.store import Arm, ArmScores, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
@@ -23,7 +24,7 @@ def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimat
     rule = arm.spec.draws
     if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(scorer):
         return None
-    looks = stats.Looks(stats.parse_claim(rule.claim), arm.plan.n, rule.confidence)
+    looks = looks_of(rule, arm.plan.n)
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
     keys = Order.of(arm, scorer).keys(scores.query_ids)
     bound = looks.bound(scores.scores, **drawn, seed=keys)
