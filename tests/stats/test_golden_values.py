@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,21 @@ import pytest
 from golden_statistics import EXTRAS, GOLDEN, SCORES, label, spread_order
 
 from leakbound.stats import (
+    Mass,
+    excess_of,
     expectation_deviation,
+    gaps_over_questions,
     leak_at_k,
     leak_at_k_bound,
     leak_at_k_proportion,
     leak_at_k_proportion_bound,
+    mass_mean_over_questions,
     mean_bound,
     proportion_bound,
     proportion_over_questions,
     samples_for,
     std_bound,
+    stopped_leak_at_k_bound,
     survival_bound,
 )
 from leakbound.stats.bands import berk_jones, dkw
@@ -175,6 +181,57 @@ def test_proportion_over_questions(case: dict[str, Any]) -> None:
         ~hits, np.ones(case["n"]), confidence=confidence(case), side="lower"
     )
     assert mirror.lower == exactly(str(1 - float(case["upper"])))
+
+
+@cases(EXTRAS["stopped_leak_at_k"])
+def test_stopped_leak_at_k(case: dict[str, Any]) -> None:
+    for side in ("upper", "lower"):
+        bound = stopped_leak_at_k_bound(
+            case["s"], case["n"], case["k"], case["cap"], confidence=confidence(case), side=side
+        )
+        assert getattr(bound, side) == exactly(case[side], 1e-9)
+
+
+@cases(EXTRAS["excess_of_proportions"])
+def test_excess_of_two_proportions(case: dict[str, Any]) -> None:
+    more = partial(proportion_bound, case["s"], case["n"])
+    base = partial(proportion_bound, case["control_s"], case["control_n"])
+    for side in ("upper", "lower"):
+        bound = excess_of(more, base, confidence=confidence(case), side=side)
+        assert getattr(bound, side) == exactly(case[side], 1e-11)
+        assert bound.value == exactly(case["value"])
+    both = excess_of(more, base, confidence=confidence(case), side="both")
+    assert [both.lower, both.upper] == [exactly(end, 1e-11) for end in case["both"]]
+
+
+@cases(EXTRAS["gaps_of_proportions"])
+def test_gaps_of_proportions(case: dict[str, Any]) -> None:
+    more = partial(proportion_bound, case["hits"], case["n"])
+    base = partial(proportion_bound, case["own_hits"], case["own_n"])
+    made = gaps_over_questions(more, base, len(case["hits"]), confidence=confidence(case))
+    assert made.largest.lower == exactly(case["largest_lower"], 1e-11)
+    assert made.largest.value == exactly(case["largest_value"])
+    assert (made.count.lower, made.count.value) == (case["count_lower"], case["count_value"])
+
+
+@cases(EXTRAS["mass_mean_over_questions"])
+def test_mass_mean_over_questions(case: dict[str, Any]) -> None:
+    masses = [
+        Mass(
+            *(np.array(given[part], float) for part in ("p", "low", "high")),
+            remainder=float(given["remainder"]),
+        )
+        for given in case["masses"]
+    ]
+    widest = max(map(len, case["scores"]))
+    counts = [[at < len(row) for at in range(widest)] for row in case["scores"]]
+    scores = [[*map(float, row), *[0.0] * (widest - len(row))] for row in case["scores"]]
+    for side in ("upper", "lower"):
+        bound = mass_mean_over_questions(
+            masses, scores, counts, binary=case["binary"], missing=case["missing"],
+            confidence=confidence(case), side=side,
+        )  # fmt: skip
+        assert getattr(bound, side) == exactly(case[side], 1e-11)
 
 
 @cases(EXTRAS["star_mean_upper"])

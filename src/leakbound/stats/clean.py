@@ -14,9 +14,9 @@ from scipy.special import bdtr
 
 from leakbound.errors import InputError
 from leakbound.stats import portfolio
-from leakbound.stats.estimate import Array, error_rate, one_or_all
+from leakbound.stats.estimate import Array, error_rate
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.proportion import tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,8 @@ def proportion_p_value(
     counts the `missing` draws, which count as leaks.
     """
     _check_limit(limit)
-    checked = proportion_bound(hits, n, missing=missing)  # refuses impossible tallies
-    leaks = np.asarray(hits, dtype=np.int64) + np.asarray(checked.missing)
-    return one_or_all(np.asarray(bdtr(leaks, np.asarray(checked.n), limit)), False)
+    rows = tally(hits, n, missing)
+    return rows.single_or_all(np.asarray(bdtr(rows.hits + rows.missing, rows.n, limit)))
 
 
 def mean_p_value(

@@ -36,8 +36,8 @@ from scipy.special import rel_entr
 
 from leakbound.stats import bands
 from leakbound.stats.about import About
-from leakbound.stats.estimand import choose, ends
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
+from leakbound.stats.estimand import bounded, choose
+from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.leak_at_k import leak_at
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
@@ -56,28 +56,20 @@ def cluster_mean(
     A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
     of their scored draws, queries without any left out.
     """
-    check_side(side)
     bet = MEAN.methods["betting"]
     keys = Keys.read(seed, 1)
     below, above = (
         replace(Leakage.read(_means(rows, missing=score)), keys=keys) for score in (0, 1)
     )
-    lower, upper = ends(
-        confidence,
-        side,
+    return bounded(
+        about,
+        rows,
+        _over_scored(rows, _means(rows.scored(), missing=0)),
         lambda alpha: bet.below(below, alpha)[0],
         lambda alpha: bet.upper(above, alpha)[0],
-        (0.0, 1.0),
-    )
-    return Estimate(
-        about=about,
-        value=float(_over_scored(rows, _means(rows.scored(), missing=0))),
-        lower=float(lower),
-        upper=float(upper),
         confidence=confidence,
         side=side,
-        n=int(rows.n.sum()),
-        missing=int(rows.missing.sum()),
+        together=True,
         method=f"{bet.name} on the means of {len(rows.n)} queries",
         seed=keys.one,
     )
@@ -87,10 +79,11 @@ def cluster_tail(
     rows: Leakage, x: Array, *, confidence: float, side: Side, method: str | None
 ) -> Estimate:
     """Bound Pr[X > x] for every x at once; x is 0-D or 1-D."""
-    points = np.atleast_1d(x)
-    tail = _Falling(
-        tail_at(x), points, lambda cdf: np.where(points >= 1, 0.0, 1 - cdf), x.ndim == 0
-    )
+
+    def of(cdf: Array) -> Array:
+        return np.where(x >= 1, 0.0, 1 - cdf.reshape(x.shape))
+
+    tail = _Falling(tail_at(x), np.atleast_1d(x), of)
     return tail.bound(rows, confidence=confidence, side=side, method=method)
 
 
@@ -104,9 +97,9 @@ def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side
     def of(cdf: Array) -> Array:
         with np.errstate(divide="ignore"):
             powers = np.multiply.outer(np.atleast_1d(k), np.log(cdf))
-        return np.asarray(-np.expm1(powers) @ np.diff(knots))
+        return np.reshape(-np.expm1(powers) @ np.diff(knots), k.shape)
 
-    leak = _Falling(leak_at(k), knots[:-1], of, k.ndim == 0)
+    leak = _Falling(leak_at(k), knots[:-1], of)
     return leak.bound(rows, confidence=confidence, side=side, method=None)
 
 
@@ -166,40 +159,31 @@ def _within(share: Array, n: int, limit: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Falling:
-    """A quantity that falls as F rises: `of` takes F at the points `x`, one entry a parameter."""
+    """A quantity that falls as F rises: `of` takes F at the points `x`, (K,)."""
 
     about: About
     x: Array
     of: Callable[[Array], Array]
-    single: bool
 
     def bound(
         self, rows: Leakage, *, confidence: float, side: Side, method: str | None
     ) -> Estimate:
         """Both ends from the band that `method` names; a missing draw is 1 above and 0 below."""
-        check_side(side)
         band = choose(method, BANDS, self.about.name)
         queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
         least = (seen / n).mean(axis=0)
         above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
-        lower, upper = ends(
-            confidence,
-            side,
-            lambda alpha: self.of(1 - band.floor(above, queries, alpha)),
-            lambda alpha: self.of(band.floor(least, queries, alpha)),
-            (0.0, 1.0),
-        )
         with np.errstate(invalid="ignore"):
             shares = seen / rows.scored().n[:, None]
-        return Estimate(
-            about=self.about,
-            value=one_or_all(self.of(_over_scored(rows, shares)), self.single),
-            lower=one_or_all(lower, self.single),
-            upper=one_or_all(upper, self.single),
+        return bounded(
+            self.about,
+            rows,
+            self.of(_over_scored(rows, shares)),
+            lambda alpha: self.of(1 - band.floor(above, queries, alpha)),
+            lambda alpha: self.of(band.floor(least, queries, alpha)),
             confidence=confidence,
             side=side,
-            n=int(rows.n.sum()),
-            missing=int(rows.missing.sum()),
+            together=True,
             method=f"{band.name} over {queries} queries",
         )
 

@@ -18,14 +18,13 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
 from leakbound.stats.about import Scope
-from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
+from leakbound.stats.estimand import bounded
+from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
-from leakbound.stats.proportion import LEAK, clopper_pearson_upper, proportion_bound
-from leakbound.stats.whole import whole
+from leakbound.stats.proportion import LEAK, clopper_pearson_upper, tally
 
 ROUNDS = "betting in rounds"
 BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
@@ -69,13 +68,8 @@ def proportion_over_questions(
     the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
     That needs the same n for every question; otherwise it is bounded as in `mean_over_questions`.
     """
-    each = proportion_bound(hits, n, missing=missing)  # refuses impossible tallies
-    draws, gone = np.atleast_1d(each.n), np.atleast_1d(each.missing)
-    leaks = np.broadcast_to(whole("hits", hits), draws.shape)
-    coins = np.tile([0.0, 1.0], (len(draws), 1))
-    leakage = Leakage.read(coins, np.column_stack([draws - gone - leaks, leaks]), gone)
-    leakage = leakage.ordered(seed)
-    given = _weights(weights, len(draws))
+    leakage = tally(hits, n, missing).ordered(seed)
+    given = _weights(weights, len(leakage.n))
     return _mean(leakage, leakage, given, binary=True, confidence=confidence, side=side)
 
 
@@ -136,33 +130,24 @@ def _mean(
     side: Side,
 ) -> Estimate:
     """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
-    check_side(side)
     method, bound = _upper_bound(weights, above.n, binary)
-    seed = None if above.keys is None or method != ROUNDS else above.keys.one
-    lower, upper = ends(
-        confidence,
-        side,
-        lambda alpha: 1 - bound(below.mirrored(), alpha),
-        lambda alpha: bound(above, alpha),
-        (0.0, 1.0),
-    )
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
     weighted = (weights != weights[0]).any()
     of_one = LEAK if binary else MEAN.about
     scope: Scope = "weighted mean" if weighted else "mean"
-    return Estimate(
-        about=replace(of_one, scope=scope, over=len(weights)),
-        value=total / scored if scored else float("nan"),
-        lower=float(lower),
-        upper=float(upper),
+    return bounded(
+        replace(of_one, scope=scope, over=len(weights)),
+        above,
+        np.array(total / scored if scored else np.nan),
+        lambda alpha: 1 - bound(below.mirrored(), alpha),
+        lambda alpha: bound(above, alpha),
         confidence=confidence,
         side=side,
-        n=int(above.n.sum()),
-        missing=int(above.missing.sum()),
+        together=True,
         method=method,
-        seed=seed,
+        seed=None if above.keys is None or method != ROUNDS else above.keys.one,
     )
 
 
@@ -202,7 +187,7 @@ def _portfolio_upper(rows: Leakage, alpha: float) -> Array:
 def _hoeffding_upper(rows: Leakage, alpha: float) -> Array:
     """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
     n = rows.n.sum()
-    hits = (rows.counts * (rows.values == 1)).sum() + rows.missing.sum()
+    hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))
 
 

@@ -20,6 +20,7 @@ missing draw counts against the claim on both sides.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -27,12 +28,13 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting, rounds
+from leakbound.stats.about import About
 from leakbound.stats.betting import Style
-from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Estimate, Side, check_side, one_or_all
+from leakbound.stats.estimand import bounded
+from leakbound.stats.estimate import Array, Estimate, Side
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN, sample_mean
-from leakbound.stats.order import Keys, Seed
+from leakbound.stats.order import Keys, Seed, one_seed
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
@@ -58,28 +60,8 @@ def excess_bound(
     be independent**: made from other seeds, or for other purposes. Where they share random numbers,
     or nobody knows, take `excess`. `seed` keys the order of both. Ends lie in [-1, 1].
     """
-    check_side(side)
-    mine, other = _read(scores, control, counts, control_counts, missing, control_missing, seed)
-    lower, upper = ends(
-        confidence,
-        side,
-        lambda alpha: -_upper(other, mine, alpha),
-        lambda alpha: _upper(mine, other, alpha),
-        (-1.0, 1.0),
-    )
-    single = mine.single
-    return Estimate(
-        about=EXCESS,
-        value=one_or_all(_value(mine) - _value(other), single),
-        lower=one_or_all(lower, single),
-        upper=one_or_all(upper, single),
-        confidence=confidence,
-        side=side,
-        n=int(mine.n[0]) if single else mine.n,
-        missing=int((mine.missing + other.missing)[0]) if single else mine.missing + other.missing,
-        method="betting on differences",
-        seed=mine.seed,
-    )
+    both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
+    return _excess(EXCESS, both, _upper, confidence=confidence, side=side, together=False)
 
 
 def excess_over_questions(
@@ -95,27 +77,38 @@ def excess_over_questions(
     seed: Seed = None,
 ) -> Estimate:
     """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `excess_bound`."""
-    check_side(side)
-    mine, other = _read(scores, control, counts, control_counts, missing, control_missing, seed)
-    lower, upper = ends(
-        confidence,
-        side,
-        lambda alpha: -_mean_upper(other, mine, alpha),
-        lambda alpha: _mean_upper(mine, other, alpha),
-        (-1.0, 1.0),
-    )
-    return Estimate(
-        about=replace(EXCESS, scope="mean", over=len(mine.n)),
-        value=float((_value(mine) - _value(other)).mean()),
-        lower=float(lower),
-        upper=float(upper),
+    both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
+    about = replace(EXCESS, scope="mean", over=len(both[0].n))
+    return _excess(about, both, _mean_upper, confidence=confidence, side=side, together=True)
+
+
+def _excess(
+    about: About,
+    both: tuple[Leakage, Leakage],
+    upper: Callable[[Leakage, Leakage, float], Array],
+    *,
+    confidence: float,
+    side: Side,
+    together: bool,
+) -> Estimate:
+    """By betting: `upper` bounds what the first rows have beyond the others, at 1 - alpha."""
+    mine, other = both
+    beyond = mine.scored().each(sample_mean) - other.scored().each(sample_mean)
+    made = bounded(
+        about,
+        mine,
+        np.asarray(beyond.mean()) if together else beyond,
+        lambda alpha: -upper(other, mine, alpha),
+        lambda alpha: upper(mine, other, alpha),
         confidence=confidence,
         side=side,
-        n=int(mine.n.sum()),
-        missing=int(mine.missing.sum() + other.missing.sum()),
-        method="betting on differences, in rounds",
-        seed=None if mine.keys is None else mine.keys.one,
+        span=(-1.0, 1.0),
+        together=together,
+        method=f"betting on differences{', in rounds' if together else ''}",
+        seed=one_seed(mine.seed) if together else mine.seed,
     )
+    gone = other.missing if isinstance(made.missing, np.ndarray) else int(other.missing.sum())
+    return replace(made, missing=made.missing + gone)
 
 
 def _upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
@@ -149,10 +142,6 @@ def _shares(draws: Array, number: int) -> Array:
     return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)
 
 
-def _value(rows: Leakage) -> Array:
-    return rows.scored().each(sample_mean)
-
-
 def _read(
     scores: npt.ArrayLike,
     control: npt.ArrayLike,
@@ -171,4 +160,4 @@ def _read(
             f"{len(other.n)} for {len(mine.n)}. Leave out questions that only one was asked."
         )
     keys = Keys.read(seed, len(mine.n))
-    return mine.keyed(keys.apart(CANDIDATE)), other.keyed(keys.apart(CONTROL))
+    return replace(mine, keys=keys.apart(CANDIDATE)), replace(other, keys=keys.apart(CONTROL))

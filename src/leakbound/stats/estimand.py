@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate
+from leakbound.stats.estimate import (
+    Array,
+    Counts,
+    Estimate,
+    Side,
+    check_side,
+    error_rate,
+    one_or_all,
+)
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 
 Rule = Callable[[Leakage, float], Array]
 """(rows of one n, alpha) -> one bound a row (and a k or x), holding at 1 - alpha."""
 
+End = Callable[[float], Array]
+"""alpha -> one end of every interval, holding at 1 - alpha."""
+
+UNIT = (0.0, 1.0)
 FIXED_N = "fixed n"
 ANY_TIME = "any time"
 M = TypeVar("M")
@@ -26,7 +39,9 @@ M = TypeVar("M")
 class Method:
     """An upper and a lower bound of one name; `lower` None where there is no such bound.
 
-    `stopping` says when sampling may have ended for the bounds to hold.
+    `shuffles`: whether they meet the draws in the order that the rows' keys give. `stopping` says
+    when sampling may have ended for the bounds to hold. `any_n`: whether they take rows of unlike
+    n at once.
     """
 
     name: str
@@ -34,6 +49,13 @@ class Method:
     lower: Rule | None
     shuffles: bool = False
     stopping: str = FIXED_N
+    any_n: bool = False
+
+    def applied(self, rule: Rule, rows: Leakage, alpha: float) -> Array:
+        """One of the two bounds for every row."""
+        if self.any_n:
+            return rule(rows, alpha)
+        return rows.each(lambda alike: rule(alike, alpha))
 
     def below(self, rows: Leakage, alpha: float) -> Array:
         """The lower bound; InputError where there is none."""
@@ -55,34 +77,32 @@ class Estimand:
     about: About
     value: Callable[[Leakage], Array]
     methods: Mapping[str, Method]
-    span: tuple[float, float] = (0.0, 1.0)
+    span: tuple[float, float] = UNIT
 
     def estimate(
-        self, leakage: Leakage, *, confidence: float, side: Side, method: str | None, seed: Seed
+        self,
+        rows: Leakage,
+        *,
+        confidence: float,
+        side: Side,
+        method: str | None = None,
+        seed: Seed = None,
     ) -> Estimate:
         """Bound the quantity for every question; with two sides each gets half of alpha."""
-        check_side(side)
         chosen = choose(method, self.methods, self.about.name)
         if chosen.shuffles:
-            leakage = leakage.ordered(seed)
-        lower, upper = ends(
-            confidence,
-            side,
-            lambda alpha: leakage.each(lambda rows: chosen.below(rows, alpha)),
-            lambda alpha: leakage.each(lambda rows: chosen.upper(rows, alpha)),
-            self.span,
-        )
-        return Estimate(
-            about=self.about,
-            value=leakage.single_or_all(leakage.scored().each(self.value)),
-            lower=leakage.single_or_all(lower),
-            upper=leakage.single_or_all(upper),
+            rows = rows.ordered(seed)
+        return bounded(
+            self.about,
+            rows,
+            rows.scored().each(self.value),
+            partial(chosen.applied, chosen.below, rows),
+            partial(chosen.applied, chosen.upper, rows),
             confidence=confidence,
             side=side,
-            n=int(leakage.n[0]) if leakage.single else leakage.n,
-            missing=int(leakage.missing[0]) if leakage.single else leakage.missing,
+            span=self.span,
             method=chosen.name,
-            seed=leakage.seed,
+            seed=rows.seed,
             stopping=chosen.stopping,
         )
 
@@ -96,17 +116,47 @@ def choose(name: str | None, methods: Mapping[str, M], quantity: str) -> M:
     return methods[key]
 
 
-def ends(
+def bounded(
+    about: About,
+    rows: Leakage,
+    value: Array,
+    lower: End,
+    upper: End,
+    *,
     confidence: float,
     side: Side,
-    lower: Callable[[float], Array],
-    upper: Callable[[float], Array],
-    span: tuple[float, float],
+    method: str,
+    span: tuple[float, float] = UNIT,
+    together: bool = False,
+    seed: int | Counts | None = None,
+    stopping: str = FIXED_N,
+) -> Estimate:
+    """The estimate with one entry a row, or one of all rows `together`, between two ends."""
+    found = value, *ends(confidence, side, lower, upper, span)
+    single = rows.single and not together
+    value_of, low, high = (one_or_all(each, single) for each in found)
+    several = not (single or together)
+    return Estimate(
+        about=about,
+        value=value_of,
+        lower=low,
+        upper=high,
+        confidence=confidence,
+        side=side,
+        n=rows.n if several else int(rows.n.sum()),
+        missing=rows.missing if several else int(rows.missing.sum()),
+        method=method,
+        seed=seed,
+        stopping=stopping,
+    )
+
+
+def ends(
+    confidence: float, side: Side, lower: End, upper: End, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
     """The two ends that `side` asks for at their share of alpha; the trivial end otherwise."""
-    alpha = error_rate(confidence)
-    if side == "both":
-        alpha /= 2
+    check_side(side)
+    alpha = error_rate(confidence) / (2 if side == "both" else 1)
     if side == "upper":
         high = np.clip(upper(alpha), *span)
         return np.full_like(high, span[0]), high

@@ -97,6 +97,11 @@ class Leakage:
         steps = [np.searchsorted(row, x, side="right") for row in self.values]
         return np.take_along_axis(self.seen, np.stack(steps), axis=1)
 
+    @property
+    def hits(self) -> Counts:
+        """Draws with score 1: (Q,)."""
+        return np.asarray((self.counts * (self.values == 1)).sum(axis=1))
+
     def scored(self) -> Leakage:
         """The same scores as if no draw were missing; a row may then be empty."""
         if not self.missing.any():
@@ -120,10 +125,6 @@ class Leakage:
     def ordered(self, seed: Seed) -> Leakage:
         """The same draws with the keys of their order: see `leakbound.stats.order`."""
         return replace(self, keys=Keys.read(seed, len(self.n)))
-
-    def keyed(self, keys: Keys) -> Leakage:
-        """The same draws in the order that these keys give."""
-        return replace(self, keys=keys)
 
     def shuffled(self, *, missing: float) -> Array:
         """The draws of rows with one n, in the order that their keys give: (Q, n).

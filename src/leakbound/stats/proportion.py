@@ -7,7 +7,7 @@ happens to be all 0 is not binary, and belongs to `mean_bound` and `leak_at_k_bo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ from scipy.special import betainccinv, betaincinv
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
-from leakbound.stats.estimand import ANY_TIME, FIXED_N, choose, ends
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side, one_or_all
+from leakbound.stats.estimand import ANY_TIME, FIXED_N, Estimand, Method
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, one_or_all
 from leakbound.stats.leak_at_k import leak_at, whole_sizes
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean import sample_mean
 from leakbound.stats.whole import per_question, whole
 
 LEAK = About(quantity="leak probability")
@@ -43,7 +45,8 @@ def proportion_bound(
     above and none below. The paper's form is undefined where every draw leaks: the bound is 1
     there.
     """
-    return Tally(hits, n, missing).estimate(choose(method, METHODS, LEAK.name), confidence, side)
+    rows = tally(hits, n, missing)
+    return PROPORTION.estimate(rows, confidence=confidence, side=side, method=method)
 
 
 def leak_at_k_proportion_bound(
@@ -66,13 +69,7 @@ def leak_at_k_proportion_bound(
         hits, n, confidence=confidence, side=side, method=method, missing=missing
     )
     value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
-    return replace(
-        leak,
-        about=leak_at(sizes),
-        value=float(value) if value.ndim == 0 else value,
-        lower=among(leak.lower, sizes),
-        upper=among(leak.upper, sizes),
-    )
+    return replace(carried(leak, sizes), value=one_or_all(value, False))
 
 
 def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
@@ -95,77 +92,64 @@ def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
     return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class TallyMethod:
-    """As `Method`, from leaks and draws."""
+def tally(hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike = 0) -> Leakage:
+    """Leaks among draws as scores of 0 and 1; InputError for numbers that cannot be.
 
-    name: str
-    upper: TallyRule
-    lower: TallyRule
-    stopping: str = FIXED_N
-
-
-METHODS = {
-    "clopper-pearson": TallyMethod("Clopper-Pearson", clopper_pearson_upper, clopper_pearson_lower),
-    "any-time": TallyMethod(
-        "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
-    ),
-}
-
-
-class Tally:
-    """Leaks among draws, one row a question: (Q,) each."""
-
-    def __init__(self, hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike) -> None:
-        given = [whole(name, x) for name, x in (("hits", hits), ("n", n), ("missing", missing))]
-        if max(x.ndim for x in given) > 1:
-            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
-        self.single = all(x.ndim == 0 for x in given)
-        rows = max(x.size for x in given)
-        self.hits, self.n, self.missing = (
-            per_question(name, x, rows)
-            for name, x in zip(("hits", "n", "missing"), given, strict=True)
+    Each is one number or one a question; `n` counts the `missing` draws too.
+    """
+    given = {name: whole(name, x) for name, x in (("hits", hits), ("n", n), ("missing", missing))}
+    if max(x.ndim for x in given.values()) > 1:
+        raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
+    rows = max(x.size for x in given.values())
+    leaks, draws, gone = (per_question(name, x, rows) for name, x in given.items())
+    if not draws.size or not draws.all():
+        raise InputError("`n` must be at least 1, got 0. A bound needs at least one draw.")
+    if (leaks + gone > draws).any():
+        row = int((leaks + gone - draws).argmax())
+        raise InputError(
+            f"`hits` and `missing` must not exceed `n`, got {leaks[row]} hits and "
+            f"{gone[row]} missing of {draws[row]} draws at question {row}."
         )
-        if not self.n.size or not self.n.all():
-            raise InputError("`n` must be at least 1, got 0. A bound needs at least one draw.")
-        if (self.hits + self.missing > self.n).any():
-            row = int((self.hits + self.missing - self.n).argmax())
-            raise InputError(
-                f"`hits` and `missing` must not exceed `n`, got {self.hits[row]} hits and "
-                f"{self.missing[row]} missing of {self.n[row]} draws at question {row}."
-            )
+    coins, counts = np.tile([0.0, 1.0], (rows, 1)), np.column_stack([draws - gone - leaks, leaks])
+    single = all(x.ndim == 0 for x in given.values())
+    return replace(Leakage.read(coins, counts, gone), single=single)
 
-    def estimate(self, method: TallyMethod, confidence: float, side: Side) -> Estimate:
-        """Bound the leak probability of every question, missing draws against the claim."""
-        check_side(side)
-        lower, upper = ends(
-            confidence,
-            side,
-            lambda alpha: method.lower(self.hits, self.n, alpha),
-            lambda alpha: method.upper(self.hits + self.missing, self.n, alpha),
-            (0.0, 1.0),
-        )
-        scored = self.n - self.missing
-        value = np.where(scored > 0, self.hits / np.maximum(scored, 1), np.nan)
-        return Estimate(
-            about=LEAK,
-            value=one_or_all(value, self.single),
-            lower=one_or_all(lower, self.single),
-            upper=one_or_all(upper, self.single),
-            confidence=confidence,
-            side=side,
-            n=int(self.n[0]) if self.single else self.n,
-            missing=int(self.missing[0]) if self.single else self.missing,
-            method=method.name,
-            stopping=method.stopping,
-        )
+
+def _tallied(name: str, upper: TallyRule, lower: TallyRule, stopping: str = FIXED_N) -> Method:
+    """A missing draw counts as a leak above and as none below."""
+    return Method(
+        name,
+        lambda rows, alpha: upper(rows.hits + rows.missing, rows.n, alpha),
+        lambda rows, alpha: lower(rows.hits, rows.n, alpha),
+        stopping=stopping,
+        any_n=True,
+    )
+
+
+PROPORTION = Estimand(
+    about=LEAK,
+    value=sample_mean,
+    methods={
+        "clopper-pearson": _tallied(
+            "Clopper-Pearson", clopper_pearson_upper, clopper_pearson_lower
+        ),
+        "any-time": _tallied(
+            "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
+        ),
+    },
+)
+
+
+def carried(leak: Estimate, k: Counts) -> Estimate:
+    """What an estimate of p says of 1 - (1 - p)^k, which increases in p."""
+    value, lower, upper = (among(p, k) for p in (leak.value, leak.lower, leak.upper))
+    return replace(leak, about=leak_at(k), value=value, lower=lower, upper=upper)
 
 
 def among(p: float | Array, k: Counts) -> float | Array:
     """1 - (1 - p)^k, with k as the last axis if it has one."""
     with np.errstate(divide="ignore"):
-        leak = -np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k))
-    return float(leak) if leak.ndim == 0 else leak
+        return one_or_all(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)), False)
 
 
 @np.vectorize(otypes=[np.float64])

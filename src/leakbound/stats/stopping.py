@@ -23,14 +23,14 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.anytime import log_evidence_above
-from leakbound.stats.estimand import Method
+from leakbound.stats.estimand import Estimand, Rule
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import leak_at, whole_sizes
+from leakbound.stats.leak_at_k import whole_sizes
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import MEAN, mirrored
+from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import anytime_bets, log_wealth
-from leakbound.stats.proportion import METHODS, Tally, TallyMethod, among
+from leakbound.stats.proportion import PROPORTION, carried, tally
 
 Quantity = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
@@ -92,9 +92,8 @@ def stopped_proportion_bound(
     which was fixed beforehand. The any-time bound at half of the side's alpha; where n = cap the
     better of it and Clopper-Pearson at the other half.
     """
-    tally = Tally(hits, n, missing)
-    _refuse_beyond(cap, tally.n)
-    return tally.estimate(_stopped_tally(cap), confidence, side)
+    rows = tally(hits, n, missing)
+    return _stopped(PROPORTION, rows, cap, confidence=confidence, side=side)
 
 
 def stopped_leak_at_k_bound(
@@ -115,8 +114,7 @@ def stopped_leak_at_k_bound(
     """
     sizes = whole_sizes(k)
     leak = stopped_proportion_bound(hits, n, cap, confidence=confidence, side=side, missing=missing)
-    value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
-    return replace(leak, about=leak_at(sizes), value=value, lower=lower, upper=upper)
+    return carried(leak, sizes)
 
 
 def stopped_mean_bound(
@@ -134,10 +132,8 @@ def stopped_mean_bound(
     Arguments as for `mean_bound`, otherwise as `stopped_proportion_bound`: the portfolio mixture,
     and at the cap betting, whose shuffle `seed` keys.
     """
-    leakage = Leakage.read(scores, counts, missing)
-    _refuse_beyond(cap, leakage.n)
-    stopped = replace(MEAN, methods={"stopped": _stopped_mean(cap)})
-    return stopped.estimate(leakage, confidence=confidence, side=side, method=None, seed=seed)
+    rows = Leakage.read(scores, counts, missing)
+    return _stopped(MEAN, rows, cap, confidence=confidence, side=side, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +169,10 @@ class Looks:
         seed: Seed = None,
     ) -> Estimate:
         """The claimed quantity, by `stopped_proportion_bound` or `stopped_mean_bound`."""
-        if self.claim.quantity == "mean":
-            return stopped_mean_bound(
-                scores, counts, cap=self.cap, confidence=self.confidence, side=side,
-                missing=missing, seed=seed,
-            )  # fmt: skip
-        leakage = Leakage.read(scores, counts, missing)
-        each = 0 if leakage.single else ...
-        return stopped_proportion_bound(
-            _hits(leakage)[each], leakage.n[each], self.cap, confidence=self.confidence,
-            side=side, missing=missing,
-        )  # fmt: skip
+        rows = self._read(scores, counts, missing)
+        return _stopped(
+            self._estimand, rows, self.cap, confidence=self.confidence, side=side, seed=seed
+        )
 
     def decide(
         self,
@@ -221,69 +210,75 @@ class Looks:
         because the bound holds at all numbers of draws at once; this one makes few looks, and
         wastes no draw on a clean question.
         """
-        leakage = Leakage.read(scores, counts, missing)
-        _refuse_beyond(self.cap, leakage.n)
-        furthest = np.minimum(2 * leakage.n, self.cap)
-        short, enough = leakage.n, furthest
+        rows = self._read(scores, counts, missing)
+        _refuse_beyond(self.cap, rows.n)
+        furthest = np.minimum(2 * rows.n, self.cap)
+        short, enough = rows.n, furthest
         while (enough - short > 1).any():
             middle = (short + enough) // 2
-            holds = self._would_hold(leakage, middle)
+            holds = self._would_hold(rows, middle)
             short, enough = np.where(holds, short, middle), np.where(holds, middle, enough)
-        return np.where(self._would_hold(leakage, leakage.n), furthest, enough)
+        return np.where(self._would_hold(rows, rows.n), furthest, enough)
 
-    def _would_hold(self, leakage: Leakage, n: Counts) -> npt.NDArray[np.bool_]:
-        """Whether the any-time bound meets the claim if all draws up to n, (Q,), are clean."""
-        if self.claim.quantity == "p":
-            leaks = _hits(leakage) + leakage.missing
-            evidence = log_evidence_above(leaks, n, np.array(self.claim.limit))
-        else:
-            evidence = log_wealth(
-                _with_clean(leakage, n), np.array(self.claim.limit), anytime_bets()
+    @property
+    def _estimand(self) -> Estimand:
+        return PROPORTION if self.claim.quantity == "p" else MEAN
+
+    def _read(
+        self, scores: npt.ArrayLike, counts: npt.ArrayLike | None, missing: npt.ArrayLike
+    ) -> Leakage:
+        """The draws; InputError unless every score is 0 or 1 where the claim is about p."""
+        rows = Leakage.read(scores, counts, missing)
+        graded = rows.values[(rows.counts > 0) & ~np.isin(rows.values, (0, 1))]
+        if self.claim.quantity == "p" and graded.size:
+            raise InputError(
+                f"a claim about p needs scores of 0 or 1, got {graded[0]:g}. Use a binary scorer, "
+                "such as 'NAME>=0.5', or claim a mean."
             )
+        return rows
+
+    def _would_hold(self, rows: Leakage, n: Counts) -> npt.NDArray[np.bool_]:
+        """Whether the any-time bound meets the claim if all draws up to n, (Q,), are clean."""
+        limit = np.array(self.claim.limit)
+        if self.claim.quantity == "p":
+            evidence = log_evidence_above(rows.hits + rows.missing, n, limit)
+        else:
+            evidence = log_wealth(_with_clean(rows, n), limit, anytime_bets())
         return np.asarray(evidence >= math.log(2 / error_rate(self.confidence)))
 
 
-def _stopped_tally(cap: int) -> TallyMethod:
-    early, fixed = METHODS["any-time"], METHODS["clopper-pearson"]
+def _stopped(
+    estimand: Estimand,
+    rows: Leakage,
+    cap: int,
+    *,
+    confidence: float,
+    side: Side,
+    seed: Seed = None,
+) -> Estimate:
+    """By the any-time method, and at the cap by the default too, which needs n fixed."""
+    _refuse_beyond(cap, rows.n)
+    early, fixed = estimand.methods["any-time"], next(iter(estimand.methods.values()))
 
-    def upper(hits: Counts, n: Counts, alpha: float) -> Array:
-        at_cap = np.where(n == cap, fixed.upper(hits, n, alpha / 2), 1.0)
-        return np.minimum(early.upper(hits, n, alpha / 2), at_cap)
+    def rule(better: np.ufunc, early: Rule, fixed: Rule) -> Rule:
+        def both(rows: Leakage, alpha: float) -> Array:
+            bound = early(rows, alpha / 2)
+            if (rows.n < cap).all():
+                return bound
+            return np.where(rows.n == cap, better(bound, fixed(rows, alpha / 2)), bound)
 
-    def lower(hits: Counts, n: Counts, alpha: float) -> Array:
-        at_cap = np.where(n == cap, fixed.lower(hits, n, alpha / 2), 0.0)
-        return np.maximum(early.lower(hits, n, alpha / 2), at_cap)
+        return both
 
-    return TallyMethod(f"{early.name}; {fixed.name} at the cap", upper, lower, _stopping(cap))
-
-
-def _stopped_mean(cap: int) -> Method:
-    early, fixed = MEAN.methods["any-time"], MEAN.methods["betting"]
-
-    def upper(rows: Leakage, alpha: float) -> Array:
-        bound = early.upper(rows, alpha / 2)
-        if rows.size < cap:
-            return bound
-        return np.minimum(bound, fixed.upper(rows, alpha / 2))
-
-    name = f"{early.name}; {fixed.name} at the cap"
-    return Method(name, upper, mirrored(upper), shuffles=True, stopping=_stopping(cap))
-
-
-def _stopping(cap: int) -> str:
-    return f"stopped at a look, at most {cap} draws"
-
-
-def _hits(leakage: Leakage) -> Counts:
-    """Draws that leak; InputError unless every score is 0 or 1."""
-    seen = leakage.values[leakage.counts > 0]
-    if not np.isin(seen, (0, 1)).all():
-        raise InputError(
-            "a claim about p needs scores of 0 or 1, got "
-            f"{seen[~np.isin(seen, (0, 1))][0]:g}. Use a binary scorer, such as 'NAME>=0.5', or "
-            "claim a mean."
-        )
-    return np.asarray((leakage.counts * leakage.values).sum(axis=1).astype(np.int64))
+    method = replace(
+        early,
+        name=f"{early.name}; {fixed.name} at the cap",
+        upper=rule(np.minimum, early.upper, fixed.upper),
+        lower=rule(np.maximum, early.below, fixed.below),
+        shuffles=fixed.shuffles,
+        stopping=f"stopped at a look, at most {cap} draws",
+    )
+    stopped = replace(estimand, methods={"stopped": method})
+    return stopped.estimate(rows, confidence=confidence, side=side, seed=seed)
 
 
 def _with_clean(leakage: Leakage, n: Counts) -> Leakage:
