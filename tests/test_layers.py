@@ -27,6 +27,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Siblings within a layer that may be used: the estimates a run reports, the verbs a story chains.
 ALLOWED = {
     ("types", "errors"),
+    ("types", "registry"),
     ("registry", "errors"),
     ("demo", "evaluation"),
     ("demo", "unlearning"),

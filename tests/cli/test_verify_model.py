@@ -46,7 +46,7 @@ def test_a_forged_chance_of_one_is_found(certified: Path, model: Path) -> None:
     rows: list[dict[str, Any]] = table.to_pylist()
     next(row for row in rows if row["finish_reason"] == "length")["logprob"] -= 0.5
     del meta["digest"]
-    tables.write_table(file, pa.Table.from_pylist(rows, schema=tables.COMPLETIONS), meta)
+    tables.write_table(file, pa.Table.from_pylist(rows, schema=table.schema), meta)
     done("score", certified)
     (certified / "certificate.json").unlink()
     leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
@@ -61,7 +61,7 @@ def test_nothing_compared_is_not_verified(certified: Path, model: Path) -> None:
     meta, table = tables.read_meta(file), tables.read_table(file)
     rows = [{**row, "logprob": None, "logprob_floor": None} for row in table.to_pylist()]
     del meta["digest"]
-    tables.write_table(file, pa.Table.from_pylist(rows, schema=tables.COMPLETIONS), meta)
+    tables.write_table(file, pa.Table.from_pylist(rows, schema=table.schema), meta)
     done("score", certified)
     (certified / "certificate.json").unlink()
     leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")

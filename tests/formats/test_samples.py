@@ -104,7 +104,7 @@ def test_a_row_without_a_completion_is_named(tmp_path: Path) -> None:
 def test_a_decoding_records_what_is_unknown_and_only_then() -> None:
     assert "unknown" not in Decoding().to_dict()
     partly = Decoding(unknown=("top_p",))
-    assert Decoding.from_dict(partly.to_dict()) == partly
+    assert Decoding(**partly.to_dict()) == partly
     assert described(partly) == "T=1 top-p unknown, at most 200 new tokens"
     assert described(Decoding(unknown=("max_new_tokens",))).endswith("truncated")
     with pytest.raises(InputError, match="`unknown` must be some of temperature, top_k"):

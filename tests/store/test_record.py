@@ -78,7 +78,7 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
     ("change", "named"),
     [
         (lambda v: v.pop("benchmark"), "lacks 'benchmark'"),
-        (lambda v: v.update(colour="red"), "has 'colour', which this version does not know"),
+        (lambda v: v.update(colour="red"), "has no field 'colour', got 'red'. There is: arms,"),
         (lambda v: v.update(notes="one"), "notes must be a list, got 'one'"),
         (lambda v: v.update(redacted=1), "redacted must be true or false, got 1"),
         (lambda v: v.update(arms=[]), "arms must be an object"),

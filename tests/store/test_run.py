@@ -28,8 +28,9 @@ from leakbound.store import (
     write_sealed,
     write_text,
 )
+from leakbound.store.columns import table_of, values_of
 from leakbound.store.cut import Cut
-from leakbound.store.tables import digest, prompts_of, prompts_table, read_meta, read_table
+from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
     BenchmarkRecord,
     Completion,
@@ -120,7 +121,7 @@ def test_a_plan_covers_every_draw_of_every_query_once() -> None:
 
 
 def test_prompts_come_back_as_they_went() -> None:
-    assert prompts_of(prompts_table(PROMPTS)) == PROMPTS
+    assert tuple(values_of(Prompt, table_of(Prompt, PROMPTS))) == PROMPTS
 
 
 def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:

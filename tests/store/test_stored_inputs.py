@@ -71,7 +71,7 @@ def test_a_damaged_record_is_told(damage: str, tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match=r"inputs\.json` (is not JSON|was changed).*Restore it"):
         read_accepted(tmp_path, RECORD)
     write_sealed(file, {"prompts": [{"id": "p0"}]})
-    with pytest.raises(DamagedError, match=r"no record of inputs\. Restore it"):
+    with pytest.raises(DamagedError, match=r"inputs\.json` lacks 'questions'\. Restore it"):
         read_accepted(tmp_path, RECORD)
 
 
@@ -84,8 +84,8 @@ def test_the_values_of_every_query_come_back(tmp_path: Path) -> None:
     assert read_values(tmp_path) == values
     file = tmp_path / "selection" / "ids.json"
     stored = json.loads(file.read_text())["prompts"]
-    assert stored["p0"]["kept"] == ["p0"]
-    assert (stored["p0"]["criterion"], stored["p0"]["draws"]) == ("mean_prob", 8)
+    assert [query["id"] for query in stored[0]["kept"]] == ["p0"]
+    assert (stored[0]["criterion"], stored[0]["draws"]) == ("mean_prob", 8)
     file.write_text(file.read_text().replace("-1.25", "-9.25"))
     with pytest.raises(DamagedError, match=r"ids\.json` was changed"):
         read_values(tmp_path)

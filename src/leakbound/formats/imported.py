@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leakbound.errors import InputError
 from leakbound.types import Decoding, FinishReason
@@ -74,7 +74,7 @@ class ImportedLog:
     @property
     def decoding(self) -> Decoding:
         """The output distribution that was drawn from, with what is unknown of it."""
-        known = {k: v for k, v in self.stated.items() if k in DECODING}
+        known: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if known.get("top_k") == -1:  # as several tools say: all
             known["top_k"] = 0
         bad = [k for k, v in known.items() if k in _NUMBERS and not _is_number(v)]
@@ -83,9 +83,7 @@ class ImportedLog:
                 f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
             )
         try:
-            return Decoding.from_dict(
-                {**known, "unknown": tuple(k for k in UNSTATED if k not in known)}
-            )
+            return Decoding(**known, unknown=tuple(k for k in UNSTATED if k not in known))
         except InputError as error:
             raise InputError(f"{error} It stands so in `{self.path}`; correct it.") from error
 

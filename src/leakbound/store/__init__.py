@@ -45,7 +45,7 @@ from leakbound.store.record import (
 from leakbound.store.run import Run
 from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
-from leakbound.store.sealed import DamagedError, read_sealed, write_sealed
+from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
 
 
 def load(path: str | Path) -> Run:
@@ -108,6 +108,7 @@ __all__ = [
     "read_accepted",
     "read_calibration",
     "read_sealed",
+    "read_value",
     "read_values",
     "row_scores",
     "scorers_of_arm",

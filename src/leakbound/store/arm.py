@@ -11,7 +11,7 @@ import pyarrow as pa
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.asked import RunQueries
-from leakbound.store.cut import read_cut, write_cut
+from leakbound.store.cut import Cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
@@ -19,7 +19,7 @@ from leakbound.store.masses import Masses
 from leakbound.store.plan import Part
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores
-from leakbound.store.sealed import DamagedError, digest_of
+from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
 from leakbound.types import Exploration, Failure, JsonObject, Query, Sample, Usage
 
@@ -47,7 +47,7 @@ class Arm:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
         self.note = note
         self.decoding, self.plan = spec.decoding, spec.plan
-        self.cut = spec.cut or read_cut(self._cut_file) or self.plan.cut()
+        self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
         self.masses = Masses(
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
@@ -143,7 +143,7 @@ class Arm:
         """Fix the size of the part after this one, which is stored."""
         (meta,) = self.meta([part])
         self.cut = self.cut.after(part.number, part.amount, meta.usage.seconds)
-        write_cut(self._cut_file, self.cut)
+        write_sealed(self._cut_file, self.cut)
         self.rounds = self._known_rounds()
 
     def faults(self) -> Iterator[str]:

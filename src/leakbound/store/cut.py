@@ -11,11 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-from leakbound.errors import InputError
-from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
-from leakbound.types import from_json, object_of
 
 SECONDS = 60.0  # what a part should take
 _SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
@@ -65,25 +60,6 @@ class Cut:
             size = min(size, fitting)
         sizes = self.sizes if size == now else {**self.sizes, number + 1: size}
         return Cut(sizes, self.most, number + 1)
-
-
-def read_cut(file: Path) -> Cut | None:
-    """How the parts of an arm are cut; None where nothing was decided yet.
-
-    Raises DamagedError where the file is not what was written there.
-    """
-    if not file.exists():
-        return None
-    record = read_sealed(file, ELSEWHERE)
-    try:
-        return from_json(Cut, record)
-    except InputError as error:
-        raise DamagedError(f"`{file}` is no record of parts. {ELSEWHERE}") from error
-
-
-def write_cut(file: Path, cut: Cut) -> None:
-    """Record how the parts of an arm are cut from now on."""
-    write_sealed(file, object_of(cut))
 
 
 def _power(size: float) -> int:

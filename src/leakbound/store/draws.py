@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from leakbound.errors import InputError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
+from leakbound.store.columns import schema_of, values_of
 from leakbound.store.frames import to_pandas
 from leakbound.store.scored import score_files
 from leakbound.types import Completion
@@ -44,16 +45,14 @@ class DrawTable(Generic[R]):
     """Rows of several arms, of all queries or some; nothing is read before it is asked for.
 
     arms: those whose draws they are.
-    schema: the columns of the table, `arm` and `query_id` among them.
+    kind: of the rows, whose fields are the columns, `arm` and `query_id` among them.
     read: the tables of one arm, part by part, with the other columns.
-    rows: the typed rows of such a table.
     query: the query they are about; None: all.
     """
 
     arms: tuple[Arm, ...]
-    schema: pa.Schema
+    kind: type[R]
     read: Callable[[Arm], Iterator[pa.Table]]
-    rows: Callable[[pa.Table], Iterator[R]]
     query: str | None = None
 
     def where(self, *, arm: str | None = None, query: str | None = None) -> DrawTable[R]:
@@ -72,55 +71,40 @@ class DrawTable(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         for table in self._tables():
-            yield from self.rows(table)
+            yield from values_of(self.kind, table)
 
     def __len__(self) -> int:
         return sum(table.num_rows for table in self._tables())
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table, a column a field."""
-        return pa.concat_tables([self.schema.empty_table(), *self._tables()])
+        return pa.concat_tables([schema_of(self.kind).empty_table(), *self._tables()])
 
     def to_pandas(self) -> Any:
         """All rows as a pandas data frame, a column a field; InputError without pandas."""
         return to_pandas(self.to_arrow())
 
     def _tables(self) -> Iterator[pa.Table]:
+        columns = schema_of(self.kind).names
         for arm in self.arms:
             for table in self.read(arm):
                 if self.query is not None:
                     table = table.filter(pc.equal(table["query_id"], self.query))
                 names = pa.array([arm.name] * table.num_rows, pa.string())
-                yield table.append_column("arm", names).select(self.schema.names)
+                yield table.append_column("arm", names).select(columns)
 
 
 def completions_of(arms: tuple[Arm, ...]) -> DrawTable[CompletionRow]:
     """What these arms drew, one row for equal completions of a query in one chunk of draws."""
-    schema = pa.schema([("arm", pa.string()), *tables.COMPLETIONS])
-    return DrawTable(arms, schema, _completions, _completion_rows)
+    return DrawTable(arms, CompletionRow, lambda arm: map(arm.completions, arm.parts))
 
 
 def scores_of(arms: tuple[Arm, ...]) -> DrawTable[ScoreRow]:
     """The scores of these arms' completions by every scorer whose scores are of just those."""
-    schema = pa.schema([("arm", pa.string()), ("scorer", pa.string()), *tables.SCORES])
-    return DrawTable(arms, schema, _scores, _score_rows)
-
-
-def _completions(arm: Arm) -> Iterator[pa.Table]:
-    return (arm.completions(part) for part in arm.parts)
-
-
-def _completion_rows(table: pa.Table) -> Iterator[CompletionRow]:
-    plain = tables.completions_of(table.drop_columns(["arm"]))
-    for arm, (query_id, completion) in zip(table["arm"].to_pylist(), plain, strict=True):
-        yield CompletionRow(arm, query_id, completion)
+    return DrawTable(arms, ScoreRow, _scores)
 
 
 def _scores(arm: Arm) -> Iterator[pa.Table]:
     for scorer, file in score_files(arm):
-        table = tables.read_table(file).select(tables.SCORES.names)
+        table = tables.read_table(file)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))
-
-
-def _score_rows(table: pa.Table) -> Iterator[ScoreRow]:
-    return (ScoreRow(**row) for row in table.to_pylist())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
@@ -13,27 +12,11 @@ import pyarrow as pa
 from leakbound.errors import InputError
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
+from leakbound.store.columns import row_of, table_of, values_of
 from leakbound.store.frames import to_pandas
 
 ALL = None  # in place of a query id: a statement about all questions
 _PLACE = ("arm", "scorer", "query_id")
-_ABOUT = tuple(f.name for f in fields(About))
-_ESTIMATE = tuple(f.name for f in fields(Estimate) if f.name != "about")
-ESTIMATES = pa.schema(
-    [
-        *((name, pa.string()) for name in (*_PLACE, "quantity", "scope", "inputs", "beyond")),
-        *((name, pa.float64()) for name in ("parameter", "constant")),
-        ("over", pa.int64()),
-        ("knob", pa.string()),
-        *((name, pa.bool_()) for name in ("jointly", "proved")),
-        *((name, pa.float64()) for name in ("value", "lower", "upper", "confidence")),
-        ("side", pa.string()),
-        *((name, pa.int64()) for name in ("n", "missing")),
-        ("method", pa.string()),
-        ("seed", pa.int64()),
-        ("stopping", pa.string()),
-    ]
-)
 
 
 class Where(TypedDict, total=False):
@@ -148,16 +131,9 @@ class EstimateRow:
         """How the ends were found."""
         return self.estimate.method
 
-    def columns(self) -> dict[str, Any]:
-        """The row as the table holds it, a column a field."""
-        place = {name: getattr(self, name) for name in _PLACE}
-        about = {name: getattr(self.about, name) for name in _ABOUT}
-        made = {name: getattr(self.estimate, name) for name in _ESTIMATE}
-        return {**place, **about, **made, "value": self.value}
-
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON holds it: its columns, and what they are about in words."""
-        return {"estimand": self.estimand, "target": self.target, **self.columns()}
+        return {"estimand": self.estimand, "target": self.target, **row_of(self)}
 
     def has(self, wanted: Mapping[str, object]) -> bool:
         """True if every one of these fields has the value, or one of the values, wanted."""
@@ -188,6 +164,11 @@ class Estimates(Sequence[EstimateRow]):
 
     rows: tuple[EstimateRow, ...]
     main: str | None = None
+
+    @classmethod
+    def of(cls, table: pa.Table, main: str | None) -> Estimates:
+        """The rows of a stored table."""
+        return cls(tuple(values_of(EstimateRow, table)), main)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -246,7 +227,7 @@ class Estimates(Sequence[EstimateRow]):
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, a column a field."""
-        return pa.Table.from_pylist([row.columns() for row in self.rows], schema=ESTIMATES)
+        return table_of(EstimateRow, self.rows)
 
     def to_pandas(self) -> Any:
         """The rows as a pandas data frame, a column a field; InputError without pandas."""
@@ -295,22 +276,6 @@ class Estimates(Sequence[EstimateRow]):
             f"{asked['scope']!r}, arm {asked.get('arm')!r}, scorer {asked.get('scorer')!r}. "
             + (f"There is {'; '.join(there)}." if there else says)
         )
-
-
-def estimates_of(table: pa.Table) -> Iterator[EstimateRow]:
-    """The rows of a stored table."""
-    for row in table.to_pylist():
-        about = _about(*(row[name] for name in _ABOUT))
-        made = {name: row[name] for name in _ESTIMATE}
-        made["value"] = math.nan if made["value"] is None else made["value"]
-        estimate = Estimate(about=about, **made)
-        yield EstimateRow(row["arm"], row["scorer"], row["query_id"], estimate)
-
-
-@lru_cache(maxsize=4096)
-def _about(*values: Any) -> About:
-    """One value for all rows that are about the same."""
-    return About(**dict(zip(_ABOUT, values, strict=True)))
 
 
 def _several(asked: Fields, parameters: Collection[float | None]) -> InputError:

@@ -6,34 +6,38 @@ input selection found. A source runs once: what it gave is stored whole, and rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.errors import InputError
-from leakbound.inputs import Accepted, Criterion, Selection
+from leakbound.inputs import Accepted, Selection
 from leakbound.store.identity import require_same
 from leakbound.store.record import RunRecord
-from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
-from leakbound.types import from_json, to_json
+from leakbound.store.sealed import read_value, write_sealed
+from leakbound.types import JsonObject
 
 SELECTION = "selection"
 """The folder, within that of the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Selected:
-    """What input selection found of a prompt's queries, by their ids."""
+class _Given:
+    """What `inputs.json` says: what a source gave for each prompt of which questions."""
 
-    criterion: Criterion
-    draws: int
-    kept: tuple[str, ...]
-    values: Mapping[str, float]
+    questions: JsonObject
+    prompts: tuple[Accepted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """What `ids.json` says: what input selection found of each prompt's queries."""
+
+    prompts: tuple[Selection, ...]
 
 
 def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
     """Store what the source of the run with this record gave."""
-    write_sealed(_inputs_file(run), {**record.questions, "prompts": to_json(accepted)})
+    write_sealed(_inputs_file(run), _Given(record.questions, tuple(accepted)))
 
 
 def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
@@ -41,36 +45,22 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
     MixError where another command asked a source, DamagedError where the file cannot be read.
     """
-    file = _inputs_file(run)
-    if not file.exists():
+    stored = read_value(_Given, _inputs_file(run))
+    if stored is None:
         return None
-    stored = read_sealed(file, ELSEWHERE)
-    try:
-        prompts = from_json(tuple[Accepted, ...], stored.pop("prompts", None))
-    except InputError as error:
-        raise DamagedError(f"`{file}` is no record of inputs. {ELSEWHERE}") from error
-    require_same(run, stored, record.questions)
-    return prompts
+    require_same(run, stored.questions, record.questions)
+    return stored.prompts
 
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
     """Store the criterion of every query, and which ones are kept."""
-    prompts = {
-        one.prompt_id: _Selected(
-            one.criterion, one.draws, tuple(query.id for query in one.kept), one.values
-        )
-        for one in selections
-    }
-    write_sealed(_ids_file(run), {"prompts": to_json(prompts)})
+    write_sealed(_ids_file(run), _Selected(tuple(selections)))
 
 
 def read_values(run: Path) -> dict[str, float]:
     """The criterion of every query that input selection looked at, by id; empty without it."""
-    if not _ids_file(run).exists():
-        return {}
-    found = read_sealed(_ids_file(run), ELSEWHERE).get("prompts")
-    prompts = from_json(dict[str, _Selected], found, f"`{_ids_file(run)}`")
-    return {q: value for one in prompts.values() for q, value in one.values.items()}
+    stored = read_value(_Selected, _ids_file(run)) or _Selected(())
+    return {q: value for one in stored.prompts for q, value in one.values.items()}
 
 
 def _inputs_file(run: Path) -> Path:

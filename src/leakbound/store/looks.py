@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from leakbound.errors import InputError
 from leakbound.store.cut import Cut
 from leakbound.store.plan import CHUNK, Part, Plan
-from leakbound.store.sealed import ELSEWHERE, DamagedError, read_sealed, write_sealed
-from leakbound.types import from_json, object_of
+from leakbound.store.sealed import ELSEWHERE, DamagedError, read_value, write_sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +42,9 @@ def read_looks(file: Path, arm: str) -> Looks:
 
     Raises DamagedError where the file is not what was written there for this arm.
     """
-    if not file.exists():
+    found = read_value(_Recorded, file)
+    if found is None:
         return ()
-    record = read_sealed(file, ELSEWHERE)
-    try:
-        found = from_json(_Recorded, record)
-    except InputError as error:
-        raise DamagedError(f"`{file}` is no record of looks. {ELSEWHERE}") from error
     if found.arm != arm:
         raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
     return found.looks
@@ -58,7 +52,7 @@ def read_looks(file: Path, arm: str) -> Looks:
 
 def write_looks(file: Path, arm: str, looks: Looks) -> None:
     """Record the looks made so far."""
-    write_sealed(file, object_of(_Recorded(arm, looks)))
+    write_sealed(file, _Recorded(arm, looks))
 
 
 def rounds_of(

@@ -9,44 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
+from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 from leakbound.store import tables
 from leakbound.store.arm import Arm
+from leakbound.store.columns import table_of, values_of
 from leakbound.store.files import set_aside
 from leakbound.store.sealed import DamagedError
 from leakbound.types import JsonObject, Query, Reading, to_json
 
-_NUMBERS = pa.list_(pa.float64())
-_PLACES = [
-    ("part", pa.string()),
-    ("prompt_id", pa.string()),
-    ("kind", pa.string()),
-    ("index", pa.int32()),
-    ("asked", pa.string()),
-]
-FORCED = pa.schema(
-    [
-        *_PLACES,
-        ("token_ids", pa.list_(pa.int32())),
-        ("text", pa.string()),
-        ("logprobs", _NUMBERS),
-        ("top", pa.list_(pa.bool_())),
-        ("mean", _NUMBERS),
-        ("std", _NUMBERS),
-        ("confidence", _NUMBERS),
-        ("gradient_norm", pa.float64()),
-    ]
-)
-ANSWERS = pa.schema([*_PLACES, ("text", pa.string())])
-_PLAIN = ("token_ids", "text")  # the fields of a reading that are no arrays
-_DTYPES: dict[str, Any] = {"top": np.bool_}  # of the arrays of a reading; float64 the others
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +51,22 @@ class Read:
     gradient_norm: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A row of the texts that were read."""
+
+    place: Place
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A row of the answers."""
+
+    place: Place
+    text: str
+
+
 class Readings:
     """What is known of the model of `arm`, which draws its greedy answers; `save` keeps it.
 
@@ -87,23 +76,21 @@ class Readings:
 
     def __init__(self, arm: Arm, *, mend: bool = False) -> None:
         self._arm, self._mend = arm, mend
-        self.texts: dict[Place, Read] = {
-            _place(row): _read(row) for row in self._rows("forced.parquet", self._made_from())
-        }
-        self.answers: dict[Place, str] = {
-            _place(row): row["text"] for row in self._rows("answers.parquet", self._answered_by())
-        }
+        texts = self._rows(_Text, "forced.parquet", self._made_from())
+        self.texts = {row.place: row.read for row in texts}
+        answers = self._rows(_Answer, "answers.parquet", self._answered_by())
+        self.answers = {row.place: row.text for row in answers}
 
     def save(self) -> None:
         """Write what is known: each file whole, in place of what it was."""
         if self.texts:
-            rows = [{**asdict(place), **_row(read)} for place, read in self.texts.items()]
-            self._write("forced.parquet", pa.Table.from_pylist(rows, FORCED), self._made_from())
+            texts = table_of(_Text, [_Text(*known) for known in self.texts.items()])
+            tables.write_table(self._arm.folder / "forced.parquet", texts, self._made_from())
         if self.answers:
-            rows = [{**asdict(place), "text": text} for place, text in self.answers.items()]
-            self._write("answers.parquet", pa.Table.from_pylist(rows, ANSWERS), self._answered_by())
+            answers = table_of(_Answer, [_Answer(*known) for known in self.answers.items()])
+            tables.write_table(self._arm.folder / "answers.parquet", answers, self._answered_by())
 
-    def _rows(self, name: str, made_from: JsonObject) -> list[dict[str, Any]]:
+    def _rows(self, kind: type[T], name: str, made_from: JsonObject) -> list[T]:
         """The rows of a file of this model; none where there is no such file."""
         file = self._arm.folder / name
         if not file.exists():
@@ -119,34 +106,10 @@ class Readings:
             self._arm.note(note)
             return []
         ours = all(meta.get(key) == value for key, value in made_from.items())
-        rows: list[dict[str, Any]] = table.to_pylist() if ours else []
-        return rows
-
-    def _write(self, name: str, table: pa.Table, made_from: JsonObject) -> None:
-        file: Path = self._arm.folder / name
-        tables.write_table(file, table, made_from)
+        return list(values_of(kind, table)) if ours else []
 
     def _made_from(self) -> JsonObject:
         return {"model": to_json(self._arm.spec.fingerprint)}
 
     def _answered_by(self) -> JsonObject:
         return {**self._made_from(), "decoding": to_json(self._arm.decoding)}
-
-
-def _place(row: Mapping[str, Any]) -> Place:
-    return Place(*(row[name] for name, _ in _PLACES))
-
-
-def _read(row: Mapping[str, Any]) -> Read:
-    arrays = {
-        field.name: np.array(row[field.name], dtype=_DTYPES.get(field.name, np.float64))
-        for field in fields(Reading)
-        if field.name not in _PLAIN
-    }
-    known = Reading(token_ids=tuple(row["token_ids"]), text=row["text"], **arrays)
-    return Read(known, row["gradient_norm"])
-
-
-def _row(read: Read) -> dict[str, Any]:
-    values = {field.name: getattr(read.reading, field.name) for field in fields(Reading)}
-    return {**values, "gradient_norm": read.gradient_norm}

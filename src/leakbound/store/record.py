@@ -16,7 +16,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.cut import Cut
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Plan, QueryShares
-from leakbound.store.sealed import ELSEWHERE, DamagedError, read_json, unsealed, write_sealed
+from leakbound.store.sealed import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.types import (
     BenchmarkRecord,
     Decoding,
@@ -25,7 +25,6 @@ from leakbound.types import (
     ProbedPrompt,
     Query,
     Scorer,
-    from_json,
     object_of,
 )
 
@@ -262,13 +261,9 @@ def read_record(run: Path) -> RunRecord:
             f"`{file}` has format {found!r}, this version reads {FORMAT}. "
             "Use the version of leakbound that made the run."
         )
-    whole = unsealed(file, values, ELSEWHERE)
-    try:
-        return from_json(RunRecord, whole, f"`{file}`")
-    except InputError as error:
-        raise DamagedError(f"{error} {ELSEWHERE}") from error
+    return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))
 
 
 def write_record(run: Path, record: RunRecord) -> None:
     """Write the record of the run in this folder, whole."""
-    write_sealed(run / FILE, object_of(record))
+    write_sealed(run / FILE, record)

@@ -14,9 +14,10 @@ from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.asked import RunQueries
+from leakbound.store.columns import table_of, values_of
 from leakbound.store.current import CALIBRATION, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
-from leakbound.store.estimates import EstimateRow, Estimates, estimates_of
+from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import make_private
 from leakbound.store.identity import identity, require_same, require_same_law, require_same_n
 from leakbound.store.inputs import SELECTION
@@ -41,8 +42,8 @@ class Run:
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self.asked = RunQueries(
-            tables.prompts_of(self._table(_PROMPTS)),
-            tables.queries_of(self._table(_QUERIES)),
+            tuple(values_of(Prompt, self._table(_PROMPTS))),
+            tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
         )
 
@@ -64,8 +65,8 @@ class Run:
             return run
         make_private(path)
         files = {
-            _PROMPTS: tables.write_table(path / _PROMPTS, tables.prompts_table(prompts), {}),
-            _QUERIES: tables.write_table(path / _QUERIES, tables.queries_table(queries), {}),
+            _PROMPTS: tables.write_table(path / _PROMPTS, table_of(Prompt, prompts), {}),
+            _QUERIES: tables.write_table(path / _QUERIES, table_of(Query, queries), {}),
         }
         return cls(path, replace(record, files=files, arms={}))
 
@@ -159,8 +160,7 @@ class Run:
 
     def stored_estimates(self) -> Estimates:
         """The estimates as they are stored, whatever they were made from."""
-        rows = tuple(estimates_of(tables.read_table(self._estimates_file)))
-        return Estimates(rows, self._main_arm)
+        return Estimates.of(tables.read_table(self._estimates_file), self._main_arm)
 
     @property
     def estimates(self) -> Estimates:

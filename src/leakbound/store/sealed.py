@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import TypeVar
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import write_json
-from leakbound.types import Json, JsonObject
+from leakbound.types import Json, JsonObject, from_json, object_of
+
+T = TypeVar("T")
 
 DIGEST = "digest"
 """The key under which a record has the digest of the rest."""
@@ -38,14 +41,31 @@ def as_read(values: JsonObject) -> dict[str, Json]:
     return read
 
 
-def write_sealed(path: Path, values: JsonObject) -> None:
-    """Write a record whole, as JSON, with its digest."""
-    write_json(path, {**values, DIGEST: digest_of(as_read(values))})
+def write_sealed(path: Path, record: object) -> None:
+    """Write a record, a frozen value or a mapping, whole, as JSON, with its digest."""
+    values = object_of(record)
+    write_json(path, {**values, DIGEST: digest_of(values)})
 
 
 def read_sealed(path: Path, remedy: str) -> dict[str, Json]:
     """The record, without its digest; DamagedError, with the remedy, unless it is as written."""
     return unsealed(path, read_json(path, remedy), remedy)
+
+
+def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
+    """The value that `write_sealed` wrote; None where there is no file.
+
+    DamagedError, with the remedy, unless it is as written and a value of this kind.
+    """
+    return value_of(kind, path, read_sealed(path, remedy), remedy) if path.exists() else None
+
+
+def value_of(kind: type[T], path: Path, values: JsonObject, remedy: str = ELSEWHERE) -> T:
+    """What `read_sealed` found in a file, as a value of this kind; DamagedError for no such one."""
+    try:
+        return from_json(kind, values, f"`{path}`")
+    except InputError as error:
+        raise DamagedError(f"{error} {remedy}") from error
 
 
 def read_json(path: Path, remedy: str) -> Json:

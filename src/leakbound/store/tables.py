@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leakbound.errors import require_no_fault
+from leakbound.store.columns import table_of, values_of
 from leakbound.store.files import write_whole
 from leakbound.store.sealed import DIGEST, DamagedError, as_read, digest_of
 from leakbound.types import (
@@ -23,8 +24,6 @@ from leakbound.types import (
     Failure,
     Json,
     JsonObject,
-    Prompt,
-    Query,
     Sample,
     Usage,
     from_json,
@@ -40,56 +39,27 @@ _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
     MemoryError, RecursionError,
 )  # fmt: skip
-_TEXTS = pa.list_(pa.string())
 
-COMPLETIONS = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("chunk", pa.int32()),
-        ("count", pa.int64()),
-        ("text", pa.string()),
-        ("token_ids", pa.list_(pa.int32())),
-        ("logprob", pa.float64()),
-        ("model_logprob", pa.float64()),
-        ("confidence", pa.float64()),
-        ("finish_reason", pa.string()),
-        ("logprob_floor", pa.float64()),
-    ]
+RANGES = pa.schema(
+    [("query_id", pa.string()), *((name, pa.float64()) for name in ("mass", "low", "high"))]
 )
 SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
-MASSES = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("text", pa.string()),
-        ("token_ids", pa.list_(pa.int32())),
-        ("ended", pa.bool_()),
-        ("mass", pa.float64()),
-    ]
-)
-RANGES = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("mass", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-    ]
-)
 
 
-def _texts_schema(kind: type[Prompt] | type[Query]) -> pa.Schema:
-    """A column a field: a text, texts, or pairs of texts."""
-    return pa.schema(
-        [
-            (f.name, pa.list_(_TEXTS) if f.name == "examples" else _TEXTS)
-            if str(f.type).startswith("tuple")
-            else (f.name, pa.string())
-            for f in fields(kind)
-        ]
-    )
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A row of a file of completions."""
+
+    query_id: str
+    completion: Completion
 
 
-QUERIES = _texts_schema(Query)
-PROMPTS = _texts_schema(Prompt)
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A row of a file of masses."""
+
+    query_id: str
+    event: Event
 
 
 DRAWN_AGAIN = (
@@ -239,65 +209,22 @@ def digest(table: pa.Table) -> str:
 
 def completions_table(samples: Sequence[Sample]) -> pa.Table:
     """One row a completion, queries in the order given."""
-    names = [f.name for f in fields(Completion)]
-    rows = [
-        {"query_id": s.query.id} | {name: getattr(c, name) for name in names}
-        for s in samples
-        for c in s.completions
-    ]
-    return pa.Table.from_pylist(rows, schema=COMPLETIONS)
+    return table_of(_Drawn, [_Drawn(s.query.id, c) for s in samples for c in s.completions])
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
     """The inverse of `completions_table`: (query id, completion) of each row."""
-    for row in table.to_pylist():
-        query_id = row.pop("query_id")
-        yield query_id, Completion(**{k: _frozen(v) for k, v in row.items()})
+    return zip(table["query_id"].to_pylist(), values_of(Completion, table), strict=True)
 
 
 def masses_table(found: Sequence[Exploration]) -> pa.Table:
     """One row an event, queries in the order given."""
-    names = [f.name for f in fields(Event)]
-    rows = [
-        {"query_id": one.query.id} | {name: getattr(event, name) for name in names}
-        for one in found
-        for event in one.events
-    ]
-    return pa.Table.from_pylist(rows, schema=MASSES)
-
-
-def prompts_table(prompts: Sequence[Prompt]) -> pa.Table:
-    """One row a prompt."""
-    return _values_table(prompts, PROMPTS)
-
-
-def queries_table(queries: Sequence[Query]) -> pa.Table:
-    """One row a query."""
-    return _values_table(queries, QUERIES)
-
-
-def prompts_of(table: pa.Table) -> tuple[Prompt, ...]:
-    """The inverse of `prompts_table`."""
-    return tuple(Prompt(**{k: _frozen(v) for k, v in row.items()}) for row in table.to_pylist())
-
-
-def queries_of(table: pa.Table) -> tuple[Query, ...]:
-    """The inverse of `queries_table`."""
-    return tuple(Query(**row) for row in table.to_pylist())
+    return table_of(_Known, [_Known(one.query.id, e) for one in found for e in one.events])
 
 
 def failures_of(results: Sequence[Sample | Exploration | Failure]) -> dict[str, str]:
     """Reasons by query id."""
     return {r.query.id: r.reason for r in results if isinstance(r, Failure)}
-
-
-def _values_table(values: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    rows = [{name: getattr(value, name) for name in schema.names} for value in values]
-    return pa.Table.from_pylist(rows, schema=schema)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _line(error: Exception) -> str:

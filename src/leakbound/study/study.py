@@ -11,12 +11,11 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.servers import servers_of
 from leakbound.errors import InputError
 from leakbound.study.attack import Attack
-from leakbound.study.coding import made, plain
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
 from leakbound.study.settings import ModelSettings
 from leakbound.text.yaml_file import read_yaml
-from leakbound.types import Decoding
+from leakbound.types import Decoding, from_json, object_of
 
 CONFIDENCE = 0.99
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
@@ -176,13 +175,9 @@ class Study:
         """The same with all said that drawing depends on; InputError for files not there."""
         if self.rewritings is not None:
             self.rewritings.require_file()
-        loaded = task.loaded
         return replace(
             self,
-            benchmark=task if loaded is None else loaded.spec,
-            data=None if loaded is None else loaded.data,
-            limit=None if loaded is None else loaded.limit,
-            profile=None if loaded is None else loaded.profile,
+            **({"benchmark": task} if task.loaded is None else _named(task)),
             sampling=with_draws(self.sampling, task.n),
             decodings=self.decodings or (task.decoding,),
         )
@@ -216,11 +211,9 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """As run.json holds it; files are named so that they are found from any folder."""
-        values = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name != "servers"}
-        if isinstance(self.benchmark, Benchmark):
-            loaded = plain(self.benchmark.loaded) or {}
-            values |= loaded | {"benchmark": loaded.get("spec")}
-            values.pop("spec", None)
+        task = self.benchmark
+        study = replace(self, **_named(task)) if isinstance(task, Benchmark) else self
+        values: dict[str, Any] = {**object_of(study)}
         for name in ("data", "calibration"):
             values[name] = _found_anywhere(values[name])
         if self.rewritings is not None and self.rewritings.kind == "file":
@@ -248,7 +241,7 @@ class Study:
                 f"`benchmark` must be a text, got {told['benchmark']!r}. Name one, such as "
                 "tofu:forget10."
             )
-        study = made(cls, told, "a study")
+        study = from_json(cls, told, "a study", by_hand=True)
         untrusted = replace(study.settings, trust_remote_code=False)
         return replace(study, sampling=plan, settings=untrusted, servers=frozenset())
 
@@ -312,9 +305,20 @@ def _plan(found: Mapping[str, object]) -> SamplingPlan:
             "until: p<=0.02 with most: 1024, or explore: auto with forwards: 2000."
         )
     first, kind = _PLANS[key]
-    rest = {name: value for name, value in found.items() if name != key}
-    plan: SamplingPlan = made(kind, {first: found[key], **rest}, "`sampling`")
+    told: Any = {first if name == key else name: value for name, value in found.items()}
+    plan: SamplingPlan = from_json(kind, told, "`sampling`", by_hand=True)
     return plan
+
+
+def _named(task: Benchmark) -> dict[str, Any]:
+    """The fields by which a study names a benchmark that was loaded; empty ones where none do."""
+    loaded = task.loaded
+    if loaded is None:
+        return {"benchmark": None}
+    return {
+        "benchmark": loaded.spec,
+        **{k: getattr(loaded, k) for k in ("data", "limit", "profile")},
+    }
 
 
 def _found_anywhere(path: str | None) -> str | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from leakbound.errors import InputError
-from leakbound.types.records import Json
+from leakbound.types.records import Json, object_of
 
 AdaptiveMode = Literal["running", "two_pass"]
 # Settings that a record of draws may leave out, as a reader sees them.
@@ -60,29 +59,21 @@ class Decoding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "unknown", tuple(self.unknown))
-        require(
-            math.isfinite(self.temperature) and self.temperature >= 0,
-            "temperature", self.temperature, "0 (greedy) or a positive number",
-        )  # fmt: skip
-        require(0 < self.top_p <= 1, "top_p", self.top_p, "a number in (0, 1]; 1 keeps all")
-        require(self.top_k >= 0, "top_k", self.top_k, "a whole number, 0 to keep all")
-        require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
-        most = self.max_tokens
-        require(most is None or most >= 1, "max_tokens", most, "at least 1, or None")
-        threshold = self.adaptive_temperature
-        require(
-            threshold is None or 0 < threshold <= 1,
-            "adaptive_temperature", threshold, "a number in (0, 1], or None",
-        )  # fmt: skip
-        require(
-            self.adaptive_mode in ("running", "two_pass"),
-            "adaptive_mode", self.adaptive_mode, "'running' or 'two_pass'",
-        )  # fmt: skip
-        require(all(self.stop), "stop", self.stop, "strings that are not empty")
-        require(
-            set(self.unknown) <= set(UNSTATED),
-            "unknown", self.unknown, f"some of {', '.join(UNSTATED)}",
-        )  # fmt: skip
+        heat, most, threshold = self.temperature, self.max_tokens, self.adaptive_temperature
+        modes, left_out = get_args(AdaptiveMode), ", ".join(UNSTATED)
+        for name, fits, want in (
+            ("temperature", math.isfinite(heat) and heat >= 0, "0 (greedy) or a positive number"),
+            ("top_p", 0 < self.top_p <= 1, "a number in (0, 1]; 1 keeps all"),
+            ("top_k", self.top_k >= 0, "a whole number, 0 to keep all"),
+            ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
+            ("max_tokens", most is None or most >= 1, "at least 1, or None"),
+            ("adaptive_temperature", threshold is None or 0 < threshold <= 1,
+             "a number in (0, 1], or None"),
+            ("adaptive_mode", self.adaptive_mode in modes, "'running' or 'two_pass'"),
+            ("stop", all(self.stop), "strings that are not empty"),
+            ("unknown", set(self.unknown) <= set(UNSTATED), f"some of {left_out}"),
+        ):  # fmt: skip
+            require(fits, name, getattr(self, name), want)
 
     @property
     def greedy(self) -> bool:
@@ -108,16 +99,8 @@ class Decoding:
 
     def to_dict(self) -> dict[str, Json]:
         """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values |= {"stop": list(self.stop), "unknown": list(self.unknown)}
-        return {k: v for k, v in values.items() if v or k not in ("unknown", "max_tokens")}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Decoding:
-        """The inverse of `to_dict`; an unknown key is refused."""
-        unknown = set(values) - {f.name for f in fields(cls)}
-        require(not unknown, "decoding", sorted(unknown), "only the fields of Decoding")
-        return cls(**values)
+        known = object_of(self).items()
+        return {k: v for k, v in known if v or k not in ("unknown", "max_tokens")}
 
 
 def require(condition: bool, name: str, value: object, want: str) -> None:

@@ -10,6 +10,7 @@ from leakbound.types.decoding import Decoding
 from leakbound.types.prompts import Query
 
 FinishReason = Literal["stop", "stop_string", "length"]
+_COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +18,10 @@ class Completion:
     """One distinct output of a query within one chunk of draws, with how often it was drawn.
 
     Attributes:
+        chunk: the number of the chunk of draws, from 0.
+        count: how often it was drawn.
         text: without the end token, and cut before a stop string.
         token_ids: with the end token; None where an engine gives none.
-        count: how often it was drawn.
-        chunk: the number of the chunk of draws, from 0.
         logprob: natural log-probability of the whole sequence under the decoding, the end token
             included where one was drawn; None where an engine has none.
         model_logprob: the same under the untruncated T = 1 model.
@@ -30,10 +31,10 @@ class Completion:
             runs: a proof of leakage rests on it.
     """
 
+    chunk: int = 0
+    count: int
     text: str
     token_ids: tuple[int, ...] | None
-    count: int
-    chunk: int = 0
     logprob: float | None = None
     model_logprob: float | None = None
     confidence: float | None = None
@@ -129,20 +130,11 @@ class Usage:
 
     def since(self, before: Usage, seconds: float) -> Usage:
         """What was spent after `before`, in so many seconds."""
-        return Usage(
-            forwards=self.forwards - before.forwards,
-            sampled_tokens=self.sampled_tokens - before.sampled_tokens,
-            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
-            draws=self.draws - before.draws,
-            seconds=seconds,
-            notes=list(self.notes),
-        )
+        spent = {name: getattr(self, name) - getattr(before, name) for name in _COUNTED}
+        return Usage(**spent, seconds=seconds, notes=list(self.notes))
 
     def add(self, other: Usage) -> None:
         """Add another part's cost to this one."""
-        self.forwards += other.forwards
-        self.sampled_tokens += other.sampled_tokens
-        self.prompt_tokens += other.prompt_tokens
-        self.draws += other.draws
-        self.seconds += other.seconds
+        for name in (*_COUNTED, "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.notes += [n for n in other.notes if n not in self.notes]

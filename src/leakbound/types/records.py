@@ -5,13 +5,14 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 from leakbound.errors import InputError
+from leakbound.registry import suggestion
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -27,20 +28,22 @@ T = TypeVar("T")
 _PLAIN = (str, int, float, bool, type(None))
 _WORDS = {
     str: "a text", int: "a whole number", float: "a number", bool: "true or false",
-    type(None): "null",
+    type(None): "null", Path: "a path",
 }  # fmt: skip
+_OBJECT = "an object, with fields"
 
 
 def to_json(value: object) -> Json:
     """The value as JSON holds it.
 
-    Frozen values become objects by the names of their fields, tuples lists, keys of mappings texts.
-    A value with a `text` form of its own (a method `from_text` reads it back) becomes that.
+    Frozen values become objects by the names of their fields, of which those that play no part in
+    comparing are left out; tuples become lists, keys of mappings texts. A value with a `text` form
+    of its own (a method `from_text` reads it back) becomes that.
     """
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
     if is_dataclass(value):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+        return {name: to_json(getattr(value, name)) for name in _fields(type(value))}
     if isinstance(value, Mapping):
         return {str(key): to_json(member) for key, member in value.items()}
     if isinstance(value, _PLAIN):
@@ -57,84 +60,117 @@ def object_of(value: object) -> JsonObject:
     return cast("JsonObject", to_json(value))
 
 
-def from_json(kind: type[T], found: Json, where: str = "the record") -> T:
+def from_json(kind: type[T], found: Json, where: str = "the record", *, by_hand: bool = False) -> T:
     """The value of this kind whose `to_json` was found.
 
-    `where` names the place in messages. Raises InputError, naming the member of it that is missing,
-    unknown or of another kind; a member with a default may be missing.
+    `where` names the place in messages. What was written `by_hand` may say one thing where a list
+    is meant, and whole numbers for any; else these stay as they are: a digest of 1 is none of 1.0.
+    Raises InputError, naming the member of it that is missing, unknown or of another kind; a member
+    with a default may be missing.
     """
-    return cast("T", _read(kind, found, where))
+    return cast("T", _Reader(by_hand).read(kind, found, where))
 
 
-def _read(kind: Any, found: Any, where: str) -> Any:
-    origin, of = get_origin(kind), get_args(kind)
-    if kind is object or kind is Any:
-        return found
-    if origin in (Union, types.UnionType):
-        return _of_union(of, found, where)
-    if origin is Literal:
-        return _checked(found in of, found, where, " or ".join(map(repr, of)))
-    if origin in (tuple, list, Sequence):
-        members = _of_list(of, found, where)
-        return list(members) if origin is list else members
-    if origin in (dict, Mapping):
-        _checked(isinstance(found, Mapping), found, where, "an object")
-        return {
-            _key(of[0], key, where): _read(of[1], member, f"{where}: {key}")
-            for key, member in found.items()
-        }
-    if hasattr(kind, "from_text"):
-        return _of_text(kind, _checked(isinstance(found, str), found, where, "a text"), where)
-    if is_dataclass(kind):
-        return _of_fields(kind, found, where)
-    if kind is float and isinstance(found, int) and not isinstance(found, bool):
-        return found  # as it was written: a digest of 1 is none of 1.0
-    fits = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
-    return _checked(fits, found, where, _WORDS.get(kind, str(kind)))
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """See `from_json`."""
 
+    by_hand: bool
 
-def _of_fields(kind: Any, found: Any, where: str) -> Any:
-    _checked(isinstance(found, Mapping), found, where, "an object")
-    known = {field.name: field for field in fields(kind)}
-    if unknown := [name for name in found if name not in known]:
-        raise InputError(f"{where} has {unknown[0]!r}, which this version does not know.")
-    if lacking := [name for name, field in known.items() if name not in found and _needed(field)]:
-        raise InputError(f"{where} lacks {lacking[0]!r}.")
-    hints = _hints(kind)
-    members = {k: _read(hints[k], value, f"{where}: {k}") for k, value in found.items()}
-    try:
-        return kind(**members)
-    except InputError as error:  # the value itself refuses them
-        raise InputError(f"{where}: {error}") from error
+    def read(self, kind: Any, found: Any, where: str) -> Any:
+        origin, of = get_origin(kind), get_args(kind)
+        if kind is object or kind is Any:
+            return found
+        if origin in (Union, types.UnionType):
+            return self.union(of, found, where)
+        if origin is Literal:
+            return self.checked(found in of, found, where, " or ".join(map(repr, of)))
+        if origin in (tuple, list, Sequence):
+            members = self.members(of, found, where)
+            return list(members) if origin is list else members
+        if origin in (dict, Mapping):
+            self.checked(isinstance(found, Mapping), found, where, _OBJECT)
+            return {
+                self.key(of[0], key, where): self.read(of[1], member, f"{where}: {key}")
+                for key, member in found.items()
+            }
+        if hasattr(kind, "from_text"):
+            return _of_text(
+                kind, self.checked(isinstance(found, str), found, where, "a text"), where
+            )
+        if is_dataclass(kind):
+            return self.fields(kind, found, where)
+        if kind is float and isinstance(found, int) and not isinstance(found, bool):
+            return float(found) if self.by_hand else found
+        fits = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
+        return self.checked(fits, found, where, _word(kind))
 
-
-def _of_union(members: tuple[Any, ...], found: Any, where: str) -> Any:
-    """Of several kinds of values the one whose `kind` is named; else the first that fits."""
-    if found is None and type(None) in members:
-        return None
-    rest = [member for member in members if member is not type(None)]
-    if len(rest) > 1 and isinstance(found, Mapping):
-        named = {k: member for member in rest for k in get_args(_hints(member)["kind"])}
-        name = found.get("kind")
-        _checked(name in named, name, f"{where}: kind", " or ".join(map(repr, named)))
-        return _read(named[name], found, where)
-    for member in rest[:-1]:
+    def fields(self, kind: Any, found: Any, where: str) -> Any:
+        self.checked(isinstance(found, Mapping), found, where, _OBJECT)
+        known = _fields(kind)
+        if unknown := [name for name in found if name not in known]:
+            near = suggestion(str(unknown[0]), known)
+            raise InputError(
+                f"{where} has no field {unknown[0]!r}, got {found[unknown[0]]!r}. {near}"
+            )
+        needed = (field.name for field in known.values() if _needed(field))
+        if lacking := [name for name in needed if name not in found]:
+            raise InputError(f"{where} lacks {lacking[0]!r}.")
+        hints = _hints(kind)
+        members = {k: self.read(hints[k], value, f"{where}: {k}") for k, value in found.items()}
         try:
-            return _read(member, found, where)
-        except InputError:
-            continue
-    return _read(rest[-1], found, where)
+            return kind(**members)
+        except InputError as error:  # the value itself refuses them
+            raise InputError(f"{where}: {error}") from error
 
+    def union(self, members: tuple[Any, ...], found: Any, where: str) -> Any:
+        """Of several kinds of values the one whose `kind` is named; else the first that fits."""
+        if found is None and type(None) in members:
+            return None
+        rest = [member for member in members if member is not type(None)]
+        if len(rest) == 1:
+            return self.read(rest[0], found, where)
+        tagged = [m for m in rest if "kind" in getattr(m, "__dataclass_fields__", ())]
+        kinds = {k: m for m in tagged for k in get_args(_hints(m)["kind"])}
+        if kinds and isinstance(found, Mapping):
+            name = found.get("kind")
+            self.checked(name in kinds, name, f"{where}: kind", " or ".join(map(repr, kinds)))
+            return self.read(kinds[name], found, where)
+        for member in rest:
+            try:
+                return self.read(member, found, where)
+            except InputError:
+                continue
+        return self.checked(False, found, where, " or ".join(map(_word, rest)))
 
-def _of_list(of: tuple[Any, ...], found: Any, where: str) -> tuple[Any, ...]:
-    fits = isinstance(found, Sequence) and not isinstance(found, str)
-    _checked(fits, found, where, "a list")
-    kinds = of
-    if len(of) == 1 or of[-1] is Ellipsis:
-        kinds = (of[0],) * len(found)
-    _checked(len(kinds) == len(found), found, where, f"{len(kinds)} values")
-    pairs = zip(kinds, found, strict=True)
-    return tuple(_read(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(pairs))
+    def members(self, of: tuple[Any, ...], found: Any, where: str) -> tuple[Any, ...]:
+        fits = isinstance(found, Sequence) and not isinstance(found, str)
+        if self.by_hand and not fits:
+            found, fits = [found], True
+        self.checked(fits, found, where, "a list")
+        kinds = of
+        if len(of) == 1 or of[-1] is Ellipsis:
+            kinds = (of[0],) * len(found)
+        self.checked(len(kinds) == len(found), found, where, f"{len(kinds)} values")
+        pairs = zip(kinds, found, strict=True)
+        return tuple(self.read(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(pairs))
+
+    def key(self, kind: Any, key: str, where: str) -> Any:
+        """A key of an object, which is a text in any file."""
+        if hasattr(kind, "from_text"):
+            return _of_text(kind, key, where)
+        if kind is int:
+            whole = self.checked(
+                key.isdecimal(), key, where, "an object with whole numbers as keys"
+            )
+            return int(whole)
+        return key
+
+    def checked(self, fits: bool, found: Any, where: str, want: str) -> Any:
+        if not fits:
+            remedy = " Change it, or leave it out." if self.by_hand else ""
+            raise InputError(f"{where} must be {want}, got {found!r}.{remedy}")
+        return found
 
 
 def _of_text(kind: Any, text: str, where: str) -> Any:
@@ -144,23 +180,17 @@ def _of_text(kind: Any, text: str, where: str) -> Any:
         raise InputError(f"{where}: {error}") from error
 
 
-def _key(kind: Any, key: str, where: str) -> Any:
-    """A key of an object, which is a text in any file."""
-    if hasattr(kind, "from_text"):
-        return _of_text(kind, key, where)
-    if kind is int:
-        return int(_checked(key.isdecimal(), key, where, "an object with whole numbers as keys"))
-    return key
-
-
-def _checked(fits: bool, found: Any, where: str, want: str) -> Any:
-    if not fits:
-        raise InputError(f"{where} must be {want}, got {found!r}.")
-    return found
+def _word(kind: Any) -> str:
+    return _WORDS.get(kind, _OBJECT if is_dataclass(kind) else str(kind))
 
 
 def _needed(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
+
+
+def _fields(kind: Any) -> Mapping[str, Field[Any]]:
+    """The fields of a value that are written, by name."""
+    return {field.name: field for field in fields(kind) if field.compare}
 
 
 @cache

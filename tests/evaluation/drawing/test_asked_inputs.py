@@ -355,7 +355,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     assert more > 0.4
     file = ids.path / "selection" / "ids.json"
     stored = json.loads(file.read_text())
-    own = stored["prompts"]["p0"]
+    (own,) = (one for one in stored["prompts"] if one["prompt_id"] == "p0")
     own["values"] = {q: -value for q, value in own["values"].items()}
     write_sealed(file, stored)
     assert correlations(ids, ids.arms["target inputs"], "keyword")["p0"] == pytest.approx(-more)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.errors import InputError
 from leakbound.inputs.halving import Standing
-from leakbound.store import ArmKey, DamagedError, Run, read_sealed, write_sealed
-from leakbound.types import Decoding, Query, from_json, object_of
+from leakbound.store import ArmKey, Run, read_value, write_sealed
+from leakbound.types import Decoding, Query
 
 FOLDER = "attack"  # within that of the run
 
@@ -41,19 +40,14 @@ class _Found:
 
 def write_attack_queries(run: Run, found: tuple[AttackQuery, ...]) -> None:
     """Keep what the search of a run found."""
-    write_sealed(attack_file(run), object_of(_Found(found)))
+    write_sealed(attack_file(run), _Found(found))
 
 
 def read_attack_queries(run: Run) -> tuple[AttackQuery, ...] | None:
     """What the search of a run found; None where it is not finished, or there was none."""
-    if not attack_file(run).exists():
-        return None
     again = "Remove it, and the command that made the run makes it again."
-    entries = read_sealed(attack_file(run), again)
-    try:
-        return from_json(_Found, entries).found
-    except InputError as error:
-        raise DamagedError(f"`{attack_file(run)}` is no record of a search. {again}") from error
+    stored = read_value(_Found, attack_file(run), again)
+    return None if stored is None else stored.found
 
 
 def attack_file(run: Run) -> Path:

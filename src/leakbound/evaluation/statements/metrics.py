@@ -17,7 +17,7 @@ from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
 from leakbound.store.arm_key import Model
-from leakbound.types import Progress, Prompt, Query, object_of, silent
+from leakbound.types import Progress, Prompt, Query, silent
 
 FILE = "utility.json"
 Texts = Mapping[str, Counter[str]]
@@ -182,7 +182,7 @@ def _write(
             **({} if fluency is None else {"classifier": fluency.to_dict()}),
         },
     }
-    write_sealed(run.path / FILE, object_of({**stored_metrics(run), **made}))
+    write_sealed(run.path / FILE, {**stored_metrics(run), **made})
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
