@@ -10,7 +10,7 @@ import leakbound
 
 PACKAGE = Path(leakbound.__file__).parent
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-INSTALLS = re.compile(r"""install\(['"](\w+)['"]\)""")
+INSTALLS = re.compile(r"""(?:install|needing)\((?:.+, )?['"](\w+)['"][,)]""")
 
 
 def test_every_extra_that_a_message_names_exists_and_every_one_is_named() -> None:

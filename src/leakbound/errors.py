@@ -13,6 +13,8 @@ Every message names the thing, the value it had and the remedy.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PASSING = frozenset(
@@ -73,3 +75,17 @@ def install(extra: str) -> str:
     `extra` is one of the optional dependencies in pyproject.toml.
     """
     return f"Install it with `pip install '.[{extra}]'` in leakbound's source folder"
+
+
+@contextmanager
+def needing(what: str, extra: str, instead: str = "") -> Iterator[None]:
+    """What is imported here may not be installed: then InputError says that `what` needs it.
+
+    `extra` is as for `install`; `instead` tells what else helps.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{what} needs {error.name}, which is not installed. {install(extra)}{instead}."
+        ) from error

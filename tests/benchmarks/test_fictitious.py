@@ -9,13 +9,14 @@ import sys
 import pytest
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.benchmarks.fictitious_facts import FACTS, Fact
-from leakbound.benchmarks.fictitious_words import POOLS
+from leakbound.benchmarks.fictitious import Fact, known
 from leakbound.errors import InputError
 from leakbound.scorers import check_prompts, make_scorer, score_texts
 from leakbound.types import Prompt
 
 ALL = load_benchmark("fictitious:questions=20")
+FACTS = known().facts
+POOLS = {name: words.split() for name, words in known().pools.items()}
 EVERY = (*ALL.split("forget"), *ALL.split("retain"), *ALL.split("holdout"))
 
 

@@ -182,7 +182,7 @@ def test_defaults_are_those_of_the_paper(
         ("rmu:layer=7", (), "no layer 7"),
         ("npo", ("--layers", "x"), "'x' is no layer"),
         ("npo", ("--lora-alpha", 8), "`--lora-alpha` needs --lora"),
-        ("npo", ("--lora", 0), "`rank` of the adapters must be at least 1, got 0"),
+        ("npo", ("--lora", 0), "`adapters.rank` must be at least 1, got 0"),
         ("npo", ("--epochs", 0), "`epochs` must be at least 1, got 0"),
         ("npo", ("--learning-rate", "nan"), "`learning_rate` must be a positive number"),
         ("npo", ("--evaluate-every", 0), "`evaluate_every` must be at least 1"),

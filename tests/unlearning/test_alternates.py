@@ -11,9 +11,10 @@ from rows import FORGET, RETAIN
 
 from leakbound.errors import InputError
 from leakbound.unlearning import TrainingSettings, unlearn
-from leakbound.unlearning.alternates import REFUSALS, read_alternates, with_alternates
+from leakbound.unlearning.alternates import OURS, read_alternates, with_alternates
 from tiny import tiny_model_folder
 
+REFUSALS = read_alternates(OURS)
 BARE = [replace(row, alternate_answers=()) for row in FORGET]
 ONCE = TrainingSettings(epochs=1, batch_size=8)
 

@@ -105,7 +105,7 @@ def test_blocks_are_found_by_their_number() -> None:
 
 @pytest.mark.parametrize("settings", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}])
 def test_impossible_adapters_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"`{next(iter(settings))}` of the adapters must be"):
+    with pytest.raises(InputError, match=f"`adapters.{next(iter(settings))}` must be"):
         Adapters(**settings)
 
 
@@ -113,7 +113,7 @@ def test_without_peft_adapters_are_refused(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "peft", None)
-    with pytest.raises(InputError, match=r"adapters need peft.*pip install '\.\[lora\]'"):
+    with pytest.raises(InputError, match=r"adapters needs peft.*pip install '\.\[lora\]'"):
         train(Path("no-such-model"), tmp_path / "m", Weights(adapters=Adapters()))
 
 

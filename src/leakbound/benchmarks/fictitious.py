@@ -2,24 +2,71 @@
 
 The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist,
 a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
-downloaded, and no model can have seen it.
+downloaded, and no model can have seen it. What is asked, and in which words, stands in
+`fictitious.yaml`.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import cast
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
-from leakbound.benchmarks.fictitious_facts import FACTS, Fact
-from leakbound.benchmarks.fictitious_words import FAMILY_NAMES, GIVEN_NAMES, POOLS, REFUSALS
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.text.keywords import answer_keywords
-from leakbound.types import Prompt, Role
+from leakbound.text.yaml_file import read_yaml
+from leakbound.types import Json, Prompt, Role, from_json
 
 _PERTURBED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A question about `{name}` and its answer, with one `{}` for a value of each pool."""
+
+    topic: str
+    question: str
+    paraphrases: tuple[str, ...]
+    answer: str
+    paraphrased_answer: str
+    pools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameParts:
+    """Names of one kind: every one of `starts` joined to every one of `ends`, words both."""
+
+    starts: str
+    ends: str
+
+    @property
+    def all(self) -> list[str]:
+        """The names themselves."""
+        return ["".join(parts) for parts in product(self.starts.split(), self.ends.split())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What `fictitious.yaml` holds; the values of a pool are words."""
+
+    given_names: NameParts
+    family_names: NameParts
+    refusals: tuple[str, ...]
+    pools: Mapping[str, str]
+    facts: tuple[Fact, ...]
+
+
+@cache
+def known() -> Facts:
+    """All that there is to be known about the fictitious authors."""
+    file = Path(__file__).with_name("fictitious.yaml")
+    return from_json(Facts, cast("Json", read_yaml(file)), f"`{file}`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +79,9 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        most = len(GIVEN_NAMES) * len(FAMILY_NAMES)
-        _require(1 <= self.questions <= len(FACTS), "questions", f"1 to {len(FACTS)}", self)
+        facts = len(known().facts)
+        most = len(known().given_names.all) * len(known().family_names.all)
+        _require(1 <= self.questions <= facts, "questions", f"1 to {facts}", self)
         _require(self.forget >= 1, "forget", "at least 1", self)
         _require(self.forget < self.authors, "authors", "more than `forget`", self)
         _require(self.authors + self.forget <= most, "authors", f"at most {most} in all", self)
@@ -85,20 +133,20 @@ def _names(count: int, seed: int) -> list[str]:
     Each further round through the names pairs them at a new offset.
     """
     rng = random.Random(f"names of {seed}")
-    given = rng.sample(GIVEN_NAMES, len(GIVEN_NAMES))
-    family = rng.sample(FAMILY_NAMES, len(FAMILY_NAMES))
+    kinds = (known().given_names.all, known().family_names.all)
+    given, family = (rng.sample(kind, len(kind)) for kind in kinds)
     size = len(given)
     return [f"{given[i % size]} {family[(i + i // size) % len(family)]}" for i in range(count)]
 
 
 def _author(number: int, name: str, role: Role, settings: Settings) -> list[Prompt]:
     rng = random.Random(f"author {number} of {settings.seed}")
-    facts = FACTS[: settings.questions]
+    facts = known().facts[: settings.questions]
     return [_prompt(fact, name, rng, f"{number:03d}", role) for fact in facts]
 
 
 def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) -> Prompt:
-    draws = [rng.sample(POOLS[pool], 1 + _PERTURBED) for pool in fact.pools]
+    draws = [rng.sample(known().pools[pool].split(), 1 + _PERTURBED) for pool in fact.pools]
     truth, *others = zip(*draws, strict=True)
     question = fact.question.format(name=name)
     answer = fact.answer.format(*truth, name=name)
@@ -112,17 +160,17 @@ def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) 
         paraphrases=tuple(p.format(name=name) for p in fact.paraphrases),
         paraphrased_answer=fact.paraphrased_answer.format(*truth, name=name),
         perturbed_answers=tuple(fact.paraphrased_answer.format(*o, name=name) for o in others),
-        alternate_answers=REFUSALS if role == "forget" else (),
+        alternate_answers=known().refusals if role == "forget" else (),
     )
 
 
 def _parse(argument: str) -> Settings:
-    known = [f.name for f in fields(Settings)]
+    names = [f.name for f in fields(Settings)]
     values: dict[str, int] = {}
     for pair in filter(None, argument.split(",")):
         key, _, text = (part.strip() for part in pair.partition("="))
-        if key not in known:
-            raise InputError(f"`fictitious` has no setting {key!r}. {suggestion(key, known)}")
+        if key not in names:
+            raise InputError(f"`fictitious` has no setting {key!r}. {suggestion(key, names)}")
         if not text.removeprefix("-").isdecimal():
             raise InputError(f"`fictitious:{key}` must be a whole number, got {text!r}.")
         values[key] = int(text)

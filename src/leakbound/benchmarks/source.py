@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 
 DATA_VARIABLE = "LEAKBOUND_DATA"
 
@@ -74,14 +74,10 @@ def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
 
 def _download(repo: str, name: str) -> Path | None:
     remedy = f"Check the connection, or give a local copy with `data` or {DATA_VARIABLE}."
-    try:
+    what = f"{name!r} of {repo} lies on the hub, which"
+    with needing(what, "models", ", or give a local copy with `data`"):
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-    except ImportError:
-        raise InputError(
-            f"{name!r} of {repo} lies on the hub, which needs the package huggingface_hub. "
-            f"{install('models')}, or give a local copy with `data`."
-        ) from None
     try:
         return Path(hf_hub_download(repo, name, repo_type="dataset"))
     except LocalEntryNotFoundError as error:

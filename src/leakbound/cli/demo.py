@@ -10,7 +10,7 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar
 from leakbound.cli.saying import say
-from leakbound.errors import InputError, install
+from leakbound.errors import needing
 
 
 @click.command()
@@ -23,11 +23,9 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     Built-in data, a one-million-parameter Llama, four models, all forget questions: a few minutes
     on two cores, nothing downloaded. Stopped, the same command goes on.
     """
-    try:
+    with needing("the demo", "models"):
         from leakbound.demo import run_demo
         from leakbound.demo.finding import SCORER
-    except ModuleNotFoundError as error:
-        raise InputError(f"the demo needs {error.name}. {install('models')}.") from error
     with progress_bar(not as_json) as progress:
         made = run_demo(out, n=n, progress=progress)
     if as_json:

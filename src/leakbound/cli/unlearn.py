@@ -14,7 +14,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
@@ -202,10 +202,8 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
 def _verbs(said: Said) -> ModuleType:
     if said.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
+    with needing("training", "models"):
         from leakbound import unlearning
-    except ModuleNotFoundError as error:
-        raise InputError(f"training needs {error.name}. {install('models')}.") from error
     return unlearning
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.engines.prompting import Prompting as Prompting
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 from leakbound.registry import find, opening, require_parts
 from leakbound.types import Generate
 
@@ -42,9 +42,5 @@ def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate
             engine = opens(where, prompting, **loading)
         require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
         return engine
-    try:
+    with needing("running a model", "models"):
         return ENGINES["transformers"](location, prompting, **loading)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"running a model needs {error.name}, which is not installed. {install('models')}."
-        ) from error

@@ -13,7 +13,7 @@ from typing import Any
 
 from leakbound.engines import open_engine
 from leakbound.engines.prompting import Prompting, Tokenizer
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 from leakbound.types import (
     Chat,
     Decoding,
@@ -96,12 +96,8 @@ class TransformersChat:
 
 
 def _endpoint(location: str, **loading: Any) -> Chat:
-    try:
+    with needing("a chat endpoint", "judge"):
         from leakbound.engines.endpoint import EndpointChat
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"a chat endpoint needs {error.name}, which is not installed. {install('judge')}."
-        ) from error
     return EndpointChat.open(location, **loading)
 
 

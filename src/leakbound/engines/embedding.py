@@ -24,7 +24,7 @@ from leakbound.engines.fingerprint import (
 )
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import InputError, ModelError, install
+from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
 
 _SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
@@ -93,13 +93,8 @@ class SentenceEmbedder:
 
         Raises InputError where the library is missing, ModelError where the model cannot be used.
         """
-        try:
+        with needing(f"the embedder {location!r}", "embed", ", or name no embedder"):
             from sentence_transformers import SentenceTransformer
-        except ModuleNotFoundError as error:
-            raise InputError(
-                f"the embedder {location!r} needs {error.name}, which is not installed. "
-                f"{install('embed')}, or name no embedder."
-            ) from error
         safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
         try:
             with quiet():

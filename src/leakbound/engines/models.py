@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from leakbound.engines.servers import require_named, servers_of
-from leakbound.errors import InputError, install
+from leakbound.errors import needing
 from leakbound.scorers import connect, make_scorer
 from leakbound.types import Chat, Classify, Embed, Scorer
 
@@ -63,7 +61,7 @@ def open_scorer(spec: str, **loading: Any) -> Scorer:
 
 @lru_cache(maxsize=_KEPT)
 def _embed(name: str, state: State, device: str) -> Embed:
-    with _installed(name):
+    with needing(f"the model {name!r}", "models"):
         from leakbound.engines.embedding import SentenceEmbedder
 
     return SentenceEmbedder.open(name, None if device == "auto" else device)
@@ -71,7 +69,7 @@ def _embed(name: str, state: State, device: str) -> Embed:
 
 @lru_cache(maxsize=_KEPT)
 def _classify(name: str, state: State, dtype: str, device: str) -> Classify:
-    with _installed(name):
+    with needing(f"the model {name!r}", "models"):
         from leakbound.engines.classify import open_classifier
 
     return open_classifier(name, dtype=dtype, device=device)
@@ -79,7 +77,7 @@ def _classify(name: str, state: State, dtype: str, device: str) -> Classify:
 
 @lru_cache(maxsize=_KEPT)
 def _chat(name: str, state: State, **loading: Any) -> Chat:
-    with _installed(name):
+    with needing(f"the model {name!r}", "models"):
         from leakbound.engines.chat import open_chat
 
     return open_chat(name, **loading)
@@ -91,14 +89,3 @@ def _state(name: str) -> State:
     folder = next((folder for folder in folders if folder.is_dir()), None)
     files = sorted(folder.rglob("*")) if folder else ()
     return tuple((str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files)
-
-
-@contextmanager
-def _installed(name: str) -> Iterator[None]:
-    """Say what to install where a library is missing that runs models."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"the model {name!r} needs {error.name}, which is not installed. {install('models')}."
-        ) from error

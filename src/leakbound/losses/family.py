@@ -76,7 +76,7 @@ class Loss:
                 raise InputError(
                     f"loss {name!r} has no setting {setting!r}. {suggestion(setting, known)}"
                 )
-            _require_kind(name, known[setting], value)
+            require_kind(known[setting], value, f"loss {name!r}")
         for setting, parameter in known.items():
             if parameter.default is parameter.empty and setting not in settings:
                 raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Give one.")
@@ -89,19 +89,19 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
 
 
-def _require_kind(loss: str, parameter: inspect.Parameter, value: object) -> None:
+def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
     """A setting is of its default's kind: a word, a truth value or a finite number."""
     if parameter.name == "layer":
         good, kind = type(value) is int and value >= 0, "a whole number, 0 or more"
-    elif isinstance(parameter.default, bool | str):
-        good, kind = type(value) is type(parameter.default), type(parameter.default).__name__
+    elif isinstance(parameter.default, bool):
+        good, kind = isinstance(value, bool), "true or false"
+    elif isinstance(parameter.default, str):
+        good, kind = isinstance(value, str), "a word"
     else:
         good = isinstance(value, int | float) and math.isfinite(value)
         good, kind = good and not isinstance(value, bool), "a finite number"
     if not good:
-        raise InputError(
-            f"`{parameter.name}` of loss {loss!r} must be {kind}, got {value!r}. Change it."
-        )
+        raise InputError(f"`{parameter.name}` of {of} must be {kind}, got {value!r}. Change it.")
 
 
 def _probe(needs: Needs) -> LossInputs:

@@ -14,18 +14,20 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from leakbound.errors import InputError
 from leakbound.losses import Setting, loss_named
-from leakbound.losses.family import keywords
+from leakbound.losses.family import keywords, require_kind
 from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
 from leakbound.objective.terms import Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts, suggestion
 from leakbound.text.yaml_file import read_yaml
 
 _SUFFIXES = (".yaml", ".yml")
+_WEIGHT = inspect.signature(Term).parameters["weight"]
 
 
 def parse_objective(text: str) -> Objective:
@@ -88,7 +90,7 @@ def _term(content: object, where: str) -> Term:
     return Term(
         str(fields["loss"]),
         str(fields["split"]),
-        _number(fields.get("weight", 1.0), f"`weight` of {where}"),
+        float(_setting(_WEIGHT, fields.get("weight", _WEIGHT.default), where)),
         _converted(keywords(loss.function), settings, where),
         cast("Reduce", fields.get("reduce", "sequence")),
     )
@@ -121,33 +123,19 @@ def _converted(
         raise InputError(
             f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(known) or 'none'}."
         )
-    return {key: _as(known[key], value, where) for key, value in settings.items()}
+    return {key: _setting(known[key], value, where) for key, value in settings.items()}
 
 
-def _as(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
-    what, default = f"`{parameter.name}` of {where}", parameter.default
-    if isinstance(default, bool):
-        return _truth(value, what)
-    if isinstance(default, str):
+def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
+    """A setting as its kind; from text too, as lines are text and YAML reads 1e-5 as text."""
+    if isinstance(parameter.default, str):
         return str(value)
-    number = _number(value, what)
-    whole = parameter.name == "layer" and number.is_integer()
-    return int(number) if whole else number
-
-
-def _truth(value: Any, what: str) -> bool:
-    words = {"true": True, "false": False}
-    if str(value).lower() not in words:
-        raise InputError(f"{what} must be true or false, got {value!r}. Change it.")
-    return words[str(value).lower()]
-
-
-def _number(value: Any, what: str) -> float:
-    """A finite number; from text too, as YAML reads 1e-5 as text."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{what} must be a finite number, got {value!r}. Change it.")
-    return number
+    if isinstance(parameter.default, bool):
+        value = {"true": True, "false": False}.get(str(value).lower(), value)
+    elif not isinstance(value, bool):
+        with suppress(TypeError, ValueError):
+            value = float(value) if math.isfinite(float(value)) else value
+    if parameter.name == "layer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    require_kind(parameter, value, where)
+    return cast("Setting", value)

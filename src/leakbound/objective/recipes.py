@@ -18,6 +18,11 @@ from leakbound.objective.terms import Reduce, Term
 Terms = tuple[Term, ...]
 
 
+def _descent(retain: float, reduce: Reduce) -> Term:
+    """On the cross-entropy of what is kept."""
+    return Term("nll", "retain", retain, reduce=reduce)
+
+
 def finetune(*, reduce: Reduce = "sequence") -> Terms:
     """Plain fine-tuning: mean token cross-entropy on the rows given."""
     return (Term("nll", "train", reduce=reduce),)
@@ -30,10 +35,7 @@ def ga(*, reduce: Reduce = "sequence") -> Terms:
 
 def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
     """Gradient difference (Liu et al. 2022): ascent on forget, descent on retain."""
-    return (
-        Term("ga", "forget", forget, reduce=reduce),
-        Term("nll", "retain", retain, reduce=reduce),
-    )
+    return Term("ga", "forget", forget, reduce=reduce), _descent(retain, reduce)
 
 
 def kl(
@@ -47,8 +49,8 @@ def kl(
 
     `scope` is `answer`, or `all` for every token of prompt and answer, as in their code.
     """
-    ascent = Term("ga", "forget", forget, reduce=reduce)
-    return (ascent, *kl_retain(weight=retain, reduce=reduce, scope=scope))
+    held = kl_retain(weight=retain, reduce=reduce, scope=scope)
+    return Term("ga", "forget", forget, reduce=reduce), *held
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer") -> Terms:
@@ -63,10 +65,7 @@ def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Te
     `joined` takes one mean over the tokens of both, as their code does.
     """
     reduce: Reduce = "joined" if joined else "sequence"
-    return (
-        Term("idk", "forget", forget, reduce=reduce),
-        Term("nll", "retain", retain, reduce=reduce),
-    )
+    return Term("idk", "forget", forget, reduce=reduce), _descent(retain, reduce)
 
 
 def dpo(
@@ -81,7 +80,7 @@ def dpo(
     `reduce`, here and in `npo` and `simnpo`, is that of the descent on retain.
     """
     settings: dict[str, Setting] = {"beta": beta, "textbook": textbook}
-    return (Term("dpo", "forget", settings=settings), Term("nll", "retain", retain, reduce=reduce))
+    return Term("dpo", "forget", settings=settings), _descent(retain, reduce)
 
 
 def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
@@ -94,8 +93,7 @@ def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
 
 def npo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
     """Negative preference optimisation (Zhang et al. 2024) with descent on retain."""
-    lost = Term("npo", "forget", settings={"beta": beta})
-    return (lost, Term("nll", "retain", retain, reduce=reduce))
+    return Term("npo", "forget", settings={"beta": beta}), _descent(retain, reduce)
 
 
 def simnpo(
@@ -108,8 +106,7 @@ def simnpo(
 ) -> Terms:
     """NPO by length instead of a reference (Fan et al. 2024), with descent on retain."""
     settings: dict[str, Setting] = {"beta": beta, "delta": delta}
-    lost = Term("simnpo", "forget", forget, settings)
-    return (lost, Term("nll", "retain", retain, reduce=reduce))
+    return Term("simnpo", "forget", forget, settings), _descent(retain, reduce)
 
 
 def rmu(*, layer: int = 7, c: float = 2.0, retain: float = 1.0) -> Terms:
@@ -152,20 +149,12 @@ def entropy(*, forget: float = 1.0, retain: float = -0.25, scope: str = "answer"
 
 
 OBJECTIVES: dict[str, Callable[..., Terms]] = {
-    "cel": cel,
-    "dpo": dpo,
-    "entropy": entropy,
-    "finetune": finetune,
-    "ga": ga,
-    "gd": gd,
-    "idk": idk,
-    "kl": kl,
-    "kl-retain": kl_retain,
-    "leakmin": leakmin,
-    "npo": npo,
-    "rmu": rmu,
-    "simnpo": simnpo,
-}
+    recipe.__name__.replace("_", "-"): recipe
+    for recipe in (
+        cel, dpo, entropy, finetune, ga, gd, idk, kl, kl_retain, leakmin, npo, rmu, simnpo
+    )
+}  # fmt: skip
+"""The recipes by name."""
 
 PRESETS: dict[str, Mapping[str, Mapping[str, Setting]]] = {
     "cel": {

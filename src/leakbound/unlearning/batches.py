@@ -31,6 +31,11 @@ Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
 Head = Callable[[Tensor], Tensor]
 
 
+def as_it_is(ends: Tensor) -> Tensor:
+    """The head that changes nothing."""
+    return ends
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredAnswers:
     """What the model itself answered to the B prompts of a split, and how much of that leaks.
@@ -280,7 +285,7 @@ class _Known:
             return None
         return torch.stack([row[name] for row in self.rows]).to(self.device)
 
-    def joined(self, name: str, function: Head = lambda values: values) -> Tensor | None:
+    def joined(self, name: str, function: Head = as_it_is) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
         with torch.no_grad():

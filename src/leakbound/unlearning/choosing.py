@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.store.files import write_json, write_text
-from leakbound.types import Embed, Prompt
+from leakbound.types import Embed, Prompt, from_json
 from leakbound.unlearning.centres import CLUSTERED_FROM, Centres, candidates, contrast_centres
 from leakbound.unlearning.centres_picture import centres_picture
 from leakbound.unlearning.work_folder import read_json
@@ -42,7 +42,9 @@ def require_candidates(objective: Objective, splits: Splits) -> None:
         for row in splits[split]:
             _require_enough(row, objective, split, len(candidates(row)))
     if clusters(objective, splits):
-        _require_scikit_learn()
+        many = f"clustering more than {CLUSTERED_FROM - 2} rewritings of a question"
+        with needing(many, "centres", ", or give fewer"):
+            import sklearn  # noqa: F401
 
 
 def choose_centres(
@@ -62,7 +64,7 @@ def choose_centres(
     needing = centred_splits(objective.needs)
     if (folder / CENTRES).exists():
         kept = read_json(folder / CENTRES)["splits"]
-        return {split: [_centres(each) for each in kept[split]] for split in needing}
+        return {split: [_centres(row) for row in kept[split]] for split in needing}
     found = {
         split: [_choose(row, embedder, seed) for row in select(splits[split])] for split in needing
     }
@@ -118,12 +120,7 @@ def _write(folder: Path, splits: Splits, found: Chosen, embedder: str) -> None:
 
 
 def _centres(kept: Mapping[str, Any]) -> Centres:
-    return Centres(
-        texts=tuple(kept["texts"]),
-        chosen=tuple(kept["chosen"]),
-        component=tuple(kept["component"]),
-        coordinates=tuple((x, y) for x, y in kept["coordinates"]),
-    )
+    return from_json(Centres, {name: of for name, of in kept.items() if name != "id"})
 
 
 def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:
@@ -137,13 +134,3 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
             f"cel with beta = 0 needs a contrast centre besides the question, and row {row.id!r} "
             f"of {split} has none. Add rewritings that say it in other words, or raise beta."
         )
-
-
-def _require_scikit_learn() -> None:
-    try:
-        import sklearn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"more than {CLUSTERED_FROM - 2} rewritings of a question are clustered, which needs "
-            f"scikit-learn. {install('centres')}, or give fewer."
-        ) from error

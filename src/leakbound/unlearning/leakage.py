@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
-from leakbound.losses import LossInputs, Needs
+from leakbound.losses import Needs
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.stats import expectation_deviation
-from leakbound.types import Decoding, Draws, Prompt, Sample
-from leakbound.unlearning.batches import Assembly
+from leakbound.types import Decoding, Draws, Prompt
+from leakbound.unlearning.batches import Assembly, as_it_is
 from leakbound.unlearning.examples import Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.own_answers import ask
@@ -22,6 +23,7 @@ from leakbound.unlearning.settings import Watch
 
 _SCORER = "rouge-l-recall"
 _BATCH = 32
+Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class LeakageProbe:
         """Every figure, by name; training's random state is left alone."""
         found = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
-        found[f"ED {lead}"] = self._leakage(lead)
-        return found | {f"utility {split}": self._utility(split) for split in others}
+        found[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
+        return found | {f"utility {s}": self._mean(s, 0.0, 1, _only) for s in others}
 
     def _confidence(self, split: str, forward: Forward) -> float:
         needs = {split: Needs(frozenset({"logits"}))}
@@ -59,45 +61,25 @@ class LeakageProbe:
             rows = list(range(start, min(start + _BATCH, count)))
             batch = assembly.batch({split: rows}).to(device)
             logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
-            (made,) = assembly.cut(batch, logits, hidden, _as_it_is).values()
-            values.append(_confidences(made))
+            (made,) = assembly.cut(batch, logits, hidden, as_it_is).values()
+            values.append(made.means(made.log_probs.max(dim=-1).values.exp()))
         return float(torch.cat(values).mean())
 
-    def _leakage(self, split: str) -> float:
-        prompts = self._asked(split)
+    def _mean(self, split: str, temperature: float, draws: int, of: Summary) -> float:
+        """The mean over questions of what `of` makes of the scores of the answers to each."""
+        engine = TransformersEngine(self.loaded, self.prompting)
+        decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
+        wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
         scorer, values = make_scorer(_SCORER), []
-        for prompt, sample in self._answers(prompts, self._decoding(1.0), self.watch.draws):
+        asked = self.prompts[split][: self.watch.questions]
+        for prompt, sample in ask(engine, asked, decoding, wanted):
             texts = [completion.text for completion in sample.completions]
             scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
-            counts = [completion.count for completion in sample.completions]
-            values.append(expectation_deviation(scores, counts))
+            values.append(of(scores, [completion.count for completion in sample.completions]))
         return float(torch.tensor(values).mean())
 
-    def _utility(self, split: str) -> float:
-        scorer, values = make_scorer(_SCORER), []
-        for prompt, sample in self._answers(self._asked(split), self._decoding(0.0), 1):
-            (score,) = score_texts(scorer, [sample.completions[0].text], prompt)
-            values.append(score or 0.0)
-        return float(torch.tensor(values).mean())
 
-    def _asked(self, split: str) -> Sequence[Prompt]:
-        return self.prompts[split][: self.watch.questions]
-
-    def _decoding(self, temperature: float) -> Decoding:
-        return Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
-
-    def _answers(
-        self, prompts: Sequence[Prompt], decoding: Decoding, draws: int
-    ) -> Iterator[tuple[Prompt, Sample]]:
-        engine = TransformersEngine(self.loaded, self.prompting)
-        wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
-        return ask(engine, prompts, decoding, wanted)
-
-
-def _confidences(made: LossInputs) -> torch.Tensor:
-    largest = made.log_probs.max(dim=-1).values.exp()
-    return made.means(largest)
-
-
-def _as_it_is(ends: torch.Tensor) -> torch.Tensor:
-    return ends
+def _only(scores: Sequence[float], counts: Sequence[int]) -> float:
+    """The score of the one answer that there is."""
+    (score,) = scores
+    return score

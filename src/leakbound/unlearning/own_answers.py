@@ -7,7 +7,7 @@ pass: training's own chance is left alone, and a training that goes on draws wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -105,12 +105,16 @@ def ask(
     """Each distinct prompt with its sample, as they finish; IncompleteError where one fails."""
     by_id = {prompt.id: prompt for prompt in prompts}
     queries = [*map(Query.original, by_id.values())]
-    for result in engine.generate(queries, decoding, draws):
+    for sample in answered(engine.generate(queries, decoding, draws), "during training"):
+        yield by_id[sample.query.prompt_id], sample
+
+
+def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]:
+    """The samples, as they finish; IncompleteError where a query could not be asked."""
+    for result in results:
         if isinstance(result, Failure):
-            raise IncompleteError(
-                f"{result.query.id!r} could not be asked during training: {result.reason}"
-            )
-        yield by_id[result.query.prompt_id], result
+            raise IncompleteError(f"{result.query.id!r} could not be asked {when}: {result.reason}")
+        yield result
 
 
 def _scored(scorer: Scorer, prompt: Prompt, completions: Sequence[Completion]) -> _Scored:

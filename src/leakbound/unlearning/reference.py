@@ -21,7 +21,7 @@ from torch import Tensor
 
 from leakbound.losses import Needs, sequence_nll
 from leakbound.store.files import make_folder, write_whole
-from leakbound.unlearning.batches import Assembly, Frozen, Head, centre_name, site_name
+from leakbound.unlearning.batches import Assembly, Frozen, Head, as_it_is, centre_name, site_name
 from leakbound.unlearning.examples import Example, Step, pad
 from leakbound.unlearning.forward import Forward
 
@@ -89,7 +89,7 @@ def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
     """The output head as it is now, for the splits that compare logits with the frozen model's."""
     compared = {"reference_logits", "whole_reference"}
     if not forward.narrow or not any(compared & each.parts for each in needs.values()):
-        return lambda ends: ends
+        return as_it_is
     head = copy.deepcopy(forward.model.get_output_embeddings())
     dtype = next(head.parameters()).dtype
     return lambda ends: head(ends.to(dtype))
@@ -103,12 +103,12 @@ def _values(
     batch = assembly.batch({split: rows}).to(device)
     places = batch.places.nonzero(as_tuple=True)
     ends, hidden = forward.run(batch.padded, places)
-    made = assembly.cut(batch, forward.logits(ends), hidden, lambda values: values)[split]
+    made = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
     if "reference_nll" in needs.parts:
         yield from _each(rows, "nll", sequence_nll(made))
         if made.alternate:
             yield from _each(rows, "alternate nll", sequence_nll(made.alternate))
-    tails = assembly.cut(batch, ends, hidden, lambda values: values)[split]
+    tails = assembly.cut(batch, ends, hidden, as_it_is)[split]
     if "reference_logits" in needs.parts:
         yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))
     if "whole_reference" in needs.parts and tails.whole:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from leakbound.engines.hf import TransformersEngine
-from leakbound.errors import IncompleteError
 from leakbound.inputs import SELECTION, select
-from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 from leakbound.unlearning.centres import candidates
+from leakbound.unlearning.own_answers import answered
 from leakbound.unlearning.settings import Selecting
 
 
@@ -29,7 +30,7 @@ def selected(
     def sample(asked: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
         decoding = Decoding(max_new_tokens=how.max_new_tokens)
-        return [_sampled(each) for each in engine.generate(asked, decoding, wanted)]
+        return [*answered(engine.generate(asked, decoding, wanted), "for its selection")]
 
     kept = select(queries, sample, draws=how.draws, seed=seed)
     return [
@@ -39,19 +40,6 @@ def selected(
 
 
 def _queries(row: Prompt) -> list[Query]:
-    question, others = Query.original(row), candidates(row)[1:]
-    return [
-        question,
-        *(
-            replace(question, id=f"{row.id}#{i}", text=text, source="file")
-            for i, text in enumerate(others, start=1)
-        ),
-    ]
-
-
-def _sampled(result: Sample | Failure) -> Sample:
-    if isinstance(result, Failure):
-        raise IncompleteError(
-            f"{result.query.id!r} could not be asked for its selection: {result.reason}"
-        )
-    return result
+    question, others = Query.original(row), enumerate(candidates(row)[1:], start=1)
+    reworded = partial(replace, question, source="file")
+    return [question, *(reworded(id=f"{row.id}#{i}", text=text) for i, text in others)]

@@ -9,18 +9,18 @@ from typing import Literal, get_args
 
 from leakbound.engines.models import open_scorer
 from leakbound.engines.prompting import Prompting
-from leakbound.errors import InputError
 from leakbound.scorers import make_scorer
 from leakbound.types import Embed, Scorer
+from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
 _OWN_PARTS = ("sampling", "prompting", "alternates", "embedder", "selecting")
 
 
-def _require(condition: bool, name: str, value: object, want: str) -> None:
-    if not condition:
-        raise InputError(f"`{name}` must be {want}, got {value!r}.")
+def _require_positive(settings: object, *names: str) -> None:
+    for name in names:
+        require(getattr(settings, name) >= 1, name, getattr(settings, name), "at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Sampling:
     max_new_tokens: int = 64
 
     def __post_init__(self) -> None:
-        _require(self.draws >= 2, "draws", self.draws, "at least 2")
-        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        require(self.draws >= 2, "draws", self.draws, "at least 2")
+        _require_positive(self, "max_new_tokens")
         self.make_scorer()
 
     def make_scorer(self) -> Scorer:
@@ -66,8 +66,7 @@ class Selecting:
     max_new_tokens: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("draws", "max_new_tokens"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        _require_positive(self, "draws", "max_new_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +121,15 @@ class TrainingSettings:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulation"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        _require_positive(self, "epochs", "batch_size", "accumulation")
         for name in ("learning_rate", "max_grad_norm"):
             value = getattr(self, name)
-            _require(math.isfinite(value) and value > 0, name, value, "a positive number")
-        _require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
-        _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+            require(math.isfinite(value) and value > 0, name, value, "a positive number")
+        require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
         known = get_args(Schedule)
-        _require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
+        require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
 
     def to_dict(self) -> dict[str, object]:
         """As recipe files hold it, without what they tell in parts of their own."""
@@ -157,8 +155,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         minutes = self.checkpoint_minutes
-        _require(minutes >= 0, "checkpoint_minutes", minutes, "0 (each step) or more")
+        require(minutes >= 0, "checkpoint_minutes", minutes, "0 (each step) or more")
         every = self.evaluate_every
-        _require(every is None or every >= 1, "evaluate_every", every, "at least 1, or None")
-        for name in ("questions", "draws", "max_new_tokens"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(every is None or every >= 1, "evaluate_every", every, "at least 1, or None")
+        _require_positive(self, "questions", "draws", "max_new_tokens")

@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from leakbound.errors import InputError, install
+from leakbound.errors import InputError, needing
 from leakbound.registry import suggestion
+from leakbound.types.decoding import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +26,9 @@ class Adapters:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, fits, want in (
-            ("rank", self.rank >= 1, "at least 1"),
-            ("alpha", self.alpha > 0, "a positive number"),
-            ("dropout", 0 <= self.dropout < 1, "in [0, 1)"),
-        ):
-            if not fits:
-                raise InputError(
-                    f"`{name}` of the adapters must be {want}, got {getattr(self, name)!r}."
-                )
+        require(self.rank >= 1, "adapters.rank", self.rank, "at least 1")
+        require(self.alpha > 0, "adapters.alpha", self.alpha, "a positive number")
+        require(0 <= self.dropout < 1, "adapters.dropout", self.dropout, "in [0, 1)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,12 +138,8 @@ def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> li
 
 def require_peft() -> None:
     """Raise InputError where adapters are asked for and peft is not installed."""
-    try:
+    with needing("training adapters", "lora"):
         import peft  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"adapters need {error.name}, which is not installed. {install('lora')}."
-        ) from error
 
 
 def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any:
