@@ -99,34 +99,23 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         return torch.nn.functional.pad(mask, side)
 
     def site(name: str) -> Any:
-        return pack_activations(
-            wide(given[name]),
-            widened(MASKS[name]),
-            reference=wide(fixed[name]),
-            centres=fixed["centres"],
-            direction=fixed["direction"],
-        )
+        made = pack_activations(wide(given[name]), widened(MASKS[name]), wide(fixed[name]))
+        return replace(made, centres=fixed["centres"], direction=fixed["direction"])
 
     def labels(name: str, values: Tensor) -> Tensor:
         return torch.nn.functional.pad(values.masked_fill(~MASKS[name], IGNORED), side, value=_)
 
     own = pack(wide(given["sampled"]), labels("sampled", SAMPLED))
-    alternate = pack(
-        wide(given["alternate"]),
-        labels("alternate", ALTERNATE),
-        reference_nll=fixed["alternate nll"],
-    )
+    alternate = pack(wide(given["alternate"]), labels("alternate", ALTERNATE))
     whole = pack(
         wide(given["whole"]),
         labels("whole", torch.zeros_like(LABELS)),
         reference_logits=wide(fixed["whole"]),
     )
-    return pack(
-        wide(given["logits"]),
-        labels("logits", LABELS),
+    return replace(
+        pack(wide(given["logits"]), labels("logits", LABELS), wide(fixed["logits"])),
         reference_nll=fixed["nll"],
-        reference_logits=wide(fixed["logits"]),
-        alternate=alternate,
+        alternate=replace(alternate, reference_nll=fixed["alternate nll"]),
         whole=whole,
         sampled=Sampled(answers=own, owner=OWNER, counts=COUNTS, scores=SCORES),
         activations={

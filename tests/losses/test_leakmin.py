@@ -142,5 +142,6 @@ def test_scores_and_counts_are_not_differentiated() -> None:
 
 def test_own_answers_are_packed_like_any_other() -> None:
     built = build(leaves())
-    again = pack(torch.zeros(1, 2, 5), torch.tensor([[1, 2]]), sampled=built.sampled)
+    again = pack(torch.zeros(1, 2, 5), torch.tensor([[1, 2]]))
+    again = replace(again, sampled=built.sampled)
     assert again.sampled is built.sampled

@@ -82,7 +82,8 @@ def test_simnpo_at_its_margin_is_two_over_beta_ln_two() -> None:
 
 def test_npo_falls_as_the_answer_becomes_unlikely() -> None:
     reference = torch.tensor([0.0, 1e4, 5.0])
-    flat = pack(torch.zeros(*LABELS.shape, VOCAB), LABELS, reference_nll=reference)
+    flat = pack(torch.zeros(*LABELS.shape, VOCAB), LABELS)
+    flat = replace(flat, reference_nll=reference)
     forgotten, known, between = npo(flat).tolist()
     assert 0 < forgotten < between < known
     assert known == pytest.approx(2e4, rel=1e-2)  # and does not overflow
@@ -91,7 +92,8 @@ def test_npo_falls_as_the_answer_becomes_unlikely() -> None:
 def test_npo_gradient_tends_to_gradient_ascent() -> None:
     x = leaves()["logits"].requires_grad_()
     own = sequence_nll(pack(x, LABELS))
-    (small_beta,) = torch.autograd.grad(npo(pack(x, LABELS, reference_nll=own), beta=1e-9).sum(), x)
+    known = replace(pack(x, LABELS), reference_nll=own)
+    (small_beta,) = torch.autograd.grad(npo(known, beta=1e-9).sum(), x)
     (ascent,) = torch.autograd.grad(-sequence_nll(pack(x, LABELS)).sum(), x)
     torch.testing.assert_close(small_beta, ascent)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from leakbound.benchmarks import fictitious, harry_potter, jailbreakbench, muse, table, tofu, wmdp
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.profiles import PROFILES, with_profile
-from leakbound.errors import InputError
+from leakbound.benchmarks.source import checked
 from leakbound.registry import find, opening, require_parts
 from leakbound.text.rows import FORMS
 
@@ -46,15 +46,11 @@ def load_benchmark(
 
     Unknown names and unusable files raise InputError; nothing is guessed.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+    folder = checked(data, limit)
     name, _, argument = spec.partition(":")
     if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     load = find("benchmark", BENCHMARKS, name)
-    folder = None if data is None else Path(data)
-    if folder is not None and not folder.is_dir():
-        raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
     loaded = Loaded(
         spec=_from_anywhere(name, spec, argument, folder),
         data=None if folder is None else str(folder.resolve()),

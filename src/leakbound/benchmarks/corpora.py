@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakbound.benchmarks.muse import CORPORA as MUSE
-from leakbound.benchmarks.source import Source, open_source
+from leakbound.benchmarks.muse import choose_file
+from leakbound.benchmarks.source import Source, checked, open_source
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.text.rows import FORMS, read_rows, read_text
@@ -56,12 +57,7 @@ def load_corpus(
 
     Raises InputError for an unknown name, a file that cannot be read, and where there is no text.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
-    folder = None if data is None else Path(data)
-    if folder is not None and not folder.is_dir():
-        raise InputError(f"`data` must be a folder that exists, got {str(folder)!r}.")
-    files = _files(spec, folder)
+    files = _files(spec, checked(data, limit))
     texts = [text for file in files for text in _texts(file) if text.strip()][:limit]
     if not texts:
         raise InputError(f"{spec!r} holds no text. Check the file.")
@@ -88,14 +84,8 @@ def _muse(argument: str, spec: str, data: Path | None) -> Path:
     if corpus not in MUSE or split not in _SPLITS.get(subset, ()):
         known = [f"muse:{c}/{s}/{each}" for c in MUSE for s in _SPLITS for each in _SPLITS[s]]
         raise InputError(f"MUSE has no corpus {spec!r}. {suggestion(spec, (*_NAMES, *known))}")
-    name, hub, inner = MUSE[corpus]
-    source = open_source(data, folder="muse", repo=f"muse-bench/{hub}")
-    file = f"{subset}/{split}-00000-of-00001.parquet"
-    own = f"{subset}/{split}"
-    folders = [f"{folder}/" for folder in (name, hub, inner)]
-    folders += [""] if source.folder is not None and source.folder.name in MUSE[corpus] else []
-    local = [f"{folder}{own}{ending}" for folder in folders for ending in _ENDINGS]
-    return source.choose(file, [*local, *(folder + file for folder in folders)])
+    source = open_source(data, folder="muse", repo=f"muse-bench/{MUSE[corpus][1]}")
+    return choose_file(source, corpus, [f"{subset}/{split}"], _ENDINGS)
 
 
 def _wmdp(name: str, data: Path | None) -> Sequence[Path]:

@@ -29,37 +29,45 @@ _STOP = ("\n\n", "\nQuestion", "Question:")
 _ENDINGS = (".json", ".jsonl", ".parquet")
 
 
+_SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # of knowmem
+
+
+def choose_file(
+    source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
+) -> Path:
+    """A file of a corpus: the hub's by the first of its `stems`, or one by any of them.
+
+    In a folder it stands as on the hub or with any of `endings`, below a folder of the corpus
+    unless that is the folder itself.
+    """
+    names = CORPORA[corpus]
+    folders = [f"{name}/" for name in names]
+    if source.folder is not None and source.folder.name in names:
+        folders.append("")
+    hub = f"{stems[0]}-00000-of-00001.parquet"
+    local = [folder + stem + end for folder in folders for stem in stems for end in endings]
+    return source.choose(hub, [*local, *(folder + hub for folder in folders)])
+
+
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of one corpus."""
+    """The files of one part of the benchmark, about one corpus."""
 
     source: Source
     corpus: str
+    part: str
 
-    @property
-    def held_out(self) -> str:
-        """What there is to train on."""
-        spec = f"muse:{self.corpus}"
-        return f"Train on its corpora, --forget {spec}/forget --retain {spec}/retain1."
+    def of(self, role: Role, suffix: str = "") -> Path:
+        """The file of a split; the folder of knowmem may be left out."""
+        asked = self.part == _QUESTIONS
+        inside = [f"{self.part}/", ""] if asked else [f"{self.part}/"]
+        stems = _SPLITS[role] if asked else (role,)
+        places = [f"{folder}{stem}{suffix}" for folder in inside for stem in stems]
+        return choose_file(self.source, self.corpus, places)
 
-    def get(self, part: str, *stems: str) -> Path:
-        """The file of a part of the benchmark, by the hub's stem or another that is in use.
-
-        A folder of the corpus has a folder for each part; that of knowmem may be left out.
-        """
-        names = CORPORA[self.corpus]
-        folders = [f"{name}/" for name in names]
-        if self.source.folder is not None and self.source.folder.name in names:
-            folders.append("")
-        hub = f"{part}/{stems[0]}-00000-of-00001.parquet"
-        local = [
-            f"{folder}{inner}{stem}{ending}"
-            for folder in folders
-            for inner in ([f"{part}/", ""] if part == _QUESTIONS else [f"{part}/"])
-            for stem in stems
-            for ending in _ENDINGS
-        ]
-        return self.source.choose(hub, [*local, *(folder + hub for folder in folders)])
+    def id(self, role: Role, index: int) -> str:
+        """What a row of a split is called."""
+        return f"muse:{self.corpus}-{self.part}/{role}/{index:04d}"
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
@@ -72,109 +80,86 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     if corpus not in CORPORA or (part and part not in _PARTS):
         raise InputError(f"MUSE has no {argument!r}. {suggestion(argument, specs)}")
     source = open_source(data, folder="muse", repo=f"muse-bench/{CORPORA[corpus][1]}")
-    return _PARTS[part or _QUESTIONS](_Files(source, corpus))
-
-
-def _knowmem(files: _Files) -> Benchmark:
-    path = files.get(_QUESTIONS, "forget_qa")
-    return Benchmark(
-        name=f"muse:{files.corpus}-knowmem",
-        prompts=_questions(files, "forget", ("forget_qa",)),
-        others={"retain": partial(_questions, files, "retain", ("retain_qa", "retain2_qa"))},
+    files = _Files(source, corpus, part or _QUESTIONS)
+    prompts, others, made = _PARTS[files.part]
+    spec = f"muse:{corpus}"
+    path = files.of("forget")
+    return made(
+        name=f"{spec}-{files.part}",
+        prompts=prompts(files, "forget"),
+        others={role: partial(prompts, files, role) for role in others},
         scorers=("rouge-l-f1",),
-        max_new_tokens=32,
-        stop=_STOP,
-        template=QUESTION_ANSWER,
-        held_out=files.held_out,
-        origin=files.source.origin(path),
+        held_out=f"Train on its corpora, --forget {spec}/forget --retain {spec}/retain1.",
+        origin=source.origin(path),
     )
 
 
-def _verbmem(files: _Files) -> Benchmark:
-    path = files.get("verbmem", "forget")
-    prompts = tuple(
-        Prompt(
-            id=_id(files, "verbmem", "forget", index),
-            question=row.text("prompt"),
-            answer=row.text("gt"),
-            split="forget",
-        )
-        for index, row in enumerate(read_rows(path))
-    )
-    return Benchmark(
-        name=f"muse:{files.corpus}-verbmem",
-        prompts=prompts,
-        scorers=("rouge-l-f1",),
-        max_new_tokens=128,
-        template="{question}",
-        chat=False,
-        held_out=files.held_out,
-        origin=files.source.origin(path),
-        notes=("MUSE cuts the reference to 128 tokens of the model; here it is whole",),
-    )
-
-
-def _privleak(files: _Files) -> Benchmark:
-    path = files.get("privleak", "forget")
-    return Benchmark(
-        name=f"muse:{files.corpus}-privleak",
-        prompts=_texts(files, "forget"),
-        others={role: partial(_texts, files, role) for role in ("retain", "holdout")},
-        scorers=("rouge-l-f1",),
-        max_new_tokens=128,
-        template="{question}",
-        chat=False,
-        held_out=files.held_out,
-        origin=files.source.origin(path),
-        notes=("the first word of each text is its prompt, and not scored",),
-    )
-
-
-_PARTS: dict[str, Callable[[_Files], Benchmark]] = {
-    _QUESTIONS: _knowmem,
-    "verbmem": _verbmem,
-    "privleak": _privleak,
-}
-
-
-def _questions(files: _Files, role: Role, stems: Sequence[str]) -> Prompts:
+def _questions(files: _Files, role: Role) -> Prompts:
     """The questions of a split, each after the ten of its own with their answers."""
     examples = tuple(
-        (row.text("question"), row.text("answer"))
-        for row in read_rows(files.get(_QUESTIONS, *(f"{stem}_icl" for stem in stems)))
+        (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
     return tuple(
         Prompt(
-            id=_id(files, _QUESTIONS, role, index),
+            id=files.id(role, index),
             question=row.text("question"),
             answer=row.text("answer"),
             split=role,
             role=role,
             examples=examples,
         )
-        for index, row in enumerate(read_rows(files.get(_QUESTIONS, *stems)))
+        for index, row in enumerate(read_rows(files.of(role)))
+    )
+
+
+def _passages(files: _Files, role: Role) -> Prompts:
+    """Passages to be continued, with how they go on."""
+    return tuple(
+        Prompt(
+            id=files.id(role, index),
+            question=row.text("prompt"),
+            answer=row.text("gt"),
+            split=role,
+            role=role,
+        )
+        for index, row in enumerate(read_rows(files.of(role)))
     )
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
     """Whole texts, each cut after its first word; the blank before the second stays with it."""
     prompts = []
-    for index, row in enumerate(read_rows(files.get("privleak", role), bare="text")):
+    for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()
         first = text.split(maxsplit=1)[0]
         if first == text:
             raise InputError(f"{row.place} must have two words or more, got {text[:60]!r}.")
-        prompts.append(
-            Prompt(
-                id=_id(files, "privleak", role, index),
-                question=first,
-                answer=text[len(first) :],
-                split=role,
-                role=role,
-            )
-        )
+        answer = text[len(first) :]
+        id = files.id(role, index)
+        prompts.append(Prompt(id=id, question=first, answer=answer, split=role, role=role))
     return tuple(prompts)
 
 
-def _id(files: _Files, part: str, split: str, index: int) -> str:
-    return f"muse:{files.corpus}-{part}/{split}/{index:04d}"
+_Part = tuple[Callable[[_Files, Role], Prompts], tuple[Role, ...], Callable[..., Benchmark]]
+_CONTINUED = partial(Benchmark, max_new_tokens=128, template="{question}", chat=False)
+# Of each part: its prompts, its splits beside what is to be forgotten, and how it is asked.
+_PARTS: dict[str, _Part] = {
+    _QUESTIONS: (
+        _questions,
+        ("retain",),
+        partial(Benchmark, max_new_tokens=32, stop=_STOP, template=QUESTION_ANSWER),
+    ),
+    "verbmem": (
+        _passages,
+        (),
+        partial(
+            _CONTINUED,
+            notes=("MUSE cuts the reference to 128 tokens of the model; here it is whole",),
+        ),
+    ),
+    "privleak": (
+        _texts,
+        ("retain", "holdout"),
+        partial(_CONTINUED, notes=("the first word of each text is its prompt, and not scored",)),
+    ),
+}

@@ -73,6 +73,15 @@ def _scored_by(*scorers: str) -> dict[Role, tuple[str, ...]]:
     return {"forget": scorers, "retain": scorers, "holdout": scorers}
 
 
+_SCHOLTEN = Profile(
+    name="scholten",
+    sampling=Decoding(max_tokens=128),
+    template=_UNANSWERED,
+    opening=_OPENING,
+    scorers=_scored_by("rouge-l-f1"),
+    max_new_tokens=128,
+    notes=(_UNSTATED, _OPENED, _ENTROPY),
+)
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
@@ -91,23 +100,12 @@ PROFILES: dict[str, Profile] = {
             max_new_tokens=200,
             notes=(_OPENED, _OF_GREEDY),
         ),
-        Profile(
-            name="scholten",
-            sampling=Decoding(max_tokens=128),
-            template=_UNANSWERED,
-            opening=_OPENING,
-            scorers=_scored_by("rouge-l-f1"),
-            max_new_tokens=128,
-            notes=(_UNSTATED, _OPENED, _ENTROPY),
-        ),
-        Profile(
+        _SCHOLTEN,
+        replace(
+            _SCHOLTEN,
             name="scholten-notebook",
             n=128,
             sampling=Decoding(top_p=0.9, top_k=50, max_tokens=128),
-            template=_UNANSWERED,
-            opening=_OPENING,
-            scorers=_scored_by("rouge-l-f1"),
-            max_new_tokens=128,
             notes=(_TRUNCATED, _OPENED, _ENTROPY),
         ),
         Profile(

@@ -58,6 +58,15 @@ class Source:
         return f"hub:{self.repo}@{revision}"
 
 
+def checked(data: str | Path | None, limit: int | None) -> Path | None:
+    """The folder `data`; InputError where it is none, and for a limit that leaves no row."""
+    if limit is not None and limit < 1:
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+    if data is not None and not Path(data).is_dir():
+        raise InputError(f"`data` must be a folder that exists, got {str(data)!r}.")
+    return None if data is None else Path(data)
+
+
 def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
     """The source of a benchmark whose files lie in a folder usually called `folder`.
 

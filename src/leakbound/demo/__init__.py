@@ -43,7 +43,8 @@ from leakbound.types import Progress, Prompt, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
-LABELS = ("full", "NPO", "NPO + entropy", "control")
+FOLDERS = {"full": "full", "NPO": "npo", "NPO + entropy": "npo-entropy", "control": "control"}
+LABELS = tuple(FOLDERS)
 NPO = "npo:beta=1.5,retain=5"
 ENTROPY = "gd:forget=0,retain=5+entropy:forget=1,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
@@ -105,24 +106,20 @@ def train_models(
     learn: Callable[..., Any] = partial(
         finetune, str(untrained), settings=replace(LEARN, prompting=prompting)
     )
-    full = folder / "full"
-    npo = folder / "npo"
     without: Callable[..., Any] = partial(
         unlearn, forget=forget, retain=retain, settings=replace(FORGET, prompting=prompting)
     )
+    made = {label: folder / name for label, name in FOLDERS.items()}
     steps = {
-        "full": (full, partial(learn, [*forget, *retain])),
-        "control": (folder / "control", partial(learn, retain)),
-        "NPO": (npo, partial(without, str(full), NPO)),
-        "NPO + entropy": (
-            folder / "npo-entropy",
-            partial(without, str(npo), ENTROPY),
-        ),
+        "full": partial(learn, [*forget, *retain]),
+        "control": partial(learn, retain),
+        "NPO": partial(without, str(made["full"]), NPO),
+        "NPO + entropy": partial(without, str(made["NPO"]), ENTROPY),
     }
-    for label, (path, step) in steps.items():
+    for label, step in steps.items():
         with clock.phase(f"train {label}"):
-            step(out=path, progress=_steps(progress, f"training {label}"))
-    return {label: path for label, (path, _) in steps.items()}
+            step(out=made[label], progress=_steps(progress, f"training {label}"))
+    return made
 
 
 def _recall(

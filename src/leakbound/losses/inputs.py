@@ -175,18 +175,12 @@ def positions(mask: Tensor, what: str = "a token") -> tuple[Tensor, Tensor]:
 def pack(
     logits: Tensor,
     labels: Tensor,
-    *,
-    reference_nll: Tensor | None = None,
     reference_logits: Tensor | None = None,
-    alternate: LossInputs | None = None,
-    whole: LossInputs | None = None,
-    sampled: Sampled | None = None,
-    activations: Mapping[Site, Activations] | None = None,
 ) -> LossInputs:
     """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
 
     `reference_logits` are padded alike. Whatever stands at unlabelled positions, NaN included,
-    reaches no loss and no gradient.
+    reaches no loss and no gradient. What is not padded `dataclasses.replace` puts in.
     """
     row, column = labelled(labels)
     return LossInputs(
@@ -194,22 +188,14 @@ def pack(
         labels=labels[row, column],
         row=row,
         rows=len(labels),
-        reference_nll=reference_nll,
         reference_logits=None if reference_logits is None else reference_logits[row, column],
-        alternate=alternate,
-        whole=whole,
-        sampled=sampled,
-        activations=activations or {},
     )
 
 
 def pack_activations(
     hidden: Tensor,
     mask: Tensor,
-    *,
     reference: Tensor | None = None,
-    centres: tuple[tuple[Tensor, ...], ...] | None = None,
-    direction: Tensor | None = None,
 ) -> Activations:
     """Pack padded hidden states [B, T, d] at the true entries of `mask` [B, T].
 
@@ -220,6 +206,4 @@ def pack_activations(
         values=hidden[row, column],
         row=row,
         reference=None if reference is None else reference[row, column],
-        centres=centres,
-        direction=direction,
     )
