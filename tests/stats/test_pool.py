@@ -69,9 +69,9 @@ def same(made: Estimate, want: Estimate) -> bool:
 def test_an_allocated_pool_is_one_row() -> None:
     """Equal scores of different queries are counted together; a query may have no output."""
     pool = Pool.read(SCORES, COUNTS, MISSING, design="allocated")
-    assert pool.scores.tolist() == [0, 0.25, 0.5]
-    assert pool.counts.tolist() == [4, 2, 1]
-    assert (pool.n, pool.missing, pool.queries, len(pool.rows.n)) == (8, 1, 3, 2)
+    assert pool.row.values[0].tolist() == [0, 0.25, 0.5]
+    assert pool.row.counts[0].tolist() == [4, 2, 1]
+    assert (pool.row.n, pool.row.missing, pool.queries, len(pool.rows.n)) == (8, 1, 3, 2)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import rel_entr
 
 from leakbound.stats import bands
@@ -43,6 +44,7 @@ from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
 from leakbound.stats.survival import tail_at
+from leakbound.stats.whole import halved
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
@@ -149,12 +151,11 @@ def critical(n: int, alpha: float) -> float:
 
 def _within(share: Array, n: int, limit: float) -> Array:
     """The least p in [0, share] with n KL(share || p) <= limit, rounded down."""
-    low, high = np.zeros_like(share), share
-    for _ in range(HALVINGS):
-        p = (low + high) / 2
-        far = n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit
-        low, high = np.where(far, p, low), np.where(far, high, p)
-    return low
+
+    def far(p: Array) -> npt.NDArray[np.bool_]:
+        return np.asarray(n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit)
+
+    return halved(far, np.zeros_like(share), share, HALVINGS)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,8 @@ def mean_over_questions(
     draws in the order that `seed` keys; where a question has fewer than 8, the portfolio mixture
     over all draws, those of question i staked by a_i/n_i, and then the order plays no part.
     """
-    leakage = Leakage.read(scores, counts, missing).ordered(seed)
-    given = _weights(weights, len(leakage.n))
-    return _mean(leakage, leakage, given, binary=False, confidence=confidence, side=side)
+    rows = Leakage.read(scores, counts, missing)
+    return over_questions(rows, weights, confidence=confidence, side=side, seed=seed)
 
 
 def proportion_over_questions(
@@ -68,9 +67,25 @@ def proportion_over_questions(
     the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
     That needs the same n for every question; otherwise it is bounded as in `mean_over_questions`.
     """
-    leakage = tally(hits, n, missing).ordered(seed)
-    given = _weights(weights, len(leakage.n))
-    return _mean(leakage, leakage, given, binary=True, confidence=confidence, side=side)
+    rows = tally(hits, n, missing)
+    return over_questions(rows, weights, binary=True, confidence=confidence, side=side, seed=seed)
+
+
+def over_questions(
+    rows: Leakage,
+    weights: npt.ArrayLike | None = None,
+    *,
+    binary: bool = False,
+    confidence: float,
+    side: Side,
+    seed: Seed,
+) -> Estimate:
+    """Bound the weighted mean of the rows' expectations, which are leak probabilities if `binary`.
+
+    Everything else as in `mean_over_questions`.
+    """
+    rows, given = rows.ordered(seed), _weights(weights, len(rows.n))
+    return _mean(rows, rows, given, binary=binary, confidence=confidence, side=side)
 
 
 def mean_leak_at_k_over_questions(

@@ -20,6 +20,7 @@ from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import sample_mean
 from leakbound.stats.order import Seed
+from leakbound.stats.whole import halved
 
 CELLS = 100  # of the grid form
 HALVINGS = 45
@@ -41,13 +42,8 @@ def std_bound(
     over the two-sided DKW band; Romano and Wolf 2000), "grid" (Metric 4 corrected, above only).
     `value` has the divisor n. Missing draws count for the claim's opposite.
     """
-    return STD.estimate(
-        Leakage.read(scores, counts, missing),
-        confidence=confidence,
-        side=side,
-        method=method,
-        seed=seed,
-    )
+    rows = Leakage.read(scores, counts, missing)
+    return STD.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
 
 
 def sample_std(rows: Leakage) -> Array:
@@ -66,13 +62,13 @@ def band_upper(rows: Leakage, alpha: float) -> Array:
     low, high = _band(rows, alpha)
     low_table = dkw(rows.size, alpha / 2)
     high_table = 1 - low_table[::-1]
-    steps, knots = _Steps(rows), rows.knots
+    knots = rows.knots
     area_low, area_high = (_running_sum(rows.gaps * band) for band in (low, high))
     row = np.arange(len(low))
 
     def rising(c: Array) -> npt.NDArray[np.bool_]:
-        to_l = steps.below(np.searchsorted(low_table, c))
-        to_u = steps.below(np.searchsorted(high_table, c) - rows.missing)
+        to_l = _below(rows, np.searchsorted(low_table, c))
+        to_u = _below(rows, np.searchsorted(high_table, c) - rows.missing)
         x_l, x_u = knots[row, to_l], knots[row, to_u]
         above = area_low[:, -1] - area_low[row, to_l]
         mean = 1 - (area_high[row, to_u] + c * (x_l - x_u) + above)
@@ -145,19 +141,9 @@ def _band(rows: Leakage, alpha: float) -> tuple[Array, Array]:
     return table[rows.seen], high
 
 
-class _Steps:
-    """The steps of each row's empirical CDF as one sorted array, to look all rows up at once."""
-
-    def __init__(self, rows: Leakage) -> None:
-        self.start = np.arange(len(rows.values))
-        self.shift = self.start * (rows.size + 1)
-        self.width = rows.seen.shape[1]
-        self.seen = (rows.seen + self.shift[:, None]).ravel()
-
-    def below(self, count: Counts) -> Counts:
-        """How many steps of each row have fewer than `count` (Q,) draws at or below them."""
-        place = np.searchsorted(self.seen, np.maximum(count, 0) + self.shift)
-        return np.asarray(place - self.start * self.width)
+def _below(rows: Leakage, count: Counts) -> Counts:
+    """How many steps of each row have fewer than `count` (Q,) draws at or below them."""
+    return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 
 def _running_sum(parts: Array) -> Array:
@@ -166,11 +152,7 @@ def _running_sum(parts: Array) -> Array:
 
 def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Array:
     """Where in [0, 1] a condition that holds up to some point ends, in each row."""
-    low, high = np.zeros(rows), np.ones(rows)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        inside = before(middle)
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    low, high = halved(before, np.zeros(rows), np.ones(rows), HALVINGS)
     return (low + high) / 2
 
 

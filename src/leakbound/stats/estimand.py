@@ -11,15 +11,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.estimate import (
-    Array,
-    Counts,
-    Estimate,
-    Side,
-    check_side,
-    error_rate,
-    one_or_all,
-)
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain, share_of
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 
@@ -132,15 +124,14 @@ def bounded(
     stopping: str = FIXED_N,
 ) -> Estimate:
     """The estimate with one entry a row, or one of all rows `together`, between two ends."""
-    found = value, *ends(confidence, side, lower, upper, span)
-    single = rows.single and not together
-    value_of, low, high = (one_or_all(each, single) for each in found)
-    several = not (single or together)
+    low, high = ends(confidence, side, lower, upper, span)
+    shaped = plain if together else rows.single_or_all
+    several = not (rows.single or together)
     return Estimate(
         about=about,
-        value=value_of,
-        lower=low,
-        upper=high,
+        value=shaped(value),
+        lower=shaped(low),
+        upper=shaped(high),
         confidence=confidence,
         side=side,
         n=rows.n if several else int(rows.n.sum()),
@@ -155,8 +146,7 @@ def ends(
     confidence: float, side: Side, lower: End, upper: End, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
     """The two ends that `side` asks for at their share of alpha; the trivial end otherwise."""
-    check_side(side)
-    alpha = error_rate(confidence) / (2 if side == "both" else 1)
+    alpha = share_of(confidence, side)
     if side == "upper":
         high = np.clip(upper(alpha), *span)
         return np.full_like(high, span[0]), high

@@ -16,6 +16,7 @@ from leakbound.stats.about import About
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
+OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
 _ERROR = Context(prec=6)  # digits of an error rate that are said; the rest is arithmetic's
 
 
@@ -67,7 +68,7 @@ class Estimate:
     def to_dict(self) -> dict[str, object]:
         """What it is about, in words and as data, and every field: arrays as lists, NaN as None."""
         said = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
-        return said | {f.name: _plain(getattr(self, f.name)) for f in fields(self)[1:]}
+        return said | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Estimate:
@@ -87,6 +88,18 @@ def error_rate(confidence: float) -> float:
     return 1 - confidence
 
 
+def check_side(side: str) -> None:
+    """Refuse a side that is none of upper, lower, both."""
+    if side not in ("upper", "lower", "both"):
+        raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
+
+
+def share_of(confidence: float, side: Side) -> float:
+    """What each end may fail with: alpha, halved between two."""
+    check_side(side)
+    return error_rate(confidence) / (2 if side == "both" else 1)
+
+
 def percent(confidence: float) -> str:
     """A confidence for a person, as '99.9 %': only certainty itself is said to be '100 %'.
 
@@ -97,21 +110,14 @@ def percent(confidence: float) -> str:
     return f"{(100 * (1 - error)).normalize():f} %"
 
 
-def check_side(side: str) -> None:
-    """Refuse a side that is none of upper, lower, both."""
-    if side not in ("upper", "lower", "both"):
-        raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
+def plain(value: npt.ArrayLike) -> float | Array:
+    """A float for a single number, else the array."""
+    return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def one_or_all(rows: Array, single: bool) -> float | Array:
-    """A result with one row a question, without that axis if there was one question."""
-    result = rows[0] if single else rows
-    return float(result) if np.ndim(result) == 0 else np.asarray(result)
-
-
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(entry) for entry in value]
+        return [_as_json(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value

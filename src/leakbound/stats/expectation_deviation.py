@@ -53,21 +53,25 @@ def expectation_deviation_bound(
 
     For i.i.d. scores in [0, 1], n fixed beforehand. Methods: "betting" (default), "paper".
     """
-    if not (math.isfinite(rho) and rho >= 0):
-        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
-    estimand = Estimand(
+    rows, score = Leakage.read(scores, counts, missing), score_of(rho)
+    return score.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def score_of(rho: float) -> Estimand:
+    """E[X] + rho * sd(X); InputError unless rho >= 0."""
+    require_rho(rho)
+    return Estimand(
         about=About(quantity="expectation deviation", constant=rho),
         value=partial(_score, rho=rho),
         methods={key: _sum(key, rho) for key in ("betting", "paper")},
         span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
     )
-    return estimand.estimate(
-        Leakage.read(scores, counts, missing),
-        confidence=confidence,
-        side=side,
-        method=method,
-        seed=seed,
-    )
+
+
+def require_rho(rho: float) -> None:
+    """Refuse a rho for which mean + rho * sd is not bounded here."""
+    if not (math.isfinite(rho) and rho >= 0):
+        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
 
 
 def _sum(key: str, rho: float) -> Method:

@@ -14,12 +14,9 @@ from functools import partial
 import numpy as np
 
 from leakbound.stats.about import Beyond
-from leakbound.stats.estimate import Estimate, Side
+from leakbound.stats.estimate import OPPOSITE, Estimate, Side
 from leakbound.stats.joint import excess
-from leakbound.stats.order import one_seed
-from leakbound.stats.questions import BoundFunction, every_question
-
-OPPOSITE: dict[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
+from leakbound.stats.questions import BoundFunction, every_question, summed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +67,7 @@ def gaps_over_questions(
         confidence=confidence, side="lower",
     )  # fmt: skip
     lower, value = np.asarray(each.lower), np.asarray(each.value)
-    n, missing = int(np.sum(each.n)), int(np.sum(each.missing))
-    about = replace(each.about, jointly=False)
-    of_all = replace(each, n=n, missing=missing, seed=one_seed(each.seed))
+    about, of_all = replace(each.about, jointly=False), summed(each, confidence, "lower")
     return Gaps(
         largest=replace(
             of_all,

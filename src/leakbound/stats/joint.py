@@ -9,7 +9,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.stats.about import Beyond
-from leakbound.stats.estimate import Estimate, error_rate, one_or_all, percent
+from leakbound.stats.estimate import Estimate, error_rate, percent, plain
 
 ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
 
@@ -68,8 +68,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
         candidate,
         about=replace(candidate.about, beyond=beyond),
         value=candidate.value - control.value,
-        lower=one_or_all(reach[1], False),
-        upper=one_or_all(reach[0], False),
+        lower=plain(reach[1]),
+        upper=plain(reach[0]),
         confidence=candidate.confidence + control.confidence - 1,
         side="both" if above and below else "upper" if above else "lower",
         missing=candidate.missing + control.missing,

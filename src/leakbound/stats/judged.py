@@ -21,6 +21,7 @@ they are, so items that it could not decide are left out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate, one_or_all
+from leakbound.stats.estimate import OPPOSITE, Array, Estimate, Side, plain, share_of
 from leakbound.stats.proportion import proportion_bound
 from leakbound.stats.questions import BoundFunction
 
@@ -36,7 +37,6 @@ Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""
 
 _BOUNDS = 3  # that an end rests on
-_OPPOSITE: dict[Side, Side] = {"upper": "lower", "lower": "upper"}
 
 
 def judged_bound(
@@ -79,26 +79,27 @@ def corrected_bound(
     their bounds do not fail independently. InputError for a label that no item has, and for a
     bound on anything but a leak probability.
     """
-    check_side(side)
-    level = 1 - error_rate(confidence) / (2 if side == "both" else 1) / _BOUNDS
-    found: dict[Side, float | Array] = {"lower": 0.0, "upper": 1.0}
-    said = []
-    for end in found:
-        if side not in (end, "both"):
-            continue
-        said.append(bound(confidence=level, side=end))
-        true = _rate("positives", positives, level, _OPPOSITE[end])
-        false = _rate("negatives", negatives, level, _OPPOSITE[end])
-        if true > false:
-            found[end] = _solve(_end(said[-1], end), true, false)
-    first = said[0]
+    level = 1 - share_of(confidence, side) / _BOUNDS
+    asked: tuple[Side, ...] = ("lower", "upper") if side == "both" else (side,)
+    said = {end: bound(confidence=level, side=end) for end in asked}
+    first = said[asked[0]]
     _require_leak(first)
+
+    def solved(end: Side, trivial: float) -> float | Array:
+        if end not in said:
+            return _solve(first.value, 0.0, 0.0, trivial)
+        leaks = _rate("positives", positives, level, OPPOSITE[end])
+        others = _rate("negatives", negatives, level, OPPOSITE[end])
+        return _solve(getattr(said[end], end), leaks, others, trivial)
+
+    ends = solved("lower", 0.0), solved("upper", 1.0)
+    true, false = (hits / n for hits, n in (positives, negatives))
     return replace(
         first,
         about=replace(first.about, quantity="corrected leak probability"),
-        value=_value(first.value, positives, negatives),
-        lower=_like(first.value, found["lower"]),
-        upper=_like(first.value, found["upper"]),
+        value=_solve(first.value, true, false, math.nan),
+        lower=ends[0],
+        upper=ends[1],
         confidence=confidence,
         side=side,
         method=f"{first.method}, {_described(positives, negatives, level)}",
@@ -113,28 +114,15 @@ def _rate(name: str, tally: Tally, confidence: float, side: Side) -> float:
             f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Both kinds "
             "of items are needed: some that leak and some that do not, as people label them."
         )
-    return float(_end(proportion_bound(hits, n, confidence=confidence, side=side), side))
+    made = proportion_bound(hits, n, confidence=confidence, side=side)
+    return float(getattr(made, side))
 
 
-def _end(estimate: Estimate, side: Side) -> float | Array:
-    return estimate.upper if side == "upper" else estimate.lower
-
-
-def _solve(said: float | Array, true: float, false: float) -> Array:
-    """The p with p·true + (1 - p)·false = said, cut to [0, 1]."""
-    return np.clip((np.asarray(said) - false) / (true - false), 0.0, 1.0)
-
-
-def _value(said: float | Array, positives: Tally, negatives: Tally) -> float | Array:
-    true, false = (hits / n for hits, n in (positives, negatives))
+def _solve(said: float | Array, true: float, false: float, otherwise: float) -> float | Array:
+    """The p with p·true + (1 - p)·false = said, cut to [0, 1]; `otherwise` unless true > false."""
     if true <= false:
-        return _like(said, float("nan"))
-    return one_or_all(_solve(said, true, false), False)
-
-
-def _like(shape: float | Array, end: float | Array) -> float | Array:
-    """The end with an entry a question where there is more than one."""
-    return one_or_all(np.broadcast_to(end, np.shape(shape)).astype(np.float64), False)
+        return plain(np.full(np.shape(said), otherwise))
+    return plain(np.clip((np.asarray(said) - false) / (true - false), 0.0, 1.0))
 
 
 def _described(positives: Tally, negatives: Tally, level: float) -> str:

@@ -23,7 +23,7 @@ from leakbound.stats import betting
 from leakbound.stats.about import About, parameter_of
 from leakbound.stats.bands import BANDS, Band
 from leakbound.stats.estimand import Estimand, Method, Rule
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
+from leakbound.stats.estimate import Array, Counts, Estimate, Side
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 from leakbound.stats.whole import whole
@@ -58,18 +58,29 @@ def leak_at_k_bound(
     `value` is the unbiased estimate, NaN where k exceeds the scored draws. It uses every subset of
     k draws, not the blocks only, and may lie outside a narrow interval; near k = n it often does.
     """
-    sizes = whole_sizes(k)
-    leakage = Leakage.read(scores, counts, missing)
+    rows, sizes = Leakage.read(scores, counts, missing), whole_sizes(k)
+    return leak_of(rows, sizes, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def leak_of(
+    rows: Leakage,
+    sizes: Counts,
+    *,
+    confidence: float,
+    side: Side,
+    method: str | None = None,
+    seed: Seed = None,
+) -> Estimate:
+    """`leak_at_k_bound` of draws and sizes as they are read."""
     methods = {key: maximum_method(band, sizes) for key, band in BANDS.items()}
     if method == BLOCKS:
-        _require_blocks(sizes, leakage.n)
-    check_side(side)
+        _require_blocks(sizes, rows.n)
     if sizes.ndim == 0:
-        methods = _of_one_k(int(sizes), leakage.n, side, methods)
+        methods = _of_one_k(int(sizes), rows.n, side, methods)
     estimand = Estimand(
         about=leak_at(sizes), value=partial(_unbiased_or_nan, k=sizes), methods=methods
     )
-    return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
+    return estimand.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
 
 
 def leak_at_k(

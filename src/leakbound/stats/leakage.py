@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Array, Counts, one_or_all
+from leakbound.stats.estimate import Array, Counts, plain
 from leakbound.stats.order import Keys, Seed
 from leakbound.stats.whole import numbers, per_question, whole
 
@@ -38,13 +38,15 @@ class Leakage:
         scores: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         missing: npt.ArrayLike = 0,
+        *,
+        empty: bool = False,
     ) -> Leakage:
         """Check and sort scores, one row a question.
 
         `scores` is 1-D (one question) or 2-D; `counts` has its shape and defaults to ones;
         `missing` is one number or one a question. Raises InputError for scores that are NaN or
-        leave [0, 1], counts or missing that are no whole numbers >= 0, and questions without
-        a draw.
+        leave [0, 1], counts or missing that are no whole numbers >= 0, and, unless they may be
+        `empty`, questions without a draw.
         """
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
@@ -60,7 +62,8 @@ class Leakage:
         values, tally = np.atleast_2d(values), np.atleast_2d(tally)
         values = _checked(np.where(tally > 0, values, 0.0), single)
         gone = per_question("missing", missing, len(values))
-        _refuse_empty(tally.sum(axis=1) + gone, single)
+        if not empty:
+            _refuse_empty(tally.sum(axis=1) + gone, single)
         if counts is None:
             return cls(np.sort(values, axis=1), tally, gone, single)
         order = np.argsort(values, axis=1, kind="stable")
@@ -159,6 +162,12 @@ class Leakage:
         missing = np.concatenate([self.missing, other.missing])
         return Leakage(values, counts, missing, single=False, keys=keys)
 
+    def only(self, rows: npt.NDArray[np.bool_]) -> Leakage:
+        """Some of the questions."""
+        keys = None if self.keys is None else self.keys.of(rows)
+        given = self.values[rows], self.counts[rows], self.missing[rows]
+        return Leakage(*given, single=False, keys=keys)
+
     def each(self, rule: Callable[[Leakage], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
         n = self.n
@@ -167,9 +176,7 @@ class Leakage:
         result: Array | None = None
         for size in np.unique(n[n > 0]):
             rows = n == size
-            keys = None if self.keys is None else self.keys.of(rows)
-            given = self.values[rows], self.counts[rows], self.missing[rows]
-            part = rule(Leakage(*given, single=False, keys=keys))
+            part = rule(self.only(rows))
             if result is None:
                 result = np.full((len(n), *part.shape[1:]), np.nan)
             result[rows] = part
@@ -177,7 +184,7 @@ class Leakage:
 
     def single_or_all(self, result: Array) -> float | Array:
         """A result with one row a question, without that axis if there was one question."""
-        return one_or_all(result, self.single)
+        return plain(result[0] if self.single else result)
 
 
 def _checked(values: Array, single: bool) -> Array:

@@ -27,12 +27,12 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Estimate, Side, check_side
+from leakbound.stats.estimate import Array, Estimate, Side, plain
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import MEAN, mean_bound
+from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
 from leakbound.stats.proportion import LEAK, proportion_bound
-from leakbound.stats.survival import read_points, survival_bound, tail_at
+from leakbound.stats.survival import read_points, tail_at, tail_of
 from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
@@ -111,10 +111,8 @@ def mass_survival_bound(
     draws = drawn(scores, counts, missing)
     inside = None
     if draws is not None:
-        inside = survival_bound(
-            draws.values[0], points, draws.counts[0],
-            confidence=confidence, side=side, method=method, missing=missing,
-        )  # fmt: skip
+        tail = tail_of(points)
+        inside = tail.estimate(draws, confidence=confidence, side=side, method=method)
     return _tail(tail_at(points), mass, points).estimate(mass, inside, confidence, side)
 
 
@@ -163,10 +161,7 @@ def mass_mean_bound(
     draws = drawn(scores, counts, missing)
     inside = None
     if draws is not None:
-        inside = mean_bound(
-            draws.values[0], draws.counts[0],
-            confidence=confidence, side=side, method=method, missing=missing, seed=seed,
-        )  # fmt: skip
+        inside = MEAN.estimate(draws, confidence=confidence, side=side, method=method, seed=seed)
     mixture = _Mixture(about=MEAN.about, low=mass.p @ mass.low, high=mass.p @ mass.high)
     return mixture.estimate(mass, inside, confidence, side)
 
@@ -184,11 +179,6 @@ def drawn(
     return draws
 
 
-def plain(value: npt.ArrayLike) -> float | Array:
-    """A float for a single number, else the array."""
-    return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mixture:
     """E[g(X)] in parts: sum p_a g_low_a, sum p_a g_high_a, and the largest that g can be."""
@@ -202,7 +192,6 @@ class _Mixture:
         self, mass: Mass, inside: Estimate | None, confidence: float, side: Side
     ) -> Estimate:
         """The module's formula; `inside` bounds E[g(X) | remainder], None without draws."""
-        check_side(side)
         part = _nothing_drawn(side) if inside is None else inside
         lower, upper = ends(
             confidence,
@@ -213,7 +202,6 @@ class _Mixture:
                 + mass.remainder * np.minimum(part.upper, self.largest)
                 + mass.slack * self.largest
             ),
-            (0.0, 1.0),
         )
         sampled = 0.0 if inside is None else mass.remainder
         known = mass.p.sum() + sampled

@@ -12,18 +12,18 @@ weights fixed beforehand, which `dataset` bounds; only this spends alpha.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.dataset import mean_over_questions, proportion_over_questions
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, check_side
+from leakbound.stats.dataset import over_questions
+from leakbound.stats.estimate import Estimate, Side, check_side
+from leakbound.stats.leakage import Leakage
 from leakbound.stats.mass import EXACT, Mass
 from leakbound.stats.order import Seed
-from leakbound.stats.whole import per_question, whole
+from leakbound.stats.proportion import tally
 
 
 def mass_mean_over_questions(
@@ -46,7 +46,12 @@ def mass_mean_over_questions(
         `mean_over_questions`, one key for all or one a question.
     """
     check_side(side)
-    draws = _Draws.read(scores, counts, missing, len(masses))
+    draws = Leakage.read(scores, counts, missing, empty=True)
+    if draws.single or len(draws.n) != len(masses):
+        raise InputError(
+            f"`scores` must be 2-D with one row for each of {len(masses)} masses, got shape "
+            f"{np.shape(scores)}."
+        )
     weights = np.array([mass.remainder for mass in masses])
     rows = (weights > 0) & (draws.n > 0)
     if (weights[~rows] > 0).any():
@@ -57,7 +62,12 @@ def mass_mean_over_questions(
     inside = None
     if rows.any():
         keys = seed if seed is None or isinstance(seed, int) else np.asarray(seed)[rows]
-        inside = draws.bound(rows, weights[rows], binary, confidence, side, keys)
+        some = draws.only(rows)
+        if binary:
+            some = tally((some.counts * (some.values > 0)).sum(axis=1), some.n, some.missing)
+        inside = over_questions(
+            some, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
+        )
     low, high = (np.mean([m.p @ getattr(m, end) for m in masses]) for end in ("low", "high"))
     slack, share = np.mean([m.slack for m in masses]), weights.mean()
     ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
@@ -79,52 +89,3 @@ def mass_mean_over_questions(
         method=f"{EXACT} + {inside.method}" if inside else EXACT,
         seed=inside.seed if inside else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Draws:
-    """Draws of every question's remainder, of some questions none."""
-
-    scores: Array
-    counts: Counts
-    missing: Counts
-
-    @classmethod
-    def read(
-        cls, scores: npt.ArrayLike, counts: npt.ArrayLike | None, missing: npt.ArrayLike, rows: int
-    ) -> _Draws:
-        values = np.asarray(scores, dtype=np.float64)
-        tally = np.ones(values.shape, np.int64) if counts is None else whole("counts", counts)
-        if values.ndim != 2 or len(values) != rows or tally.shape != values.shape:
-            raise InputError(
-                f"`scores` must be 2-D with one row for each of {rows} masses, and `counts` of its "
-                f"shape, got {values.shape} and {tally.shape}."
-            )
-        return cls(values, tally, per_question("missing", missing, rows))
-
-    @property
-    def n(self) -> Counts:
-        """Draws of each question, the missing ones included: (N,)."""
-        return np.asarray(self.counts.sum(axis=1) + self.missing)
-
-    def bound(
-        self,
-        rows: npt.NDArray[np.bool_],
-        weights: Array,
-        binary: bool,
-        confidence: float,
-        side: Side,
-        seed: Seed,
-    ) -> Estimate:
-        """The weighted mean of the expectations inside the remainders of these questions."""
-        scores, counts, missing = self.scores[rows], self.counts[rows], self.missing[rows]
-        if binary:
-            hits = np.where(scores > 0, counts, 0).sum(axis=1)
-            return proportion_over_questions(
-                hits, self.n[rows], weights=weights, missing=missing,
-                confidence=confidence, side=side, seed=seed,
-            )  # fmt: skip
-        return mean_over_questions(
-            scores, counts, weights=weights, missing=missing,
-            confidence=confidence, side=side, seed=seed,
-        )  # fmt: skip

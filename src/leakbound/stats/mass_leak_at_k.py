@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
 from leakbound.stats.leak_at_k import leak_at, whole_sizes
 from leakbound.stats.mass import (
     Mass,
@@ -16,8 +16,8 @@ from leakbound.stats.mass import (
     mass_mean_bound,
     mass_proportion_bound,
     mass_survival_bound,
-    plain,
 )
+from leakbound.stats.proportion import carried
 from leakbound.stats.whole import numbers
 
 
@@ -91,13 +91,7 @@ def mass_leak_at_k_proportion_bound(
             f"{ranges[~np.isin(ranges, (0, 1))][0]:g}. Use mass_leak_at_k_bound."
         )
     leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
-    return replace(
-        leak,
-        about=leak_at(sizes),
-        value=plain(_any_of(sizes, leak.value)),
-        lower=plain(_any_of(sizes, leak.lower)),
-        upper=plain(_any_of(sizes, leak.upper)),
-    )
+    return carried(leak, sizes)
 
 
 def proof_of_leak(

@@ -36,13 +36,8 @@ def mean_bound(
     counts as 1 above and 0 below. The paper's own form uses the two-sided epsilon and a grid of
     99 cells; ours has the one-sided epsilon and integrates the band exactly.
     """
-    return MEAN.estimate(
-        Leakage.read(scores, counts, missing),
-        confidence=confidence,
-        side=side,
-        method=method,
-        seed=seed,
-    )
+    rows = Leakage.read(scores, counts, missing)
+    return MEAN.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
 
 
 def sample_mean(rows: Leakage) -> Array:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Side, check_side, error_rate
+from leakbound.stats.estimate import Side, error_rate, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +56,9 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "upper") 
     ceil(ln(1/alpha)/(2 epsilon^2)) for one side, ln(2/alpha) for both; the appendix of Scholten
     et al. has a wrong exponent. Also enough for Hoeffding's bound on a mean.
     """
-    check_side(side)
     if not 0 < epsilon < 1:
         raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
-    alpha = error_rate(confidence)
-    if side == "both":
-        alpha /= 2
-    return math.ceil(math.log(1 / min(alpha, 0.5)) / (2 * epsilon**2))
+    return math.ceil(math.log(1 / min(share_of(confidence, side), 0.5)) / (2 * epsilon**2))
 
 
 def clean_samples_for(p0: float, confidence: float = 0.99) -> int:

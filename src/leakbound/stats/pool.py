@@ -31,22 +31,17 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
-from leakbound.stats.dataset import mean_over_questions, proportion_over_questions
-from leakbound.stats.deviation import std_bound
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.expectation_deviation import expectation_deviation_bound
-from leakbound.stats.leak_at_k import leak_at, leak_at_k_bound, whole_sizes
+from leakbound.stats.dataset import over_questions
+from leakbound.stats.deviation import STD
+from leakbound.stats.estimand import Estimand
+from leakbound.stats.estimate import Counts, Estimate, Side
+from leakbound.stats.expectation_deviation import score_of
+from leakbound.stats.leak_at_k import leak_of, whole_sizes
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import MEAN, mean_bound
+from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import (
-    LEAK,
-    among,
-    leak_at_k_proportion_bound,
-    proportion_bound,
-)
-from leakbound.stats.survival import read_points, survival_bound
-from leakbound.stats.whole import whole
+from leakbound.stats.proportion import PROPORTION, carried, leak_at_k_proportion_bound, tally
+from leakbound.stats.survival import read_points, tail_of
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]
@@ -65,10 +60,7 @@ REMEDY: dict[Target, Design] = {"queries": "allocated", "inputs": "fresh"}
 
 @dataclass(frozen=True)
 class Pool:
-    """The scored outputs of `queries` queries: `rows` are those of the queries that got any.
-
-    `scores`, `counts` (d,) and `missing` are all of them as one row, as bounds take it.
-    """
+    """The scored outputs of `queries` queries: `rows` are those of the queries that got any."""
 
     rows: Leakage
     queries: int
@@ -93,16 +85,11 @@ class Pool:
         for name, given, known in (("design", design, Design), ("target", target, Target)):
             if given not in get_args(known):
                 raise InputError(f"`{name}` must be one of {get_args(known)}, got {given!r}.")
-        gone = whole("missing", missing)
-        filled = Leakage.read(scores, counts, gone + 1)  # one too many: no row counts as empty
-        if filled.single:
+        every = Leakage.read(scores, counts, missing, empty=True)
+        if every.single:
             raise InputError("`scores` of a pool must be 2-D with one row a query, got 1-D.")
-        missed = filled.missing - 1
-        outputs = filled.counts.sum(axis=1) + missed
-        _check_outputs(outputs, design)
-        got = outputs > 0
-        rows = Leakage(filled.values[got], filled.counts[got], missed[got], single=False)
-        return cls(rows, len(outputs), design, target)
+        _check_outputs(every.n, design)
+        return cls(every.only(every.n > 0), len(every.n), design, target)
 
     @property
     def law(self) -> Law:
@@ -110,32 +97,13 @@ class Pool:
         return LAWS[self.target, self.design]
 
     @cached_property
-    def _row(self) -> tuple[Array, Counts]:
+    def row(self) -> Leakage:
+        """All outputs as the draws of one question: distinct scores, and how many have each."""
         drawn = self.rows.counts > 0
         values, place = np.unique(self.rows.values[drawn], return_inverse=True)
         counts = np.zeros(len(values), np.int64)
         np.add.at(counts, place, self.rows.counts[drawn])
-        return values, counts
-
-    @property
-    def scores(self) -> Array:
-        """The distinct scores of all queries, ascending."""
-        return self._row[0]
-
-    @property
-    def counts(self) -> Counts:
-        """How many outputs, of whichever queries, have each score."""
-        return self._row[1]
-
-    @property
-    def missing(self) -> int:
-        """Outputs of all queries without a score."""
-        return int(self.rows.missing.sum())
-
-    @property
-    def n(self) -> int:
-        """Outputs of all queries, the missing ones included."""
-        return int(self.rows.n.sum())
+        return Leakage.read(values, counts, self.rows.missing.sum())
 
     def about(self, made: Estimate) -> Estimate:
         """The estimate, saying which of the two it is about."""
@@ -145,12 +113,12 @@ class Pool:
 
     def hits(self) -> Counts:
         """Leaks of each query in `rows`; InputError for scores that are not 0 or 1."""
-        if not np.isin(self.scores, (0, 1)).all():
+        if not np.isin(self.row.values, (0, 1)).all():
             raise InputError(
                 "`scores` of a leak probability must be 0 or 1. Make the scorer binary "
                 "(`NAME>=t`), or bound the mean leakage."
             )
-        return np.asarray((self.rows.counts * (self.rows.values == 1)).sum(axis=1))
+        return self.rows.hits
 
     def unavailable(self, quantity: str) -> InputError:
         """There is no bound of `quantity` for such a pool; what there is instead."""
@@ -170,20 +138,7 @@ def pool_mean_bound(
     By betting where the draws are i.i.d.; as a mean over questions where they are unlike; by
     betting on each query's mean for clusters.
     """
-    rows = pool.rows
-    if pool.law == "iid":
-        made = mean_bound(
-            pool.scores, pool.counts, missing=pool.missing,
-            confidence=confidence, side=side, seed=seed,
-        )  # fmt: skip
-    elif pool.law == "unlike":
-        made = mean_over_questions(
-            rows.values, rows.counts, missing=rows.missing,
-            confidence=confidence, side=side, seed=seed,
-        )  # fmt: skip
-    else:
-        made = cluster_mean(rows, MEAN.about, confidence=confidence, side=side, seed=seed)
-    return pool.about(made)
+    return _expectation(pool, MEAN, pool.rows, confidence=confidence, side=side, seed=seed)
 
 
 def pool_proportion_bound(
@@ -194,19 +149,8 @@ def pool_proportion_bound(
     By Clopper-Pearson where the draws are i.i.d.; by Hoeffding's form of it where they are
     unlike; by betting on each query's share of leaks for clusters.
     """
-    hits, rows = pool.hits(), pool.rows
-    if pool.law == "iid":
-        leaks = int(hits.sum())
-        made = proportion_bound(
-            leaks, pool.n, missing=pool.missing, confidence=confidence, side=side
-        )
-    elif pool.law == "unlike":
-        made = proportion_over_questions(
-            hits, rows.n, missing=rows.missing, confidence=confidence, side=side, seed=seed
-        )
-    else:
-        made = cluster_mean(rows, LEAK, confidence=confidence, side=side, seed=seed)
-    return pool.about(made)
+    rows = tally(pool.hits(), pool.rows.n, pool.rows.missing)
+    return _expectation(pool, PROPORTION, rows, confidence=confidence, side=side, seed=seed)
 
 
 def pool_survival_bound(
@@ -223,10 +167,8 @@ def pool_survival_bound(
     that are unlike have none: InputError.
     """
     if pool.law == "iid":
-        made = survival_bound(
-            pool.scores, x, pool.counts, missing=pool.missing,
-            confidence=confidence, side=side, method=method,
-        )  # fmt: skip
+        tail = tail_of(read_points(x))
+        made = tail.estimate(pool.row, confidence=confidence, side=side, method=method)
     elif pool.law == "unlike":
         raise pool.unavailable("tail Pr[X > x] for every x")
     else:
@@ -257,19 +199,15 @@ def pool_leak_at_k_bound(
     """
     sizes = whole_sizes(k)
     if binary and pool.law == "iid":
-        hits = int(pool.hits().sum())
+        hits, n, missing = (int(each.sum()) for each in (pool.hits(), pool.row.n, pool.row.missing))
         made = leak_at_k_proportion_bound(
-            hits, pool.n, k, missing=pool.missing, confidence=confidence, side=side
+            hits, n, k, missing=missing, confidence=confidence, side=side
         )
     elif binary:
         leak = pool_proportion_bound(pool, confidence=confidence, side=side, seed=seed)
-        value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
-        made = replace(leak, about=leak_at(sizes), value=value, lower=lower, upper=upper)
+        made = carried(leak, sizes)
     elif pool.law == "iid":
-        made = leak_at_k_bound(
-            pool.scores, k, pool.counts, missing=pool.missing,
-            confidence=confidence, side=side, seed=seed,
-        )  # fmt: skip
+        made = leak_of(pool.row, sizes, confidence=confidence, side=side, seed=seed)
     elif pool.law == "unlike":
         raise pool.unavailable("leak@k of a scorer that is not binary")
     else:
@@ -281,13 +219,7 @@ def pool_std_bound(
     pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
 ) -> Estimate:
     """Bound the standard deviation of the pool's target; InputError unless its draws are i.i.d."""
-    if pool.law != "iid":
-        raise pool.unavailable("standard deviation")
-    made = std_bound(
-        pool.scores, pool.counts, missing=pool.missing,
-        confidence=confidence, side=side, seed=seed,
-    )  # fmt: skip
-    return pool.about(made)
+    return _iid_only(pool, STD, confidence=confidence, side=side, seed=seed)
 
 
 def pool_expectation_deviation_bound(
@@ -299,12 +231,29 @@ def pool_expectation_deviation_bound(
     seed: Seed = None,
 ) -> Estimate:
     """Bound mean + rho * sd of the pool's target; InputError unless its draws are i.i.d."""
+    return _iid_only(pool, score_of(rho), confidence=confidence, side=side, seed=seed)
+
+
+def _expectation(
+    pool: Pool, estimand: Estimand, rows: Leakage, *, confidence: float, side: Side, seed: Seed
+) -> Estimate:
+    """Bound the mean score, where it is `estimand`; `rows` are the queries, if they are unlike."""
+    if pool.law == "iid":
+        made = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
+    elif pool.law == "unlike":
+        binary = estimand is PROPORTION
+        made = over_questions(rows, binary=binary, confidence=confidence, side=side, seed=seed)
+    else:
+        made = cluster_mean(pool.rows, estimand.about, confidence=confidence, side=side, seed=seed)
+    return pool.about(made)
+
+
+def _iid_only(
+    pool: Pool, estimand: Estimand, *, confidence: float, side: Side, seed: Seed
+) -> Estimate:
     if pool.law != "iid":
-        raise pool.unavailable(f"mean + {rho:g} standard deviations")
-    made = expectation_deviation_bound(
-        pool.scores, pool.counts, missing=pool.missing,
-        rho=rho, confidence=confidence, side=side, seed=seed,
-    )  # fmt: skip
+        raise pool.unavailable(estimand.about.name)
+    made = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
     return pool.about(made)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.whole import halved
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))
@@ -115,12 +116,8 @@ def boundary(
     The wealth crosses 1/alpha once on the way to `rejected`, which is returned where it does
     not. Rounded towards `rejected`: a bound that is never too tight.
     """
-    for _ in range(HALVINGS):
-        middle = (standing + rejected) / 2
-        reached = wealth(middle) >= math.log(1 / alpha)
-        rejected = np.where(reached, middle, rejected)
-        standing = np.where(reached, standing, middle)
-    return rejected
+    goal = math.log(1 / alpha)
+    return halved(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
 def _complete(rows: Leakage) -> Leakage:

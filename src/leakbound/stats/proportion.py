@@ -17,7 +17,7 @@ from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
 from leakbound.stats.estimand import ANY_TIME, FIXED_N, Estimand, Method
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, one_or_all
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
 from leakbound.stats.leak_at_k import leak_at, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import sample_mean
@@ -69,7 +69,7 @@ def leak_at_k_proportion_bound(
         hits, n, confidence=confidence, side=side, method=method, missing=missing
     )
     value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
-    return replace(carried(leak, sizes), value=one_or_all(value, False))
+    return replace(carried(leak, sizes), value=plain(value))
 
 
 def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
@@ -149,7 +149,7 @@ def carried(leak: Estimate, k: Counts) -> Estimate:
 def among(p: float | Array, k: Counts) -> float | Array:
     """1 - (1 - p)^k, with k as the last axis if it has one."""
     with np.errstate(divide="ignore"):
-        return one_or_all(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)), False)
+        return plain(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)))
 
 
 @np.vectorize(otypes=[np.float64])

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.estimate import Array, Estimate, Side, check_side, error_rate
+from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
+from leakbound.stats.expectation_deviation import require_rho
 from leakbound.stats.proportion import proportion_bound
 
 LARGEST_STD = 0.5
@@ -61,8 +62,7 @@ def expectation_deviation_proportion_bound(
 
     As `std_proportion_bound`: one interval of p for the mean and the deviation together.
     """
-    if not (math.isfinite(rho) and rho >= 0):
-        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
+    require_rho(rho)
     made = _extremes(hits, n, rho, confidence=confidence, side=side, missing=missing)
     return replace(made, about=About(quantity="expectation deviation", constant=rho))
 
@@ -77,10 +77,9 @@ def _extremes(
     missing: npt.ArrayLike,
 ) -> Estimate:
     """The extremes of f over the interval of p; `rho` None for the deviation alone."""
-    check_side(side)
     # Below, either end of p may fail, never both: each has the whole of alpha.
-    alpha = error_rate(confidence)
-    level = 1 - 2 * alpha if side == "lower" else confidence
+    share = share_of(confidence, side)
+    level = 1 - 2 * share if side == "lower" else confidence
     if level <= 0:
         raise InputError(
             f"`confidence` must exceed 0.5 for a lower bound of a deviation, got {confidence!r}."
@@ -99,14 +98,10 @@ def _extremes(
     lower = np.minimum(f(low), f(high))
     return replace(
         p,
-        value=_plain(f(value)),
-        lower=_plain(np.zeros_like(lower) if side == "upper" else lower),
-        upper=_plain(np.full_like(upper, largest) if side == "lower" else upper),
+        value=plain(f(value)),
+        lower=plain(np.zeros_like(lower) if side == "upper" else lower),
+        upper=plain(np.full_like(upper, largest) if side == "lower" else upper),
         confidence=confidence,
         side=side,
         method=f"{p.method}, extremes over its interval",
     )
-
-
-def _plain(value: Array) -> float | Array:
-    return float(value) if value.ndim == 0 else value

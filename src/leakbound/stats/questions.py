@@ -16,15 +16,7 @@ from scipy.special import bdtrc, betaincinv
 
 from leakbound.errors import InputError
 from leakbound.stats.about import parameter_of
-from leakbound.stats.estimate import (
-    Array,
-    Estimate,
-    Side,
-    check_side,
-    error_rate,
-    one_or_all,
-    percent,
-)
+from leakbound.stats.estimate import Array, Estimate, Side, error_rate, percent, plain, share_of
 from leakbound.stats.order import one_seed
 from leakbound.stats.whole import numbers
 
@@ -53,7 +45,7 @@ def worst_question(
     parts = _one_sided(bound, questions, side, upper=alpha, lower=alpha / questions)
     first = next(iter(parts.values()))
     return replace(
-        _summed(first, confidence, side),
+        summed(first, confidence, side),
         about=replace(first.about, scope="worst question", over=questions),
         value=_largest(first.value),
         lower=_largest(parts.get("lower", first).lower),
@@ -130,11 +122,11 @@ def leaking_questions(
     lower = np.maximum(above(parts["lower"].lower) - fails, certain) if "lower" in parts else none
     upper = above(parts["upper"].upper) + fails if "upper" in parts else every
     return replace(
-        _summed(first, confidence, side),
+        summed(first, confidence, side),
         about=first.about.counted(parameter_of(points), questions),
-        value=one_or_all(above(first.value), False),
-        lower=one_or_all(lower, False),
-        upper=one_or_all(np.minimum(upper, every), False),
+        value=plain(above(first.value)),
+        lower=plain(lower),
+        upper=plain(np.minimum(upper, every)),
         method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
     )
 
@@ -167,7 +159,7 @@ def mean_over_stopped_questions(
     lower = np.mean(parts["lower"].lower) - margin if "lower" in parts else 0.0
     upper = np.mean(parts["upper"].upper) + margin if "upper" in parts else 1.0
     return replace(
-        _summed(first, confidence, side),
+        summed(first, confidence, side),
         about=replace(first.about, scope="mean", over=questions),
         value=float(np.mean(first.value)),
         lower=float(max(lower, 0.0)),
@@ -178,9 +170,8 @@ def mean_over_stopped_questions(
 
 def _share(confidence: float, side: Side, questions: int) -> float:
     """What one side may fail with."""
-    check_side(side)
     _check_questions(questions)
-    return error_rate(confidence) / (2 if side == "both" else 1)
+    return share_of(confidence, side)
 
 
 def _one_sided(
@@ -238,7 +229,7 @@ def _failures(questions: int, each: float, alpha: float) -> int:
     return int((more <= alpha).argmax())
 
 
-def _summed(first: Estimate, confidence: float, side: Side) -> Estimate:
+def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
     """An estimate of all questions together, but for its ends."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
@@ -247,7 +238,7 @@ def _summed(first: Estimate, confidence: float, side: Side) -> Estimate:
 
 def _largest(values: float | Array) -> float | Array:
     """Over the questions, those without a value left out."""
-    return one_or_all(np.fmax.reduce(np.atleast_1d(values), axis=0), False)
+    return plain(np.fmax.reduce(np.atleast_1d(values), axis=0))
 
 
 def _check_questions(questions: int) -> None:

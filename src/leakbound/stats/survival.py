@@ -33,14 +33,18 @@ def survival_bound(
     proves it for one x and uses it for all: the inequality it rests on gives all).
     A missing draw counts as 1 above and 0 below.
     """
-    points = read_points(x)
-    estimand = Estimand(
-        about=tail_at(points),
-        value=lambda rows: 1 - _seen(rows, points) / rows.size,
-        methods={key: _method(band, points) for key, band in BANDS.items()},
+    rows = Leakage.read(scores, counts, missing)
+    tail = tail_of(read_points(x))
+    return tail.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def tail_of(x: Array) -> Estimand:
+    """Pr[X > x] for every entry of x, 0-D or 1-D, at once."""
+    return Estimand(
+        about=tail_at(x),
+        value=lambda rows: 1 - _seen(rows, x) / rows.size,
+        methods={key: _method(band, x) for key, band in BANDS.items()},
     )
-    leakage = Leakage.read(scores, counts, missing)
-    return estimand.estimate(leakage, confidence=confidence, side=side, method=method, seed=seed)
 
 
 def read_points(x: npt.ArrayLike) -> Array:

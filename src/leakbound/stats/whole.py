@@ -1,6 +1,8 @@
-"""Arrays of numbers as callers give them, checked."""
+"""Arrays of numbers: as callers give them, checked; and the search for where a condition ends."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -57,3 +59,14 @@ def _rectangular(given: npt.ArrayLike) -> bool:
     except ValueError:
         return False
     return True
+
+
+def halved(
+    holds: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
+) -> tuple[Array, Array]:
+    """The last point where a condition holds on the way to where it does not, from both sides."""
+    for _ in range(times):
+        middle = (inside + outside) / 2
+        still = holds(middle)
+        inside, outside = np.where(still, middle, inside), np.where(still, outside, middle)
+    return inside, outside
