@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -148,18 +150,17 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 
     objective = parse_objective(said.objective)
     task = _task(said, "forget")
-    with progress_bar(not as_json) as progress:
-        done = verbs.unlearn(
-            model,
-            objective,
-            forget=_forget(said, objective, task),
-            retain=_retain(said, task) if "retain" in objective.splits else (),
-            out=out,
-            settings=_unlearning(said, objective, task),
-            watch=_watch(said, task),
-            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
-        )
-    _show(done, as_json)
+    train = partial(
+        verbs.unlearn,
+        model,
+        objective,
+        forget=_forget(said, objective, task),
+        retain=_retain(said, task) if "retain" in objective.splits else (),
+        out=out,
+        settings=_unlearning(said, objective, task),
+        watch=_watch(said, task),
+    )
+    _show(train, as_json)
 
 
 @click.command()
@@ -187,16 +188,15 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     said = Said(given)
     verbs = _verbs(said)
     task = _task(said, "texts")
-    with progress_bar(not as_json) as progress:
-        done = verbs.finetune(
-            model,
-            _taught(said, task),
-            out=out,
-            settings=_settings(said, task),
-            watch=_watch(said, task),
-            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
-        )
-    _show(done, as_json)
+    train = partial(
+        verbs.finetune,
+        model,
+        _taught(said, task),
+        out=out,
+        settings=_settings(said, task),
+        watch=_watch(said, task),
+    )
+    _show(train, as_json)
 
 
 def _verbs(said: Said) -> ModuleType:
@@ -250,21 +250,26 @@ def _taught(said: Said, task: Benchmark | None) -> Given:
 
     if task is not None and said.texts is None:
         return [row for split in said.split or (task.role,) for row in task.to_train(split)]
-    unused = next((name for name in ("benchmark", "split") if said.value(name) is not None), None)
-    if unused:
-        raise InputError(f"`--{unused}` is not used with --texts. Leave one of them out.")
+    _refuse(said, "benchmark", "split", why="is not used with --texts. Leave one of them out.")
     return load_corpus(said.texts, data=said.data, limit=said.limit)
 
 
 def _require_centres(said: Said, objective: Objective) -> None:
-    if said.ids_draws is not None and not said.ids:
-        raise InputError("`--ids-draws` is for --ids. Leave it out, or add --ids.")
-    asked = [name for name in ("rewritings", "embedder", "ids") if said.value(name) is not None]
-    if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
-        raise InputError(
-            f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
-            "none. Leave it out, or use cel."
+    if not said.ids:
+        _refuse(said, "ids_draws", why="is for --ids. Leave it out, or add --ids.")
+    if not any("centres" in needs.parts for needs in objective.needs.values()):
+        why = (
+            f"is for objectives with contrast centres, and {objective.name!r} has none. Leave it "
+            "out, or use cel."
         )
+        _refuse(said, "rewritings", "embedder", "ids", why=why)
+
+
+def _refuse(said: Said, *options: str, why: str) -> None:
+    """Raise InputError for any of these options, saying why there is no use for it."""
+    for option in options:
+        if said.value(option) is not None:
+            raise InputError(f"`--{option.replace('_', '-')}` {why}")
 
 
 def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
@@ -295,23 +300,21 @@ def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampl
         if task and task.scorers:
             usual = replace(usual, scorer=task.scorers[0])
         return said.into(usual, *names)
-    if unused := next((name for name in names if said.value(name) is not None), None):
-        raise InputError(
-            f"`--{unused.replace('_', '-')}` is for objectives that draw from the model, and "
-            f"{objective.name!r} does not. Leave it out, or add leakmin."
-        )
+    why = (
+        f"is for objectives that draw from the model, and {objective.name!r} does not. Leave it "
+        "out, or add leakmin."
+    )
+    _refuse(said, *names, why=why)
     return Sampling()
 
 
 def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
-    alone = [name for name in ("lora_alpha", "lora_dropout") if said.value(name) is not None]
-    if alone and said.lora is None:
-        option = alone[0].replace("_", "-")
-        raise InputError(f"`--{option}` needs --lora. Give the adapters a rank.")
     adapters = None
-    if said.lora is not None:
+    if said.lora is None:
+        _refuse(said, "lora_alpha", "lora_dropout", why="needs --lora. Give the adapters a rank.")
+    else:
         adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
     prompting = prompting_of(task, template=said.prompt_template, system=said.system)
@@ -335,7 +338,10 @@ def _as_long(value: Asking, task: Benchmark | None) -> Asking:
     return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
-def _show(done: Trained, as_json: bool) -> None:
+def _show(train: Callable[..., Trained], as_json: bool) -> None:
+    """Train, telling of each step, and then what came of it."""
+    with progress_bar(not as_json) as progress:
+        done = train(progress=lambda step, steps, _: progress("training", step, steps, "steps"))
     if done.process:  # of several processes the first one speaks
         return
     first, last = done.losses[0], done.losses[-1]
