@@ -27,22 +27,17 @@ if TYPE_CHECKING:
     Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
 
-class Layers(click.ParamType[tuple[int, ...]]):
-    """Layer numbers and ranges of them, `5-7,9`, separated by commas."""
-
-    name = "layers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        layers: list[int] = []
-        try:
-            for part in value.split(","):
-                first, _, last = part.partition("-")
-                layers += range(int(first), int(last or first) + 1)
-        except ValueError:
-            self.fail(f"{value!r} is no layer, nor layers such as 5-7,9.", param, ctx)
-        return tuple(layers)
+def layers(value: str) -> tuple[int, ...]:
+    """Layer numbers and ranges of them, `5-7,9`, separated by commas: a type of options."""
+    found: list[int] = []
+    try:
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    except ValueError as error:
+        said = f"{value!r} is no layer, nor layers such as 5-7,9."
+        raise click.BadParameter(said) from error
+    return tuple(found)
 
 
 settings = opt.options(
@@ -71,7 +66,7 @@ settings = opt.options(
 )
 weights = opt.options(
     click.option("--modules", type=opt.names, help="Train these alone, such as down_proj."),
-    click.option("--layers", type=Layers(), help="Train these alone, such as 5-7."),
+    click.option("--layers", type=layers, help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
     click.option("--lora-dropout", type=float, help="[default: 0]"),
@@ -258,10 +253,7 @@ def _require_centres(said: Said, objective: Objective) -> None:
     if not said.ids:
         _refuse(said, "ids_draws", why="is for --ids. Leave it out, or add --ids.")
     if not any("centres" in needs.parts for needs in objective.needs.values()):
-        why = (
-            f"is for objectives with contrast centres, and {objective.name!r} has none. Leave it "
-            "out, or use cel."
-        )
+        why = _unfit(objective, "with contrast centres", "use cel")
         _refuse(said, "rewritings", "embedder", "ids", why=why)
 
 
@@ -270,6 +262,12 @@ def _refuse(said: Said, *options: str, why: str) -> None:
     for option in options:
         if said.value(option) is not None:
             raise InputError(f"`--{option.replace('_', '-')}` {why}")
+
+
+def _unfit(objective: Objective, others: str, instead: str) -> str:
+    return (
+        f"is for objectives {others}, and {objective.name!r} is none. Leave it out, or {instead}."
+    )
 
 
 def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
@@ -300,11 +298,7 @@ def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampl
         if task and task.scorers:
             usual = replace(usual, scorer=task.scorers[0])
         return said.into(usual, *names)
-    why = (
-        f"is for objectives that draw from the model, and {objective.name!r} does not. Leave it "
-        "out, or add leakmin."
-    )
-    _refuse(said, *names, why=why)
+    _refuse(said, *names, why=_unfit(objective, "that draw from the model", "add leakmin"))
     return Sampling()
 
 
