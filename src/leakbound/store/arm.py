@@ -209,7 +209,7 @@ class Arm:
 
     def completions(self, part: Part) -> pa.Table:
         """The stored completions of a part, one row each."""
-        return tables.read_part(self._file(part))
+        return tables.read_table(self._file(part), tables.DRAWN_AGAIN)
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
         """What is recorded with each finished part, of all or of these."""
@@ -264,8 +264,7 @@ class Arm:
 
     def has_scores(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
-        file = self.scores_file(slug)
-        return file.exists() and tables.is_made_from(file, self._made_from(scorer))
+        return tables.is_made_from(self.scores_file(slug), self._made_from(scorer))
 
     def scored(self, scorer: str, slug: str) -> list[str] | None:
         """Digests of the scores of all that lies there now; None where these are not stored.
@@ -274,7 +273,7 @@ class Arm:
         """
         for file in (self.scores_file(slug), self.masses.ranges_file(slug)):
             if file.exists():
-                tables.require_whole(file, tables.SCORED_AGAIN)
+                tables.read_table(file, tables.SCORED_AGAIN)
         if not self.has_scores(scorer, slug):
             return None
         if not self.masses.has_ranges(scorer, slug):
@@ -335,10 +334,7 @@ class Arm:
     def _fault(self, file: Path, part: Part) -> str | None:
         """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
         try:
-            meta = tables.read_meta(file)
-            owner = part.owned_by(self.identity)
-            if any(meta.get(key) != value for key, value in owner.items()):
-                return f"`{file}` belongs to another run"
+            tables.read_owned(file, part.owned_by(self.identity))
             tables.read_table(file)
         except DamagedError as error:
             return str(error)
@@ -369,8 +365,6 @@ class Arm:
     def _scored_parts(self, scorer: str, slug: str) -> int:
         """How many parts, from the first on, the stored scores are about."""
         file = self.scores_file(slug)
-        if not file.exists():
-            return 0
         try:
             known = tables.read_meta(file)["parts"]
         except DamagedError:

@@ -33,26 +33,12 @@ def make_folder(path: Path) -> None:
     folder cannot be written into, and IncompleteError where the disk is full or fails.
     """
     missing = takewhile(lambda above: not above.exists(), path.parents)
-    try:
+    with _told(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
         for folder in reversed([path, *missing]):
             if not folder.is_dir():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
                 with suppress(PermissionError):  # one that may be written into, and not read
                     sync_names(folder.parent)
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise IncompleteError(
-                f"cannot make the folder `{path}`: no space is left on its disk. Free some, then "
-                "run the same command again."
-            ) from error
-        if error.errno in PASSING:
-            raise IncompleteError(
-                f"cannot make the folder `{path}`: {error.strerror}. See to its disk, then run the "
-                "same command again."
-            ) from error
-        raise InputError(
-            f"cannot make the folder `{path}`: {error.strerror}. Name another one."
-        ) from error
     if not os.access(path, os.W_OK):
         raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
 
@@ -67,7 +53,7 @@ def make_private(path: Path) -> None:
         path.chmod(FOLDER_MODE)
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
 
     The file is readable by its owner alone, wherever it lies. MixError where the lock on its
@@ -76,7 +62,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
-    with _told(path):
+    instead = "Name another place, or change its rights."
+    with _told(f"write `{path}`", instead, REFUSED.__contains__):
         if not is_guarded(path):  # else `clear_partials` has done so, once
             _clear_abandoned(path)
         try:
@@ -135,38 +122,30 @@ def _is_running(pid: int) -> bool:
         return True  # no signal asks there, it ends the process
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be written why, and what to do."""
+def _told(what: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
+    """Say of what cannot be done to a disk why, and what to do: something else if it refuses."""
     try:
         yield
     except OSError as error:
+        why, remedy = error.strerror or error, "See to its disk, then"
         if error.errno in NO_SPACE:
-            raise IncompleteError(
-                f"cannot write `{path}`: no space is left on its disk. Free some, then run the "
-                "same command again: what was finished is kept."
-            ) from error
-        if error.errno in REFUSED:
-            raise InputError(
-                f"cannot write `{path}`: {error.strerror}. Name another place, or change its "
-                "rights."
-            ) from error
+            why, remedy = "no space is left on its disk", "Free some, then"
+        elif is_refusal(error.errno):
+            raise InputError(f"cannot {what}: {why}. {instead}") from error
         raise IncompleteError(
-            f"cannot write `{path}`: {error.strerror or error}. See to its disk, then run the same "
-            "command again: what was finished is kept."
+            f"cannot {what}: {why}. {remedy} run the same command again: what was finished is kept."
         ) from error
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file whole."""
-    write_whole(path, lambda partial: _put(partial, text))
+    write_whole(path, lambda partial: partial.write_bytes(text.encode()))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -199,7 +178,3 @@ def clear_partials(folder: Path) -> None:
     for file in folder.rglob(".*.partial"):
         if _PARTIAL.fullmatch(file.name) and file.is_file():
             file.unlink(missing_ok=True)
-
-
-def _put(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -66,7 +66,7 @@ class Masses:
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
-        return (tables.read_part(self.file(part)) for part in self._parts())
+        return (tables.read_table(self.file(part), tables.DRAWN_AGAIN) for part in self._parts())
 
     def digest(self, part: Part) -> str:
         """A digest of the stored events."""

@@ -105,8 +105,7 @@ class Readings:
             note = f"{error}; set aside as {set_aside(file).name}, to be redone"
             self._arm.note(note)
             return []
-        ours = all(meta.get(key) == value for key, value in made_from.items())
-        return list(values_of(kind, table)) if ours else []
+        return list(values_of(kind, table)) if tables.says(meta, made_from) else []
 
     def _made_from(self) -> JsonObject:
         return {"model": to_json(self._arm.spec.fingerprint)}

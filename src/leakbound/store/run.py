@@ -152,7 +152,7 @@ class Run:
         if not file.exists():
             return {}
         try:
-            tables.require_whole(file, "All estimates are made anew, of the scorers named")
+            tables.read_table(file, "All estimates are made anew, of the scorers named")
         except DamagedError as error:
             self.notes.append(str(error))
             return {}
@@ -179,7 +179,7 @@ class Run:
             )
         now = self._files()
         if self._current is None or self._current[0] != now:
-            tables.require_whole(file, "Run `leakbound bound` again, or restore it from a copy.")
+            tables.read_table(file, "Run `leakbound bound` again, or restore it from a copy.")
             require_current(self.path, self.arms, tables.read_meta(file))
             self._current = now, self.stored_estimates()
         return self._current[1]
@@ -218,10 +218,10 @@ class Run:
     def _table(self, name: str) -> pa.Table:
         """The table of prompts or queries that the run began with."""
         file = self.path / name
-        tables.require_whole(file, ELSEWHERE)
+        table = tables.read_table(file, ELSEWHERE)
         if self.record.files.get(name) != tables.file_digest(file):
             raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
-        return tables.read_table(file)
+        return table
 
     @property
     def _estimates_file(self) -> Path:

@@ -23,7 +23,7 @@ def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
     DamagedError where a file of scores is not as it was written: whose they are is unknown.
     """
     for file in sorted((arm.folder / "scores").glob("*.parquet")):
-        tables.require_whole(file, tables.SCORED_AGAIN)
+        tables.read_table(file, tables.SCORED_AGAIN)
         name = tables.read_meta(file).get("scorer")
         if isinstance(name, str) and arm.has_scores(name, file.stem):
             yield name, file

@@ -84,38 +84,45 @@ def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
     return about
 
 
-def read_meta(path: Path) -> dict[str, Json]:
+def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
     """What made the file, as it was written, and its `digest`: see `file_digest`.
 
-    Raises DamagedError if it is no whole Parquet file of ours, or says anything else by now, and
-    IncompleteError where the disk fails, which says nothing of the file.
+    Raises DamagedError, with the remedy, if it is no whole Parquet file of ours, or says anything
+    else by now, and IncompleteError where the disk fails, which says nothing of the file.
     """
-    try:
+    with _reading(path, remedy):
         raw = pq.read_schema(path).metadata or {}
         if _META not in raw:
             raise DamagedError(f"`{path}` was not written by leakbound")
         meta: dict[str, Json] = json.loads(raw[_META])
-        whole = meta[_SEAL] == _seal(meta)
-    except _UNREADABLE as error:
-        require_no_fault(path, error)
-        raise DamagedError(f"`{path}` is not a whole Parquet file ({_line(error)})") from error
-    if not whole:
-        raise DamagedError(f"`{path}` was changed after it was written")
+        _require_unchanged(path, meta[_SEAL] == _seal(meta))
     return meta
 
 
-def read_table(path: Path) -> pa.Table:
-    """The table; raises DamagedError unless it and its metadata are those that were written."""
-    meta = read_meta(path)
-    try:
+def read_table(path: Path, remedy: str = "") -> pa.Table:
+    """The table; DamagedError, with the remedy, unless it and its metadata are as written."""
+    with _reading(path, remedy):
+        meta = read_meta(path)
         table = pq.read_table(path)
-        found = digest(table)
+        _require_unchanged(path, meta[_TABLE] == digest(table))
+    return table
+
+
+@contextmanager
+def _reading(path: Path, remedy: str) -> Iterator[None]:
+    """Say of a file that cannot be read what is wrong with it, and what helps."""
+    try:
+        yield
     except _UNREADABLE as error:
         require_no_fault(path, error)
-        raise DamagedError(f"`{path}` cannot be read ({_line(error)})") from error
-    if found != meta[_TABLE]:
+        told = isinstance(error, DamagedError)
+        fault = str(error) if told else f"`{path}` is not a whole Parquet file ({_line(error)})"
+        raise DamagedError(f"{fault}. {remedy}" if remedy else fault) from error
+
+
+def _require_unchanged(path: Path, unchanged: bool) -> None:
+    if not unchanged:
         raise DamagedError(f"`{path}` was changed after it was written")
-    return table
 
 
 def file_digest(path: Path) -> str:
@@ -148,38 +155,24 @@ class PartMeta:
 
 
 def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
-    """What is recorded in a file of a part of a run, which says that it is `owner`'s.
-
-    DamagedError, with the remedy, as `read_meta`, and where the file is of another part or run.
-    """
-    with _drawn_again():
-        meta = read_meta(file)
-        if any(meta.get(key) != value for key, value in owner.items()):
-            raise DamagedError(f"`{file}` belongs to another run")
+    """What is recorded in a file of a part of a run; see `read_owned`."""
+    with _reading(file, DRAWN_AGAIN):
+        meta = read_owned(file, owner)
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
         return from_json(kind, {name: meta.get(name) for name in names}, f"`{file}`")
 
 
-def read_part(file: Path) -> pa.Table:
-    """The table of a file of a part of a run; DamagedError, with the remedy, as `read_table`."""
-    with _drawn_again():
-        return read_table(file)
+def read_owned(file: Path, owner: JsonObject) -> dict[str, Json]:
+    """`read_meta` of a file of a part, which says that it is `owner`'s; else DamagedError."""
+    meta = read_meta(file)
+    if not says(meta, owner):
+        raise DamagedError(f"`{file}` belongs to another run")
+    return meta
 
 
-@contextmanager
-def _drawn_again() -> Iterator[None]:
-    try:
-        yield
-    except DamagedError as error:
-        raise DamagedError(f"{error}. {DRAWN_AGAIN}") from error
-
-
-def require_whole(file: Path, remedy: str) -> None:
-    """Raise DamagedError, with the remedy, unless a table is there as it was written."""
-    try:
-        read_table(file)
-    except DamagedError as error:
-        raise DamagedError(f"{error}. {remedy}") from error
+def says(meta: JsonObject, wanted: JsonObject) -> bool:
+    """True if the metadata of a file say all that is wanted."""
+    return all(meta.get(key) == value for key, value in wanted.items())
 
 
 def count_rows(path: Path) -> int:
@@ -189,14 +182,11 @@ def count_rows(path: Path) -> int:
 
 def is_made_from(file: Path, made_from: JsonObject) -> bool:
     """True if a table of the run is there, whole, and was made from just this."""
-    if not file.exists():
-        return False
     try:
         read_table(file)
-        meta = read_meta(file)
+        return says(read_meta(file), made_from)
     except DamagedError:
         return False
-    return all(meta.get(key) == value for key, value in made_from.items())
 
 
 def digest(table: pa.Table) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 from leakbound.errors import InputError
 from leakbound.stats import parse_claim
@@ -62,9 +62,6 @@ class Explore:
     forwards: int = FORWARDS
 
     def __post_init__(self) -> None:
-        known = get_args(ExploreMode)
-        if self.mode not in known:
-            raise InputError(f"`explore` must be one of {', '.join(known)}, got {self.mode!r}.")
         Effort(mode=self.mode, forwards=self.forwards)  # refuses what is no effort
 
 

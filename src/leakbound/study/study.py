@@ -119,18 +119,17 @@ class Study:
                 f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
                 "Say FixedN(1024)."
             )
-        if isinstance(self.sampling, FixedN):
-            return
-        if self.rewritings is not None:
-            raise InputError(
-                "`inputs` share a fixed number of outputs among the queries of a question, and "
-                "`until` and `explore` fix none. Leave one of them out."
-            )
-        if self.attack is not None:
-            raise InputError(
-                "`attack` bounds what it finds by a fixed number of draws, and `until` and "
-                "`explore` fix none. Leave one of them out."
-            )
+        for value, said in (
+            (
+                self.rewritings,
+                "`inputs` share a fixed number of outputs among a question's queries",
+            ),
+            (self.attack, "`attack` bounds what it finds by a fixed number of draws"),
+        ):
+            if value is not None and not isinstance(self.sampling, FixedN):
+                raise InputError(
+                    f"{said}, and `until` and `explore` fix none. Leave one of them out."
+                )
 
     def __repr__(self) -> str:
         """The benchmark, and what is not at its default."""

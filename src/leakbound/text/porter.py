@@ -10,6 +10,7 @@ last two letters; `bli`, `fulli` and `logi` are suffixes of step 2. Words of two
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -39,6 +40,7 @@ _LAST = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
     """The stem of a word in small letters."""
     if word in _IRREGULAR:

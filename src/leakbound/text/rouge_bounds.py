@@ -7,14 +7,12 @@ reference word, and every opening of the reference has its length in the result.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from itertools import accumulate
 
 from leakbound.text.rouge import stems
 from leakbound.text.settled import settled_words
 
-_WORD = re.compile(r"[a-z0-9]+")
 # The score and its bound are each a few roundings of 2^-53 away from the rational number.
 _UP = 1 + 2.0**-50
 
@@ -57,9 +55,9 @@ def _matched(text: str, reference: str) -> tuple[int, tuple[int, ...]]:
     places, length = _places(reference)
     every = (1 << length) - 1
     missed = every  # bit j is 0 where lcs_(j+1) = lcs_j + 1
-    words = _WORD.findall(text.lower())
+    words = stems(text)
     for word in words:
-        hit = missed & places.get(_stem(word), 0)
+        hit = missed & places.get(word, 0)
         missed = ((missed + hit) | (missed - hit)) & every
     gains = (1 - (missed >> j & 1) for j in range(length))
     return len(words), tuple(accumulate(gains, initial=0))
@@ -69,13 +67,7 @@ def _matched(text: str, reference: str) -> tuple[int, tuple[int, ...]]:
 def _places(reference: str) -> tuple[dict[str, int], int]:
     """For every stem of the reference the set of its places, as bits; and how many words."""
     places: dict[str, int] = {}
-    words = _WORD.findall(reference.lower())
+    words = stems(reference)
     for place, word in enumerate(words):
-        places[_stem(word)] = places.get(_stem(word), 0) | 1 << place
+        places[word] = places.get(word, 0) | 1 << place
     return places, len(words)
-
-
-@lru_cache(maxsize=2**16)
-def _stem(word: str) -> str:
-    (stem,) = stems(word)
-    return stem

@@ -168,25 +168,22 @@ def _cells_of_any_size() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
+@_cells_of_any_size()
 def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
-    with _cells_of_any_size():
-        return list(_csv_rows(text, path))
-
-
-def _csv_rows(text: str, path: Path) -> Iterator[Mapping[str, object]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
-    number = 0
+    rows: list[Mapping[str, object]] = []
     try:
         _require_distinct(reader.fieldnames or (), repr(str(path)))
-        for number, record in enumerate(reader, start=1):
+        for record in reader:
+            rows.append(record)
             if None in record or None in record.values():
                 raise InputError(
-                    f"row {number} of {str(path)!r} must have {len(reader.fieldnames or [])} "
+                    f"row {len(rows)} of {str(path)!r} must have {len(reader.fieldnames or [])} "
                     "fields like the header. Quote a text that holds commas."
                 )
-            yield record
     except csv.Error as error:
-        raise InputError(f"row {number + 1} of {str(path)!r} is no CSV: {error}.") from error
+        raise InputError(f"row {len(rows) + 1} of {str(path)!r} is no CSV: {error}.") from error
+    return rows
 
 
 def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
@@ -200,8 +197,7 @@ def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, o
         ]
     for number, value in enumerate(values, start=1):
         if bare is not None and isinstance(value, str):
-            yield {bare: value}
-            continue
+            value = {bare: value}
         if not isinstance(value, dict):
             raise InputError(
                 f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from leakbound.types.decoding import require
 from leakbound.types.draws import Sample
@@ -47,7 +47,8 @@ class Effort:
     purpose: str = "remainder"
 
     def __post_init__(self) -> None:
-        require(self.mode in ("exact", "hybrid", "auto"), "mode", self.mode, "one of its three")
+        known = get_args(ExploreMode)
+        require(self.mode in known, "explore", self.mode, f"one of {', '.join(known)}")
         require(self.forwards >= 1, "budget", self.forwards, "at least 1 forward per question")
 
 
