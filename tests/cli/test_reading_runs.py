@@ -192,7 +192,7 @@ def test_estimates_by_other_code_are_told_and_made_again(
 
 def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:
     """Whichever file of them is changed, in however small a way, the revision is another one."""
-    from leakbound.store.revision import MAKERS, revision
+    from leakbound.store.current import MAKERS, revision
 
     root = Path(package.__file__).parent
     copy = tmp_path / "leakbound"

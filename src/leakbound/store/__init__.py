@@ -12,7 +12,6 @@ from leakbound.store.arm_key import (
     TARGET,
     ArmKey,
 )
-from leakbound.store.asked import RunQueries
 from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
@@ -95,7 +94,6 @@ __all__ = [
     "Read",
     "Readings",
     "Run",
-    "RunQueries",
     "RunRecord",
     "ScorerRecord",
     "StoppedDraws",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.asked import RunQueries
 from leakbound.store.cut import Cut
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
@@ -21,7 +20,21 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, Stoppe
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
-from leakbound.types import Exploration, Failure, JsonObject, Query, Sample, Usage
+from leakbound.types import Exploration, Failure, JsonObject, Prompt, Query, Sample, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunQueries:
+    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
+
+    prompts: tuple[Prompt, ...]
+    queries: tuple[Query, ...]
+    benchmark: str
+
+    @property
+    def questions(self) -> tuple[Query, ...]:
+        """The queries that are a prompt's own question, not a rewriting of it."""
+        return tuple(query for query in self.queries if query.source == "original")
 
 
 class Arm:
@@ -135,7 +148,7 @@ class Arm:
                 self._decide(self.parts[number - 1])
             if number >= len(self.parts):
                 return
-            if not self._usable(part := self.parts[number], self._set_aside):
+            if not self._usable(part := self.parts[number], self.set_aside):
                 yield part
             number += 1
 
@@ -340,7 +353,8 @@ class Arm:
             return str(error)
         return None
 
-    def _set_aside(self, file: Path, fault: str) -> None:
+    def set_aside(self, file: Path, fault: str) -> None:
+        """Rename a file that cannot be used out of the way, with a note."""
         self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
 
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
@@ -348,11 +362,9 @@ class Arm:
         if self.spec.shares is not None:
             return (self.spec.shares.parts(self.asked.queries, self.cut),)
         ids = [query.id for query in self.queries]
-        match self.spec.draws:
-            case StoppedDraws(first=first):
-                return rounds_of(ids, first, self.looks, self.cut)
-            case _:
-                return (self.plan.parts(ids, self.cut),)
+        if isinstance(self.spec.draws, StoppedDraws):
+            return rounds_of(ids, self.spec.draws.first, self.looks, self.cut)
+        return (self.plan.parts(ids, self.cut),)
 
     @property
     def _cut_file(self) -> Path:

@@ -7,11 +7,14 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from leakbound.errors import InputError
 
 T = TypeVar("T")
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -67,6 +70,18 @@ def _read(name: str, cells: _Cells | type, table: pa.Table) -> Iterable[Any]:
     if isinstance(cells, _Cells):
         return map(cells.read, table[name].to_pylist())
     return values_of(cells, table)
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """The table as a `pandas.DataFrame`; InputError, with the remedy, without pandas."""
+    try:
+        import_module("pandas")
+    except ImportError as error:
+        raise InputError(
+            f"a data frame needs pandas, which is not installed ({error}). Run `pip install "
+            "pandas`, or take `.to_arrow()`, which needs nothing more."
+        ) from error
+    return table.to_pandas()
 
 
 @cache

@@ -1,20 +1,24 @@
-"""Whether a run is finished, and whether its estimates were made from what lies there now."""
+"""Whether a run is finished, and its estimates made from what lies there now, by this code."""
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import leakbound
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.revision import made_by
 from leakbound.store.sealed import read_sealed
 
 CALIBRATION = "calibration"
 """The folder, within that of the run, of what is known of its scorers' errors."""
 _USUAL_CONFIDENCE = 0.99
+MAKERS = ("stats", "evaluation", "store/scores.py", "store/masses.py")
+"""What turns stored scores into estimates, within the package."""
 
 
 def require_drawn(run: Path, arms: Mapping[str, Arm], *, searches: bool) -> None:
@@ -88,6 +92,28 @@ def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) ->
 
 def _named(scorers: Iterable[str]) -> str:
     return "".join(f" --scorer {shlex.quote(scorer)}" for scorer in scorers)
+
+
+@cache
+def made_by() -> dict[str, str]:
+    """The version of leakbound, and a digest of all the code that estimates depend on.
+
+    Of the source itself, so that no change of a bound can be forgotten; a change of mere words in
+    it has estimates made again too, which costs seconds and no model.
+    """
+    package = Path(leakbound.__file__).parent
+    return {"version": leakbound.__version__, "statistics": revision(package)}
+
+
+def revision(package: Path) -> str:
+    """A digest of the Python files that estimates depend on, of the package in this folder."""
+    total = hashlib.sha256()
+    for maker in MAKERS:
+        place = package / maker
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            name, text = file.relative_to(package).as_posix(), file.read_text(encoding="utf-8")
+            total.update(f"{name} {len(text)}\n{text}".encode())
+    return total.hexdigest()[:16]
 
 
 def calibration_file(run: Path, slug: str) -> Path:

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from leakbound.errors import InputError
 from leakbound.store import tables
 from leakbound.store.arm import Arm
-from leakbound.store.columns import schema_of, values_of
-from leakbound.store.frames import to_pandas
+from leakbound.store.columns import schema_of, to_pandas, values_of
 from leakbound.store.scored import score_files
 from leakbound.types import Completion
 

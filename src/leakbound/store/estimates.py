@@ -12,8 +12,7 @@ import pyarrow as pa
 from leakbound.errors import InputError
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
-from leakbound.store.columns import row_of, table_of, values_of
-from leakbound.store.frames import to_pandas
+from leakbound.store.columns import row_of, table_of, to_pandas, values_of
 
 ALL = None  # in place of a query id: a statement about all questions
 _PLACE = ("arm", "scorer", "query_id")

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leakbound.errors import InputError
 from leakbound.stats import Design
 from leakbound.store.cut import Cut
 from leakbound.types import JsonObject, Query
+from leakbound.types.decoding import require
 
 CHUNK = 1024  # draws under one key
 _PART_QUERIES = 64
@@ -66,8 +66,7 @@ class Plan:
     @classmethod
     def of(cls, n: int) -> Plan:
         """The plan for n draws a query."""
-        if n < 1:
-            raise InputError(f"`n` must be at least 1 draw per question, got {n}.")
+        require(n >= 1, "n", n, "at least 1 draw per question")
         return cls(n, min(n, CHUNK))
 
     @classmethod

@@ -15,7 +15,6 @@ from typing import TypeVar
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.columns import table_of, values_of
-from leakbound.store.files import set_aside
 from leakbound.store.sealed import DamagedError
 from leakbound.types import JsonObject, Query, Reading, to_json
 
@@ -102,8 +101,7 @@ class Readings:
                 raise DamagedError(
                     f"{error}. Restore it from a copy, or run the command that read it again."
                 ) from error
-            note = f"{error}; set aside as {set_aside(file).name}, to be redone"
-            self._arm.note(note)
+            self._arm.set_aside(file, str(error))
             return []
         return list(values_of(kind, table)) if tables.says(meta, made_from) else []
 

@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
-from leakbound.store.arm import Arm
+from leakbound.store.arm import Arm, RunQueries
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.asked import RunQueries
 from leakbound.store.columns import table_of, values_of
-from leakbound.store.current import CALIBRATION, require_current, require_drawn
+from leakbound.store.current import CALIBRATION, made_by, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import make_private
@@ -23,7 +22,6 @@ from leakbound.store.identity import identity, require_same, require_same_law, r
 from leakbound.store.inputs import SELECTION
 from leakbound.store.lock import LOCK, locked
 from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
-from leakbound.store.revision import made_by
 from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.study import Study
 from leakbound.types import JsonObject, Prompt, Query, object_of

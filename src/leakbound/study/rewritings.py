@@ -25,6 +25,7 @@ from leakbound.inputs.lists import FileInputs
 from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.types import Chat, Decoding, Request
+from leakbound.types.decoding import require
 
 NONE = "none"
 
@@ -61,22 +62,15 @@ class Rewritings:
     similarity: float | None = None
 
     def __post_init__(self) -> None:
-        for name, number, remedy in (
-            ("queries", self.queries, "For the original questions alone, use the inputs `none`."),
-            (
-                "ids_draws",
-                self.ids_draws,
-                f"To select no inputs, leave `ids` out; else use {DRAWS}.",
-            ),
+        for name, remedy in (
+            ("queries", "For the original questions alone, use the inputs `none`."),
+            ("ids_draws", f"To select no inputs, leave `ids` out; else use {DRAWS}."),
         ):
-            if number < 1:
-                raise InputError(f"`{name}` must be at least 1, got {number}. {remedy}")
-        for name, given, known in (
-            ("criterion", self.criterion, CRITERIA),
-            ("design", self.design, get_args(Design)),
-        ):
-            if given not in known:
-                raise InputError(f"`{name}` must be one of {', '.join(known)}, got {given!r}.")
+            number = getattr(self, name)
+            require(number >= 1, name, number, "at least 1", remedy)
+        for name, known in (("criterion", CRITERIA), ("design", get_args(Design))):
+            given = getattr(self, name)
+            require(given in known, name, given, f"one of {', '.join(known)}")
         require_similarity(self.similarity, self.embedder is not None)
         source = self.open()
         if self.design == "fresh" and source.finite:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from leakbound.errors import InputError
 from leakbound.stats import parse_claim
 from leakbound.types import Effort, ExploreMode
+from leakbound.types.decoding import require
 
 FORWARDS = 2_000
 
@@ -23,8 +24,7 @@ class FixedN:
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n is not None and self.n < 1:
-            raise InputError(f"`n` must be at least 1 draw per question, got {self.n}.")
+        require(self.n is None or self.n >= 1, "n", self.n, "at least 1 draw per question")
 
 
 @dataclass(frozen=True, slots=True)

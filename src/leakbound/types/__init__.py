@@ -5,7 +5,7 @@ Layer 0: the standard library only. Frozen values; protocols for whatever does t
 
 from __future__ import annotations
 
-from leakbound.types.decoding import AdaptiveMode, Decoding
+from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
 from leakbound.types.fingerprint import Fingerprint
@@ -28,7 +28,6 @@ from leakbound.types.seams import (
 )
 
 __all__ = [
-    "AdaptiveMode",
     "BenchmarkRecord",
     "Chat",
     "Classify",

@@ -103,7 +103,7 @@ class Decoding:
         return {k: v for k, v in known if v or k not in ("unknown", "max_tokens")}
 
 
-def require(condition: bool, name: str, value: object, want: str) -> None:
+def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:
     """Refuse a setting that is not what it must be."""
     if not condition:
-        raise InputError(f"`{name}` must be {want}, got {value!r}.")
+        raise InputError(f"`{name}` must be {want}, got {value!r}. {remedy}".rstrip())
