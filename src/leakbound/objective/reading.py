@@ -15,6 +15,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,11 +24,31 @@ from leakbound.losses import Setting, loss_named
 from leakbound.losses.family import keywords, require_kind
 from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
 from leakbound.objective.terms import Objective, Reduce, Term
-from leakbound.registry import find, opening, require_parts, suggestion
+from leakbound.registry import find, opening, require_parts
 from leakbound.text.yaml_file import read_yaml
+from leakbound.types import Json, from_json
 
 _SUFFIXES = (".yaml", ".yml")
 _WEIGHT = inspect.signature(Term).parameters["weight"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A term as a file says it."""
+
+    loss: str
+    split: str
+    weight: object = _WEIGHT.default
+    settings: Mapping[str, object] | None = None
+    reduce: Reduce = "sequence"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What a file says."""
+
+    terms: tuple[_Term, ...]
+    name: str | None = None
 
 
 def parse_objective(text: str) -> Objective:
@@ -48,14 +69,9 @@ def load_objective(path: str | Path) -> Objective:
     Read by the safe loader. Raises InputError for a file that is missing or no YAML, for an
     unknown or missing key, and for what a `Term` refuses.
     """
-    content = _fields(read_yaml(Path(path)), {"terms"}, {"name"}, f"`{path}`")
-    if not isinstance(content["terms"], list):
-        raise InputError(
-            f"`terms` of `{path}` must be a list, got {content['terms']!r}. "
-            "Write one term a line, each after a dash."
-        )
-    terms = [_term(each, f"term {i} of `{path}`") for i, each in enumerate(content["terms"], 1)]
-    name = str(content.get("name", Path(path).stem))
+    found = from_json(_File, cast("Json", read_yaml(Path(path))), f"`{path}`", by_hand=True)
+    terms = [_term(each, f"term {i} of `{path}`") for i, each in enumerate(found.terms, 1)]
+    name = Path(path).stem if found.name is None else found.name
     return Objective(name, tuple(term for term in terms if term.weight != 0))
 
 
@@ -83,36 +99,16 @@ def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
     return presets[name]
 
 
-def _term(content: object, where: str) -> Term:
-    fields = _fields(content, {"loss", "split"}, {"weight", "settings", "reduce"}, where)
-    loss = loss_named(str(fields["loss"]))
-    settings = _mapping(fields.get("settings") or {}, f"`settings` of {where}")
+def _term(found: _Term, where: str) -> Term:
+    known = keywords(loss_named(found.loss).function)
+    settings = {str(name): value for name, value in (found.settings or {}).items()}
     return Term(
-        str(fields["loss"]),
-        str(fields["split"]),
-        float(_setting(_WEIGHT, fields.get("weight", _WEIGHT.default), where)),
-        _converted(keywords(loss.function), settings, where),
-        cast("Reduce", fields.get("reduce", "sequence")),
+        found.loss,
+        found.split,
+        float(_setting(_WEIGHT, found.weight, where)),
+        _converted(known, settings, where),
+        found.reduce,
     )
-
-
-def _fields(content: object, needed: set[str], others: set[str], where: str) -> dict[str, object]:
-    """`content` as a mapping with all the needed keys, perhaps the others, and no more."""
-    fields = _mapping(content, where)
-    if unknown := sorted(set(fields) - needed - others):
-        hint = suggestion(unknown[0], needed | others)
-        raise InputError(f"{where} has an unknown key {unknown[0]!r}. {hint}")
-    if missing := sorted(needed - set(fields)):
-        raise InputError(f"{where} lacks the key {missing[0]!r}. Add it.")
-    return fields
-
-
-def _mapping(content: object, where: str) -> dict[str, object]:
-    if not isinstance(content, dict):
-        raise InputError(
-            f"{where} must be a mapping of names to values, got {content!r}. Write NAME: VALUE."
-        )
-    return {str(key): value for key, value in content.items()}
 
 
 def _converted(

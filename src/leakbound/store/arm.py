@@ -194,7 +194,7 @@ class Arm:
         )
         meta = {
             **part.owned_by(self.identity),
-            "failures": tables.failures_of(results),
+            "failures": {r.query.id: r.reason for r in results if isinstance(r, Failure)},
             "missing": {s.query.id: s.missing for s in samples if s.missing},
             "usage": asdict(usage),
             "machine": dict(machine),

@@ -21,7 +21,6 @@ from leakbound.types import (
     Completion,
     Event,
     Exploration,
-    Failure,
     Json,
     JsonObject,
     Sample,
@@ -210,11 +209,6 @@ def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
 def masses_table(found: Sequence[Exploration]) -> pa.Table:
     """One row an event, queries in the order given."""
     return table_of(_Known, [_Known(one.query.id, e) for one in found for e in one.events])
-
-
-def failures_of(results: Sequence[Sample | Exploration | Failure]) -> dict[str, str]:
-    """Reasons by query id."""
-    return {r.query.id: r.reason for r in results if isinstance(r, Failure)}
 
 
 def _line(error: Exception) -> str:

@@ -115,7 +115,8 @@ class _Reader:
             )
         needed = (field.name for field in known.values() if _needed(field))
         if lacking := [name for name in needed if name not in found]:
-            raise InputError(f"{where} lacks {lacking[0]!r}.")
+            remedy = " Add it." if self.by_hand else ""
+            raise InputError(f"{where} lacks {lacking[0]!r}.{remedy}")
         hints = _hints(kind)
         members = {k: self.read(hints[k], value, f"{where}: {k}") for k, value in found.items()}
         try:
