@@ -26,9 +26,10 @@ from plain_forwards import (
 from scipy import stats
 from transformers import LlamaForCausalLM
 
-from leakbound.engines.hf import FORCED, TransformersEngine
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
+from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer, score_ranges
 from leakbound.types import (
     Decoding,

@@ -160,5 +160,5 @@ def test_what_cannot_be_told_is_not_passed() -> None:
     sure = {"q0": {"red": 0.999, "blue": 0.001}}
     with pytest.raises(InputError, match="got almost always the same answer"):
         check_engine(FakeEngine(sure), QUERIES[:1])
-    with pytest.raises(InputError, match="query 'q0' must be drawn, got: logits are NaN"):
+    with pytest.raises(InputError, match=r"query 'q0' must be drawn, got: .* logits are NaN"):
         check_engine(FakeEngine(OUTPUTS, broken=["q0"]), QUERIES)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,13 +18,12 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.reading import Reader
 from leakbound.engines.two_pass import in_two_passes
 from leakbound.errors import InputError
-from leakbound.sampling import ExploredTree, Explorer, Forest, Leaf, Node, Root, force
+from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
     Decoding,
     Draws,
     Effort,
-    Event,
     Exploration,
     Failure,
     JsonObject,
@@ -42,9 +39,7 @@ from leakbound.types import (
 
 _CACHE_BYTES = 2 << 30  # generated keys and values that are held at once, at most
 _MOST_ROWS = 1024
-_EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
 _LIGHT = math.log(1e-6)
-FORCED = -1  # the chunk of a completion that was not drawn
 
 
 class TransformersEngine:
@@ -164,25 +159,8 @@ class TransformersEngine:
         their masses are not known to within a margin.
         """
         self._require_exact(decoding, queries)
-        explorer = Explorer(
-            self._seam,
-            decoding,
-            effort,
-            lambda root, nodes: ranges(queries[root], self._texts(nodes, decoding.stop)),
-            margin=self.margin,
-            rows=min(_EXPLORE_ROWS, self.rows(decoding.max_new_tokens)),
-            ended=self._text.stopped(decoding.stop),
-            tell=self.tell,
-        )
-        started = time.perf_counter()
-        for found in explorer.explore(self._roots(queries)):
-            query = queries[found.root]
-            if found.broken_at is not None:
-                yield self._failure(query, found.broken_at)
-            else:
-                yield self._exploration(query, found, decoding)
-        explorer.usage.seconds = time.perf_counter() - started
-        self.usage.add(explorer.usage)
+        sampler = self._sampler(decoding.max_new_tokens)
+        yield from sampler.explore(queries, decoding, effort, ranges)
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
@@ -197,31 +175,20 @@ class TransformersEngine:
         self._tell_refused(
             [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
         )
-        given = [
-            (query, ids[: decoding.max_new_tokens])
-            for (query, _), ids in zip(texts, outputs, strict=True)
-            if ids
-        ]
-        found = iter(self.force_ids(given, decoding))
-        return [next(found) if ids else None for ids in outputs]
+        return self._sampler(decoding.max_new_tokens).force(
+            [
+                (query, ids and ids[: decoding.max_new_tokens])
+                for (query, _), ids in zip(texts, outputs, strict=True)
+            ],
+            decoding,
+        )
 
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
         """See `Retraces.force_ids`."""
-        asked = list(dict.fromkeys(query for query, _ in outputs))
-        self._require_exact(decoding, asked)
-        numbers = {query: i for i, query in enumerate(asked)}
-        leaves = force(
-            self._seam,
-            decoding,
-            self._roots(asked),
-            [(numbers[query], ids) for query, ids in outputs],
-            margin=self.margin,
-            rows=self.rows(decoding.max_new_tokens),
-            ended=self._text.stopped(decoding.stop),
-        )
-        return [self._forced(leaf, decoding) for leaf in leaves]
+        self._require_exact(decoding, [query for query, _ in outputs])
+        return self._sampler(decoding.max_new_tokens).force(outputs, decoding)
 
     def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
         """See `Prompting.output`."""
@@ -237,12 +204,6 @@ class TransformersEngine:
                 f"given texts are not forced where their tokens go on from another prompt than the "
                 f"one that is sampled from, so nothing is proved by them: {named}"
             )
-
-    def _forced(self, leaf: Leaf | None, decoding: Decoding) -> Completion | None:
-        if leaf is None:
-            return None
-        text = self._text.text(leaf.token_ids, decoding.stop)
-        return self._completion(leaf, 0, FORCED, text)
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """See `Reads.read`."""
@@ -276,32 +237,6 @@ class TransformersEngine:
                 "'running', or sample only."
             )
 
-    def _exploration(self, query: Query, found: ExploredTree, decoding: Decoding) -> Exploration:
-        draws = Draws(sizes=(1,))
-        completions = self._completions(found.leaves, decoding, draws) if found.leaves else ()
-        return Exploration(
-            events=tuple(self._events(found.nodes, decoding.stop)),
-            remainder=found.remainder,
-            sample=Sample(query=query, decoding=decoding, completions=completions),
-            explored=found.explored,
-            forwards=found.forwards,
-        )
-
-    def _events(self, nodes: Sequence[Node], stop: Sequence[str]) -> Iterator[Event]:
-        """What is worth keeping: a light open prefix says no more than not knowing."""
-        nodes = [n for n in nodes if n.ended or n.low == n.high or n.floor > _LIGHT]
-        texts = self._texts([(n.token_ids, n.ended) for n in nodes], stop)
-        for node, (text, ended) in zip(nodes, texts, strict=True):
-            mass = math.exp(node.floor)
-            yield Event(text=text, token_ids=node.token_ids, ended=ended, mass=mass)
-
-    def _texts(
-        self, nodes: Sequence[tuple[tuple[int, ...], bool]], stop: Sequence[str]
-    ) -> list[tuple[str, bool]]:
-        """The completion of an ended node; of an open one, what every completion begins with."""
-        text, settled = self._text.text, self._text.settled
-        return [(text(ids, stop) if ended else settled(ids, stop), ended) for ids, ended in nodes]
-
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
@@ -311,69 +246,27 @@ class TransformersEngine:
             length = 0 if decoding.max_tokens is None else len(self._encode(query))
             by_room.setdefault(_room(length, decoding), []).append(query)
         for room, group in by_room.items():
-            yield from self._grow_alike(group, decoding, draws, room, tell or self.tell)
+            yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
     def _tell_tokens(self, draws: int, tokens: int) -> None:
         self.tell(0, tokens)
 
-    def _grow_alike(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, room: int, tell: Tell
-    ) -> Iterator[Sample | Failure]:
-        started = time.perf_counter()
-        forest = Forest(
-            self._seam,
-            replace(decoding, max_new_tokens=room),
-            draws,
-            rows=self.rows(room),
-            ended=self._text.stopped(decoding.stop),
+    def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
+        """What makes completions of at most so many tokens."""
+        return Sampler(
+            model=self._seam,
+            spells=self._text,
+            prompt=self._encode,
+            usage=self.usage,
             margin=self.margin,
-            tell=tell,
+            rows=self.rows(longest),
+            tell=tell or self.tell,
+            lightest=_LIGHT,
         )
-        for tree in forest.sample(self._roots(queries)):
-            query = queries[tree.root]
-            if tree.broken_at is not None:
-                yield self._failure(query, tree.broken_at)
-            else:
-                completions = self._completions(tree.leaves, decoding, draws)
-                yield Sample(query=query, decoding=decoding, completions=completions)
-        forest.usage.seconds = time.perf_counter() - started
-        self.usage.add(forest.usage)
-
-    def _failure(self, query: Query, broken_at: tuple[int, ...]) -> Failure:
-        text = self.loaded.tokenizer.decode(broken_at)
-        reason = f"the model's logits are NaN or infinite after {text!r} ({len(broken_at)} tokens)"
-        return Failure(query=query, reason=reason)
-
-    def _roots(self, queries: Sequence[Query]) -> list[Root]:
-        return [Root(query.id, tuple(self._encode(query))) for query in queries]
 
     def _encode(self, query: Query) -> list[int]:
         return self.prompting.encode(
             self.loaded.tokenizer, query.text, query.prefix, query.examples
-        )
-
-    def _completions(
-        self, leaves: Sequence[Leaf], decoding: Decoding, draws: Draws
-    ) -> tuple[Completion, ...]:
-        return tuple(
-            self._completion(leaf, count, draws.first_chunk + i, text)
-            for leaf in leaves
-            for text in [self._text.text(leaf.token_ids, decoding.stop)]
-            for i, count in enumerate(leaf.counts)
-            if count
-        )
-
-    def _completion(self, leaf: Leaf, count: int, chunk: int, text: str) -> Completion:
-        return Completion(
-            text=text,
-            token_ids=leaf.token_ids,
-            count=count,
-            chunk=chunk,
-            logprob=leaf.logprob,
-            model_logprob=leaf.model_logprob,
-            confidence=leaf.confidence,
-            finish_reason=leaf.finish_reason,
-            logprob_floor=leaf.floor,
         )
 
 

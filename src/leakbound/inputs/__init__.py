@@ -9,43 +9,23 @@ Algorithm 2. Third parties add theirs in the entry-point group `leakbound.inputs
 
 from __future__ import annotations
 
-from leakbound.inputs.filters import REASONS, Filters, Reason, require_similarity
-from leakbound.inputs.gather import NUMBER, Accepted, Removed, gather
-from leakbound.inputs.ids import (
-    CRITERIA,
-    DRAWS,
-    SELECTION,
-    Criterion,
-    Selection,
-    choose,
-    evidence,
-    select,
-)
-from leakbound.inputs.model import REWRITING
-from leakbound.inputs.source import InputSource, digests_of, fingerprint_of
-from leakbound.inputs.spec import INPUTS, parse_inputs
-
-__all__ = [
-    "CRITERIA",
-    "DRAWS",
-    "INPUTS",
-    "NUMBER",
-    "REASONS",
-    "REWRITING",
-    "SELECTION",
-    "Accepted",
-    "Criterion",
-    "Filters",
-    "InputSource",
-    "Reason",
-    "Removed",
-    "Selection",
-    "choose",
-    "digests_of",
-    "evidence",
-    "fingerprint_of",
-    "gather",
-    "parse_inputs",
-    "require_similarity",
-    "select",
-]
+from leakbound.inputs.filters import REASONS as REASONS
+from leakbound.inputs.filters import Filters as Filters
+from leakbound.inputs.filters import require_similarity as require_similarity
+from leakbound.inputs.gather import NUMBER as NUMBER
+from leakbound.inputs.gather import Accepted as Accepted
+from leakbound.inputs.gather import Removed as Removed
+from leakbound.inputs.gather import gather as gather
+from leakbound.inputs.ids import CRITERIA as CRITERIA
+from leakbound.inputs.ids import DRAWS as DRAWS
+from leakbound.inputs.ids import SELECTION as SELECTION
+from leakbound.inputs.ids import Criterion as Criterion
+from leakbound.inputs.ids import Selection as Selection
+from leakbound.inputs.ids import choose as choose
+from leakbound.inputs.ids import evidence as evidence
+from leakbound.inputs.ids import select as select
+from leakbound.inputs.source import InputSource as InputSource
+from leakbound.inputs.source import digests_of as digests_of
+from leakbound.inputs.source import fingerprint_of as fingerprint_of
+from leakbound.inputs.spec import INPUTS as INPUTS
+from leakbound.inputs.spec import parse_inputs as parse_inputs

@@ -1,22 +1,13 @@
 """Sampling over a next-token-distribution seam."""
 
-from leakbound.sampling.explore import ExploredTree, Explorer
-from leakbound.sampling.forced import force
-from leakbound.sampling.forest import Forest, Leaf, Root, Tree
-from leakbound.sampling.model import PrefixModel
-from leakbound.sampling.search import Node, Settle
-from leakbound.sampling.table import TableModel
+from __future__ import annotations
 
-__all__ = [
-    "ExploredTree",
-    "Explorer",
-    "Forest",
-    "Leaf",
-    "Node",
-    "PrefixModel",
-    "Root",
-    "Settle",
-    "TableModel",
-    "Tree",
-    "force",
-]
+from leakbound.sampling.explore import ExploredTree as ExploredTree
+from leakbound.sampling.explore import Explorer as Explorer
+from leakbound.sampling.forced import force as force
+from leakbound.sampling.forest import Forest as Forest
+from leakbound.sampling.forest import Root as Root
+from leakbound.sampling.forest import Tree as Tree
+from leakbound.sampling.model import PrefixModel as PrefixModel
+from leakbound.sampling.search import Settle as Settle
+from leakbound.sampling.table import TableModel as TableModel

@@ -20,35 +20,16 @@ have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in
 
 from __future__ import annotations
 
-from leakbound.scorers.family import (
-    check_bounds,
-    check_prompts,
-    connect,
-    digest,
-    fingerprint,
-    models_of,
-    prefix_bounds,
-    score_pairs,
-    score_ranges,
-    score_texts,
-    settings,
-)
-from leakbound.scorers.spec import SCORERS, make_scorer
-from leakbound.scorers.threshold import Threshold
-
-__all__ = [
-    "SCORERS",
-    "Threshold",
-    "check_bounds",
-    "check_prompts",
-    "connect",
-    "digest",
-    "fingerprint",
-    "make_scorer",
-    "models_of",
-    "prefix_bounds",
-    "score_pairs",
-    "score_ranges",
-    "score_texts",
-    "settings",
-]
+from leakbound.scorers.family import check_bounds as check_bounds
+from leakbound.scorers.family import check_prompts as check_prompts
+from leakbound.scorers.family import connect as connect
+from leakbound.scorers.family import digest as digest
+from leakbound.scorers.family import fingerprint as fingerprint
+from leakbound.scorers.family import models_of as models_of
+from leakbound.scorers.family import score_pairs as score_pairs
+from leakbound.scorers.family import score_ranges as score_ranges
+from leakbound.scorers.family import score_texts as score_texts
+from leakbound.scorers.family import settings as settings
+from leakbound.scorers.spec import SCORERS as SCORERS
+from leakbound.scorers.spec import make_scorer as make_scorer
+from leakbound.scorers.threshold import Threshold as Threshold

@@ -8,14 +8,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from leakbound.errors import InputError
-from leakbound.sampling import Explorer, Forest, Leaf, Root, TableModel, force
+from leakbound.sampling import TableModel
 from leakbound.sampling.ending import Ended
+from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
     Decoding,
     Draws,
     Effort,
-    Event,
     Exploration,
     Failure,
     Query,
@@ -89,87 +89,43 @@ class FakeEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         """See `Generate.generate`."""
-        forest = Forest(self._model, decoding, draws, ended=self._ended(decoding))
-        for tree in forest.sample(self._roots(queries)):
-            query = queries[tree.root]
-            if tree.broken_at is not None:
-                yield self._failure(query, tree.broken_at)
-                continue
-            completions = tuple(
-                self._completion(leaf, count, draws.first_chunk + i, decoding)
-                for leaf in tree.leaves
-                for i, count in enumerate(leaf.counts)
-                if count
-            )
-            yield Sample(query=query, decoding=decoding, completions=completions)
-        self.usage.add(forest.usage)
+        yield from self._sampler(0.0).generate(queries, decoding, draws)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
-        explorer = Explorer(
-            self._model,
-            decoding,
-            effort,
-            lambda root, nodes: ranges(
-                queries[root], [(self._text(ids, decoding), ended) for ids, ended in nodes]
-            ),
-            margin=self.margin,
-            ended=self._ended(decoding),
-        )
-        for found in explorer.explore(self._roots(queries)):
-            query = queries[found.root]
-            if found.broken_at is not None:
-                yield self._failure(query, found.broken_at)
-                continue
-            events = tuple(
-                Event(
-                    text=self._text(node.token_ids, decoding),
-                    token_ids=node.token_ids,
-                    ended=node.ended,
-                    mass=math.exp(node.floor),
-                )
-                for node in found.nodes
-            )
-            drawn = tuple(self._completion(x, sum(x.counts), 0, decoding) for x in found.leaves)
-            yield Exploration(
-                events=events,
-                remainder=found.remainder,
-                sample=Sample(query=query, decoding=decoding, completions=drawn),
-                explored=found.explored,
-                forwards=found.forwards,
-            )
-        self.usage.add(explorer.usage)
+        yield from self._sampler(self.margin).explore(queries, decoding, effort, ranges)
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
         """See `Explores.force`. A text longer than the decoding allows is cut there."""
-        queries = [query for query, _ in texts]
-        known = [set(text.split()) <= set(self._words) for _, text in texts]
         outputs = [
-            (i, (*self._encode(text), END)[: decoding.max_new_tokens])
-            for i, (_, text) in enumerate(texts)
-            if known[i]
+            (query, (*self._encode(text), END)[: decoding.max_new_tokens])
+            if set(text.split()) <= set(self._words)
+            else (query, None)
+            for query, text in texts
         ]
-        leaves = iter(
-            force(
-                self._model,
-                decoding,
-                self._roots(queries),
-                outputs,
-                margin=self.margin,
-                ended=self._ended(decoding),
-            )
-        )
-        found = [next(leaves) if each else None for each in known]
-        return [None if leaf is None else self._completion(leaf, 0, -1, decoding) for leaf in found]
+        return self._sampler(self.margin).force(outputs, decoding)
 
-    def _roots(self, queries: Sequence[Query]) -> list[Root]:
-        """The first token of a prefix is the number of the law that it follows."""
-        broken = len(self._masses)
-        return [Root(q.id, (broken if q.id in self.broken else self._row(q),)) for q in queries]
+    def text(self, ids: tuple[int, ...], stop: Sequence[str]) -> str:
+        """See `Spells.text`."""
+        text = self._spelt(ids)
+        return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=None)]
+
+    settled = text  # a word is whole
+
+    def stopped(self, stop: Sequence[str]) -> Ended:
+        """See `Spells.stopped`."""
+        return lambda ids: any(each in self._spelt(ids) for each in stop)
+
+    def _sampler(self, margin: float) -> Sampler:
+        return Sampler(self._model, self, self._prompt, self.usage, margin=margin)
+
+    def _prompt(self, query: Query) -> tuple[int]:
+        """Its one token is the number of the law that completions follow."""
+        return (len(self._masses) if query.id in self.broken else self._row(query),)
 
     def _following(self, prefix: tuple[int, ...]) -> list[float]:
         """The next-word probabilities after a prefix."""
@@ -191,32 +147,8 @@ class FakeEngine:
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._ids[word] for word in text.split())
 
-    def _text(self, ids: tuple[int, ...], decoding: Decoding) -> str:
-        text = " ".join(self._words[i] for i in ids if i != END)
-        return text[: min((at for s in decoding.stop if (at := text.find(s)) >= 0), default=None)]
-
-    def _ended(self, decoding: Decoding) -> Ended:
-        def stopped(ids: tuple[int, ...]) -> bool:
-            text = " ".join(self._words[i] for i in ids if i != END)
-            return any(stop in text for stop in decoding.stop)
-
-        return stopped
-
-    def _failure(self, query: Query, broken_at: tuple[int, ...]) -> Failure:
-        return Failure(query=query, reason=f"logits are NaN ({len(broken_at)} tokens)")
-
-    def _completion(self, leaf: Leaf, count: int, chunk: int, decoding: Decoding) -> Completion:
-        return Completion(
-            text=self._text(leaf.token_ids, decoding),
-            token_ids=leaf.token_ids,
-            count=count,
-            chunk=chunk,
-            logprob=leaf.logprob,
-            model_logprob=leaf.model_logprob,
-            confidence=leaf.confidence,
-            finish_reason=leaf.finish_reason,
-            logprob_floor=leaf.floor,
-        )
+    def _spelt(self, ids: tuple[int, ...]) -> str:
+        return " ".join(self._words[i] for i in ids if i != END)
 
 
 def _masses(law: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:

@@ -8,8 +8,8 @@ import pytest
 
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.profiles import PROFILES, with_profile
-from leakbound.engines.hf import FORCED
 from leakbound.evaluation import evaluate
+from leakbound.sampling.outputs import FORCED
 from leakbound.store import Arm
 from leakbound.study import Explore
 from leakbound.types import Prompt

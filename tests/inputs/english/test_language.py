@@ -9,7 +9,8 @@ import pytest
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.inputs import gather
-from leakbound.inputs.english import is_english, rewritings
+from leakbound.inputs.english.language import is_english
+from leakbound.inputs.english.rewriting import rewritings
 from leakbound.inputs.lists import RuleInputs
 from leakbound.types import Prompt
 

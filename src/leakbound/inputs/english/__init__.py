@@ -6,19 +6,3 @@ of these questions. Another English question has fewer forms, since a form whose
 not surely match is left out. A question in another language is left alone: `is_english` says how
 it is told, and no English sentence is put around it.
 """
-
-from __future__ import annotations
-
-from leakbound.inputs.english.facts import keeps_facts, names_and_numbers
-from leakbound.inputs.english.language import is_english
-from leakbound.inputs.english.questions import is_question, task
-from leakbound.inputs.english.rewriting import rewritings
-
-__all__ = [
-    "is_english",
-    "is_question",
-    "keeps_facts",
-    "names_and_numbers",
-    "rewritings",
-    "task",
-]

@@ -1,0 +1,190 @@
+"""What the forest, exploring and forcing find of queries, told as an engine tells it: in texts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from leakbound.sampling.explore import ExploredTree, Explorer
+from leakbound.sampling.forced import force
+from leakbound.sampling.forest import Forest, Leaf, Root
+from leakbound.sampling.model import PrefixModel
+from leakbound.sampling.search import Path
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Effort,
+    Event,
+    Exploration,
+    Failure,
+    Query,
+    Ranges,
+    Sample,
+    Tell,
+    Usage,
+    untold,
+)
+
+FORCED = -1  # the chunk of a completion that was not drawn
+_EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
+
+
+class Spells(Protocol):
+    """From generated ids to text; a completion ends at the first string of `stop` in it."""
+
+    def text(self, ids: Path, stop: Sequence[str]) -> str:
+        """The completion that these ids, up to its end, are."""
+        ...
+
+    def settled(self, ids: Path, stop: Sequence[str]) -> str:
+        """What every completion begins with that begins with these ids."""
+        ...
+
+    def stopped(self, stop: Sequence[str]) -> Callable[[Path], bool]:
+        """True of ids whose text holds a stop string."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Draws, explores and forces completions of queries; see `Forest`, `Explorer` and `force`.
+
+    `prompt` gives the tokens that a query's completions are drawn after. What all of it cost is
+    added to `usage`. Open prefixes of an exploration whose log-probability is below `lightest` are
+    not told of: they say no more than not knowing.
+    """
+
+    model: PrefixModel
+    spells: Spells
+    prompt: Callable[[Query], Sequence[int]]
+    usage: Usage
+    margin: float = 0.0
+    rows: int = 1024
+    tell: Tell = untold
+    lightest: float = -math.inf
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws, longest: int | None = None
+    ) -> Iterator[Sample | Failure]:
+        """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
+        most = decoding.max_new_tokens if longest is None else longest
+        forest = Forest(
+            self.model,
+            replace(decoding, max_new_tokens=most),
+            draws,
+            rows=self.rows,
+            ended=self.spells.stopped(decoding.stop),
+            margin=self.margin,
+            tell=self.tell,
+        )
+        started = time.perf_counter()
+        for tree in forest.sample(self._roots(queries)):
+            query = queries[tree.root]
+            if tree.broken_at is not None:
+                yield self._failure(query, tree.broken_at)
+            else:
+                yield self._sample(query, decoding, tree.leaves, draws.first_chunk)
+        self._count(forest.usage, started)
+
+    def explore(
+        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
+    ) -> Iterator[Exploration | Failure]:
+        """See `Explores.explore`."""
+        explorer = Explorer(
+            self.model,
+            decoding,
+            effort,
+            lambda root, nodes: ranges(
+                queries[root], [(self._text(*node, decoding.stop), node[1]) for node in nodes]
+            ),
+            margin=self.margin,
+            rows=min(_EXPLORE_ROWS, self.rows),
+            ended=self.spells.stopped(decoding.stop),
+            tell=self.tell,
+        )
+        started = time.perf_counter()
+        for found in explorer.explore(self._roots(queries)):
+            query = queries[found.root]
+            if found.broken_at is not None:
+                yield self._failure(query, found.broken_at)
+            else:
+                yield Exploration(
+                    events=tuple(self._events(found, decoding.stop)),
+                    remainder=found.remainder,
+                    sample=self._sample(query, decoding, found.leaves, 0),
+                    explored=found.explored,
+                    forwards=found.forwards,
+                )
+        self._count(explorer.usage, started)
+
+    def force(
+        self, outputs: Sequence[tuple[Query, Path | None]], decoding: Decoding
+    ) -> list[Completion | None]:
+        """The completion that each query's ids are; None where they are none or cannot be."""
+        asked = list(dict.fromkeys(query for query, _ in outputs))
+        numbers = {query: i for i, query in enumerate(asked)}
+        leaves = force(
+            self.model,
+            decoding,
+            self._roots(asked),
+            [(numbers[query], ids or ()) for query, ids in outputs],
+            margin=self.margin,
+            rows=self.rows,
+            ended=self.spells.stopped(decoding.stop),
+        )
+        text = self.spells.text
+        return [
+            None if x is None else _completion(x, text(x.token_ids, decoding.stop), 0, FORCED)
+            for x in leaves
+        ]
+
+    def _roots(self, queries: Sequence[Query]) -> list[Root]:
+        return [Root(query.id, tuple(self.prompt(query))) for query in queries]
+
+    def _events(self, found: ExploredTree, stop: Sequence[str]) -> Iterator[Event]:
+        for node in found.nodes:
+            if node.ended or node.low == node.high or node.floor >= self.lightest:
+                ids, ended = node.token_ids, node.ended
+                text, mass = self._text(ids, ended, stop), math.exp(node.floor)
+                yield Event(text=text, token_ids=ids, ended=ended, mass=mass)
+
+    def _text(self, ids: Path, ended: bool, stop: Sequence[str]) -> str:
+        return self.spells.text(ids, stop) if ended else self.spells.settled(ids, stop)
+
+    def _failure(self, query: Query, broken_at: Path) -> Failure:
+        where = f"{self.spells.text(broken_at, ())!r} ({len(broken_at)} tokens)"
+        return Failure(query=query, reason=f"the model's logits are NaN or infinite after {where}")
+
+    def _sample(
+        self, query: Query, decoding: Decoding, leaves: Sequence[Leaf], first_chunk: int
+    ) -> Sample:
+        completions = tuple(
+            _completion(leaf, text, count, first_chunk + i)
+            for leaf in leaves
+            for text in [self.spells.text(leaf.token_ids, decoding.stop)]
+            for i, count in enumerate(leaf.counts)
+            if count
+        )
+        return Sample(query=query, decoding=decoding, completions=completions)
+
+    def _count(self, spent: Usage, started: float) -> None:
+        spent.seconds = time.perf_counter() - started
+        self.usage.add(spent)
+
+
+def _completion(leaf: Leaf, text: str, count: int, chunk: int) -> Completion:
+    return Completion(
+        text=text,
+        token_ids=leaf.token_ids,
+        count=count,
+        chunk=chunk,
+        logprob=leaf.logprob,
+        model_logprob=leaf.model_logprob,
+        confidence=leaf.confidence,
+        finish_reason=leaf.finish_reason,
+        logprob_floor=leaf.floor,
+    )
