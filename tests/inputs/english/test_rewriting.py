@@ -11,8 +11,9 @@ import pytest
 
 from leakbound.inputs.english import rewriting
 from leakbound.inputs.english.facts import keeps_facts
+from leakbound.inputs.english.grammar import FRAMES
 from leakbound.inputs.english.questions import indirect, opening, task, wanted
-from leakbound.inputs.english.rewriting import FRAMES, TURNS, rewritings
+from leakbound.inputs.english.rewriting import TURNS, rewritings
 from leakbound.inputs.english.verbs import BASES, past, third_person
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))

@@ -5,41 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from leakbound.inputs.english.questions import REQUESTS, masked, words_of
+from leakbound.inputs.english.grammar import listed, words_of
+from leakbound.inputs.english.questions import REQUESTS, masked
 from leakbound.text.keywords import STOPWORDS
 
 # What questions in German, Dutch, French, Spanish, Portuguese, Italian and Scandinavian languages
 # are made of. A word that English has as well speaks for neither (`_EITHER`).
-_OTHERS = words_of(
-    """
-    aber alle als am an auch auf aus bei das dass dem den der des die ein eine einem einen einer
-    eines er es für gab gibt hat hatte heißt ich ihm ihr ihre im in ist kann man mit nach oder
-    schrieb sein seine seinem seinen seiner sich sie sind über um und uns von vor wann war waren
-    warum was welche welchem welchen welcher welches wem wen wer werden wessen wie wird wo wofür
-    woher wohin wurde wurden zu zum zur
-
-    aan bij dat de deze dit door een en heeft het hij hoe hoeveel in kan met naar niet om ook op
-    over schreef te tot uit van voor waar waarin waarom wat welk welke werd wie wordt zijn
-
-    a au aux avec ce cette ces comment dans de des du elle elles en est et été il ils la le les
-    leur lui on où ou par pas pour pourquoi qu quand que quel quelle quelles quels qui quoi sa
-    sans ses son sont sur un une vous
-
-    a al como cómo con cual cuál cuáles cuando cuándo cuánto cuántos de del donde dónde e el ella
-    en era es esta este está fue ha hay la las le lo los más no para pero por porque qué que quien
-    quién quiénes se ser sin sobre son su sus un una y
-
-    ao aos as com da das do dos em foi mais não na nas nem no nos o os ou pela pelo por qual quais
-    quando quantos quanto quem sua suas seu seus são um uma onde é
-
-    che chi ci come cosa cui da dal dalla dei del della delle di dove e gli ha i il in la le lo ma
-    nel nella non per perché più qual quale quali quando quanto quanti si sono su sua suo un una è
-
-    att av blev da den der det en er ett för från ham han har hon hun hur hva hvad hvem hvilken
-    hvilket hvilke hvor hvordan hvorfor i med någon og och ikke inte på som til till till är vad
-    var vem vilken vilket vilka
-    """
-)
+_OTHERS = listed("German", "Dutch", "French", "Spanish", "Portuguese", "Italian", "Scandinavian")
 _ENGLISH = STOPWORDS | REQUESTS | words_of("always born is please")
 _EITHER = _ENGLISH & _OTHERS | words_of("come die me men per sin son us van war")
 _WORD = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")

@@ -11,13 +11,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from leakbound.inputs.english.grammar import listed, words_of
 from leakbound.inputs.english.verbs import BASES, is_participle, past, third_person
-
-
-def words_of(text: str) -> frozenset[str]:
-    """A set of words, written as a text."""
-    return frozenset(text.split())
-
 
 _WH = words_of("what which who whom whose where when why how what's who's where's")
 _BE = words_of("is are was were")
@@ -30,21 +25,9 @@ _ADVERBS = words_of("also always ever first mostly never often still")
 _AFTER_BE = words_of("a active afraid allergic an available best famous in most the")
 _PRONOUNS = words_of("fans he one people readers she they we you")
 _BELONGINGS = words_of("books career father mother novels parents works writing")
-REQUESTS = words_of(
-    """
-    compare compose confirm craft create describe design detail develop disclose discuss draft
-    elaborate elucidate expand explain explore generate give highlight identify illustrate list
-    mention name outline produce provide recall recommend reveal say share shed specify
-    speculate state suggest summarize surmise talk tell write
-    """
-)
+REQUESTS = listed("requests")
 # After these, what or who is the subject: an indirect question keeps their order.
-SUBJECT_VERBS = words_of(
-    """
-    authored built created differentiates distinguishes drives inspired inspires led makes
-    motivated motivates painted penned prompted sparked wrote
-    """
-)
+SUBJECT_VERBS = listed("subject verbs")
 
 QUOTED = re.compile(r"""(?<!\w)['‘"“](.+?)['’"”](?!\w)""")
 _SENTENCE_END = re.compile(r"(?<![A-Z])[.?!]['’\"”]?\s+\S")
@@ -52,12 +35,7 @@ _SECOND_CLAUSE = re.compile(
     r"(?:,|\band|\bor|\bbut)\s+(?:(?:in|at|of|by|to|with|for|on)\s+)?"
     r"(?:what|which|who|whom|whose|where|when|why|how|is|are|was|were|has|have|had|do|does|did)\b"
 )
-_DANGLING = words_of(
-    """
-    about as at be by called considered doing from for in into like made named of on said to used
-    with
-    """
-)
+_DANGLING = listed("dangling")
 _SPLIT = re.compile(r"\b(?:called|considered|known|like|named|such as)\b")
 _CLAUSE_WORD = re.compile(
     r"\b(?:who|that|which|where|when|is|are|was|were|has|have|had|do|does|did|can|could)\b"

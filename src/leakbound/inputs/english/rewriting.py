@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from leakbound.inputs.english.grammar import FRAMES, listed
 from leakbound.inputs.english.language import is_english
 from leakbound.inputs.english.questions import (
     SUBJECT_VERBS,
@@ -23,92 +24,11 @@ from leakbound.inputs.english.questions import (
     split_wh,
     task,
     wanted,
-    words_of,
 )
 
 Part = Callable[[str], str | None]
 
-_WHOLE = (
-    "Please answer this question: {}",
-    "Answer the following question: {}",
-    "Here is a question for you: {}",
-    "I have a question: {}",
-    "I have a question for you. {}",
-    "My question is this: {}",
-    "Let me ask you a question. {}",
-    "May I ask you a question? {}",
-    "What is your answer to this question? {}",
-    "How would you answer this question? {}",
-    "Can you answer this question? {}",
-    "Could you please answer this? {}",
-    "Please help me with this question: {}",
-    "This is what I want to ask: {}",
-    "I was asked this question: {}",
-    "Someone asked me this, and I need the answer: {}",
-    "I am looking for the answer to this question: {}",
-    "Do you know the answer to this? {}",
-    "{} Please answer.",
-    "{} Please tell me.",
-    "{} I would like to know.",
-    "{} What is the answer?",
-)
-_OPENINGS = (
-    "Out of curiosity, {}",
-    "Please tell me, {}",
-    "Tell me, {}",
-    "If I may ask, {}",
-    "Just to be sure, {}",
-    "So, {}",
-)
-_INDIRECT = (
-    "Could you tell me {}?",
-    "Can you tell me {}?",
-    "Would you tell me {}?",
-    "Do you know {}?",
-    "Do you happen to know {}?",
-    "Please tell me {}.",
-    "Please let me know {}.",
-    "Tell me {}.",
-    "I would like to know {}.",
-    "I want to find out {}.",
-    "I wonder {}.",
-)
-_WANTED = (
-    "Could you tell me {}?",
-    "Can you tell me {}?",
-    "Do you know {}?",
-    "Please tell me {}.",
-    "Tell me {}.",
-    "I would like to know {}.",
-    "I am asking about {}.",
-)
-_TASKS = (
-    "Please {}.",
-    "Kindly {}.",
-    "Can you {}?",
-    "Can you please {}?",
-    "Could you {}?",
-    "Could you please {}?",
-    "Will you {}?",
-    "Would you {}?",
-    "Would you please {}?",
-    "Would you be able to {}?",
-    "Are you able to {}?",
-    "Is it possible for you to {}?",
-    "May I ask you to {}?",
-    "I ask you to {}.",
-    "I want you to {}.",
-    "I need you to {}.",
-    "I would like you to {}.",
-    "I would be glad if you could {}.",
-    "I would appreciate it if you could {}.",
-    "It would help me if you could {}.",
-    "Your task is to {}.",
-)
-
-_EITHER = words_of(
-    "author award awards book books city country genre genres language river themes year"
-)
+_EITHER = listed("either determiner")
 _AUTHORED = {
     "authored": "authored",
     "created": "created",
@@ -130,9 +50,9 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
         return []
     texts = [
         frame.format(part)
-        for take, frames in FRAMES.items()
+        for take, frames in PARTS
         if (part := take(whole))
-        for frame in frames
+        for frame in FRAMES[frames]
     ]
     texts += [text for turn in TURNS if (text := turn(whole))]
     distinct = [text for text in dict.fromkeys(texts) if text != whole]
@@ -258,13 +178,13 @@ def _one_work(phrase: str) -> bool:
     return bool(re.match(_WORK, bare)) and not more
 
 
-FRAMES: Mapping[Part, tuple[str, ...]] = {
-    _question: _WHOLE,
-    opening: _OPENINGS,
-    indirect: _INDIRECT,
-    wanted: _WANTED,
-    task: _TASKS,
-}
+PARTS: tuple[tuple[Part, str], ...] = (
+    (_question, "whole"),
+    (opening, "opening"),
+    (indirect, "indirect"),
+    (wanted, "wanted"),
+    (task, "task"),
+)
 TURNS: tuple[Part, ...] = (
     other_determiner,
     preposition_first,
