@@ -18,7 +18,7 @@ import numpy as np
 
 from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.forced import require_one_law
-from leakbound.sampling.forest import Forest, Leaf, Root, Stem
+from leakbound.sampling.forest import Forest, Leaf, Root, Stem, forward
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.pilot import Survey, forwarded, survey
 from leakbound.sampling.remainder import certain_mass, plant
@@ -210,9 +210,7 @@ class Explorer:
     def _forward(self, batch: Sequence[tuple[Search, Open]]) -> None:
         """One forward of the model, and what follows these prefixes."""
         stems = [each.stem for _, each in batch]
-        parents = np.array([stem.parent for stem in stems], dtype=np.int64)
-        tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
-        handles, logits = self._model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
+        handles, logits = forward(self._model, stems)
         self.usage.forwards += len(stems)
         self._tell(0, len(stems))
         splits = split_rows(logits, stems, self._decoding, self._margin)

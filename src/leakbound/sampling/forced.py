@@ -10,8 +10,7 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling.ending import Ended, Ending
-from leakbound.sampling.forest import Leaf, Root, Stem
-from leakbound.sampling.law import certain_law, rows_at_once
+from leakbound.sampling.forest import Leaf, Root, Stem, forward, laws_after
 from leakbound.sampling.model import PrefixModel
 from leakbound.types import Decoding, FinishReason
 
@@ -79,19 +78,14 @@ class _Trie:
 
     def grow(self, part: Sequence[Key], handles: Sequence[int], logits: torch.Tensor) -> None:
         """Follow the wanted tokens after each of these prefixes, one row of logits each."""
-        height = rows_at_once(logits)
-        for start in range(0, len(part), height):
-            keys = part[start : start + height]
-            stems = [self.stems[key] for key in keys]
-            p_max_sum = np.array([stem.p_max_sum for stem in stems])
-            depth = np.array([len(stem.path) + 1 for stem in stems])
-            some = logits[start : start + height]
-            law = certain_law(some, self._decoding, p_max_sum, depth, self._margin)
-            for row, (key, stem) in enumerate(zip(keys, stems, strict=True)):
+        stems = [self.stems[key] for key in part]
+        for some, law in laws_after(logits, stems, self._decoding, self._margin):
+            mine = zip(part[some], stems[some], handles[some], strict=True)
+            for row, (key, stem, handle) in enumerate(mine):
                 tokens = [] if law.broken[row] else sorted(self._after[key])
                 for token, step in zip(tokens, law.steps(row, tokens), strict=True):
                     if step.logprob > -math.inf:
-                        child = stem.child(handles[start + row], token, step)
+                        child = stem.child(handle, token, step)
                         self.stems[key[0], child.path] = child
 
     def next_level(self, level: Sequence[Key]) -> list[Key]:
@@ -102,17 +96,7 @@ class _Trie:
     def leaf(self, key: Key) -> Leaf | None:
         """The sequence as an output, if it is one and was reached."""
         stem, reason = self.stems.get(key), self._wanted.get(key)
-        if stem is None or reason is None:
-            return None
-        return Leaf(
-            token_ids=stem.path,
-            counts=(0,),
-            logprob=stem.logprob,
-            floor=stem.floor,
-            model_logprob=stem.model_logprob,
-            confidence=stem.p_max_sum / len(stem.path),
-            finish_reason=reason,
-        )
+        return None if stem is None or reason is None else stem.leaf((0,), reason)
 
 
 def _reason(ids: tuple[int, ...], ending: Ending) -> FinishReason | None:
@@ -128,7 +112,5 @@ def _forward(
     if not stems[0][1].path:
         read = [model.prefill(roots[number].token_ids) for number, _ in stems]
         return [handle for handle, _ in read], torch.cat([logits for _, logits in read])
-    parents = np.array([stem.parent for _, stem in stems], dtype=np.int64)
-    tokens = np.array([stem.path[-1] for _, stem in stems], dtype=np.int64)
-    handles, logits = model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
+    handles, logits = forward(model, [stem for _, stem in stems])
     return handles.tolist(), logits

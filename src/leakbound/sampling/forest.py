@@ -28,13 +28,15 @@ from numpy.typing import NDArray
 from leakbound.errors import InputError
 from leakbound.sampling import philox
 from leakbound.sampling.ending import Ended, Ending
-from leakbound.sampling.law import Step
+from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
 from leakbound.sampling.model import Handles, PrefixModel
 from leakbound.sampling.next_token import pick
 from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_OF_ROWS, _OF_DRAWS = ("query", "stem", "lent", "digest"), ("chunk", "count")  # of `_Rows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,44 @@ class Stem:
             model_logprob=self.model_logprob + step.model_logprob,
             p_max_sum=self.p_max_sum + step.p_max,
         )
+
+    def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
+        """The same as a completed sequence."""
+        return Leaf(
+            token_ids=self.path,
+            counts=counts,
+            logprob=self.logprob,
+            floor=self.floor,
+            model_logprob=self.model_logprob,
+            confidence=self.p_max_sum / len(self.path),
+            finish_reason=reason,
+        )
+
+
+def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
+    """Of each stem the sum of p_max so far, and how many tokens there will be with the next."""
+    return np.array([x.p_max_sum for x in stems]), np.array([len(x.path) + 1 for x in stems])
+
+
+def laws_after(
+    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
+) -> Iterator[tuple[slice, Law]]:
+    """The next-token law after each stem, one row of logits each, for a few stems at a time."""
+    height = rows_at_once(logits)
+    for start in range(0, len(stems), height):
+        part = slice(start, start + height)
+        confidence = confidence_of(stems[part])
+        yield part, certain_law(logits[part], decoding, *confidence, margin)
+
+
+def forward(
+    model: PrefixModel, stems: Sequence[Stem], takes_over: NDArray[np.bool_] | None = None
+) -> tuple[Handles, torch.Tensor]:
+    """Handles of these prefixes and the logits after them, by a forward of their last tokens."""
+    parents = np.array([stem.parent for stem in stems], dtype=np.int64)
+    tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
+    lasting = np.zeros(len(stems), dtype=bool)
+    return model.extend(parents, tokens, lasting if takes_over is None else takes_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +152,16 @@ class Tree:
 class _Rows:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
-    Per row: its query, the handle of the prefix without the last token of `path` and whether
-    that handle is only lent, the generated token ids, their digest, and sums over them. Per draw
-    group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on prefix `row[i]`.
+    Per row: its query, its stem, whether the stem's handle is only lent, and the digest of its ids,
+    [n, 2]. Per draw group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on
+    prefix `row[i]`.
     A query stands for all that share its tree: their chunks are numbered one query after another.
     """
 
     query: Ints
-    parent: Handles
+    stem: NDArray[np.object_]
     lent: NDArray[np.bool_]
-    path: list[tuple[int, ...]]
-    digest: tuple[philox.Words, philox.Words]
-    logprob: Floats
-    floor: Floats
-    model_logprob: Floats
-    p_max_sum: Floats
+    digest: philox.Words
     row: Ints
     chunk: Ints
     count: Ints
@@ -134,48 +169,29 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.query)
 
+    @property
+    def parent(self) -> Handles:
+        """The handles of the prefixes without their last tokens."""
+        return np.array([stem.parent for stem in self.stem], dtype=np.int64)
+
     def take(self, rows: Ints) -> _Rows:
         """These rows, in this order, with their draws."""
         position = np.full(len(self), -1)
         position[rows] = np.arange(len(rows))
         draws = np.flatnonzero(position[self.row] >= 0)
         draws = draws[np.argsort(position[self.row[draws]], kind="stable")]
-        return _Rows(
-            query=self.query[rows],
-            parent=self.parent[rows],
-            lent=self.lent[rows],
-            path=[self.path[i] for i in rows],
-            digest=(self.digest[0][rows], self.digest[1][rows]),
-            logprob=self.logprob[rows],
-            floor=self.floor[rows],
-            model_logprob=self.model_logprob[rows],
-            p_max_sum=self.p_max_sum[rows],
-            row=position[self.row[draws]],
-            chunk=self.chunk[draws],
-            count=self.count[draws],
-        )
+        own = {name: getattr(self, name)[rows] for name in _OF_ROWS}
+        drawn = {name: getattr(self, name)[draws] for name in _OF_DRAWS}
+        return _Rows(**own, row=position[self.row[draws]], **drawn)
 
     @staticmethod
     def join(parts: Sequence[_Rows]) -> _Rows:
         """All rows of several, one after the other."""
         shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
-        return _Rows(
-            query=np.concatenate([p.query for p in parts]),
-            parent=np.concatenate([p.parent for p in parts]),
-            lent=np.concatenate([p.lent for p in parts]),
-            path=[path for p in parts for path in p.path],
-            digest=(
-                np.concatenate([p.digest[0] for p in parts]),
-                np.concatenate([p.digest[1] for p in parts]),
-            ),
-            logprob=np.concatenate([p.logprob for p in parts]),
-            floor=np.concatenate([p.floor for p in parts]),
-            model_logprob=np.concatenate([p.model_logprob for p in parts]),
-            p_max_sum=np.concatenate([p.p_max_sum for p in parts]),
-            row=np.concatenate([p.row + s for p, s in zip(parts, shifts, strict=True)]),
-            chunk=np.concatenate([p.chunk for p in parts]),
-            count=np.concatenate([p.count for p in parts]),
-        )
+        columns = (*_OF_ROWS, *_OF_DRAWS)
+        whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in columns}
+        rows = [p.row + shift for p, shift in zip(parts, shifts, strict=True)]
+        return _Rows(**whole, row=np.concatenate(rows))
 
 
 class Forest:
@@ -267,9 +283,8 @@ class Forest:
     def _choose(self, frontier: _Rows) -> NDArray[np.bool_]:
         """The rows to forward now: query by query, while their children fit."""
         queries, first, sizes = np.unique(frontier.query, return_index=True, return_counts=True)
-        held = [
-            len(np.unique(frontier.parent[a : a + n])) for a, n in zip(first, sizes, strict=True)
-        ]
+        parent = frontier.parent
+        held = [len(np.unique(parent[a : a + n])) for a, n in zip(first, sizes, strict=True)]
         total = sum(held)
         chosen = np.zeros(len(queries), dtype=bool)
         for i, size in enumerate(sizes):
@@ -283,11 +298,10 @@ class Forest:
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
         takes_over &= ~rows.lent
-        tokens = np.array([path[-1] for path in rows.path])
         children = []
         for start in range(0, len(rows), self._rows):
             part = np.arange(start, min(start + self._rows, len(rows)))
-            handles, logits = self._model.extend(rows.parent[part], tokens[part], takes_over[part])
+            handles, logits = forward(self._model, rows.stem[part].tolist(), takes_over[part])
             self.usage.forwards += len(part)
             children.append(self._split(rows.take(part), handles, logits))
         return children
@@ -295,15 +309,13 @@ class Forest:
     def _split(self, rows: _Rows, handles: Handles, logits: torch.Tensor) -> _Rows:
         """Draw the next token of every draw on `rows`; keep the leaves, return the rest."""
         keys = np.stack([self._keys[int(q)] for q in rows.query])[rows.row, rows.chunk]
-        digest = (rows.digest[0][rows.row], rows.digest[1][rows.row])
-        u = philox.uniforms((keys[:, 0], keys[:, 1]), digest, rows.count)
-        depth = np.array([len(path) + 1 for path in rows.path])
+        u = philox.uniforms(_pair(keys), _pair(rows.digest[rows.row]), rows.count)
         draw_row = np.repeat(rows.row, rows.count)
-        confidence = (rows.p_max_sum, depth)
+        confidence = confidence_of(rows.stem.tolist())
         picks = pick(logits, self._decoding, draw_row, u, confidence, self._margin)
         self.usage.sampled_tokens += len(u)
         for i in np.flatnonzero(picks.broken):
-            self._broken.setdefault(int(rows.query[i]), rows.path[i])
+            self._broken.setdefault(int(rows.query[i]), rows.stem[i].path)
 
         # one child per (row, token), one group of draws per (row, token, chunk)
         child_code = draw_row * self._model.vocab_size + picks.tokens
@@ -312,19 +324,15 @@ class Forest:
         group_code = child * width + np.repeat(rows.chunk, rows.count)
         groups, count = np.unique(group_code, return_counts=True)
         parent_row, token = np.divmod(codes, self._model.vocab_size)
-        low, high = philox.extend_prefix(
-            (rows.digest[0][parent_row], rows.digest[1][parent_row]), token, depth[parent_row]
-        )
+        steps = picks.steps(example, parent_row)
+        parents = zip(rows.stem[parent_row], handles[parent_row].tolist(), strict=True)
+        taken = zip(parents, token.tolist(), steps, strict=True)
+        digest = _pair(rows.digest[parent_row])
         children = _Rows(
             query=rows.query[parent_row],
-            parent=handles[parent_row],
+            stem=_objects([stem.child(handle, t, step) for (stem, handle), t, step in taken]),
             lent=np.zeros(len(codes), dtype=bool),
-            path=[(*rows.path[r], t) for r, t in zip(parent_row, token.tolist(), strict=True)],
-            digest=(low, high),
-            logprob=rows.logprob[parent_row] + picks.logprob[example],
-            floor=rows.floor[parent_row] + picks.floor[example],
-            model_logprob=rows.model_logprob[parent_row] + picks.model_logprob[example],
-            p_max_sum=rows.p_max_sum[parent_row] + picks.p_max[parent_row],
+            digest=np.stack(philox.extend_prefix(digest, token, confidence[1][parent_row]), axis=1),
             row=groups // width,
             chunk=groups % width,
             count=count,
@@ -336,24 +344,15 @@ class Forest:
 
     def _keep_leaves(self, rows: _Rows) -> NDArray[np.bool_]:
         """File the rows that end here as leaves; tell which they are."""
-        reasons = [self._ending.reason(path) for path in rows.path]
+        reasons = [self._ending.reason(stem.path) for stem in rows.stem]
         ended = np.array([reason is not None for reason in reasons], dtype=bool)
         counts = np.zeros((len(rows), self._chunks), dtype=np.int64)
         counts[rows.row, rows.chunk] = rows.count
         self._ended += int(counts[ended].sum())
         for i, reason in enumerate(reasons):
-            if reason is None:
-                continue
-            leaf = Leaf(
-                token_ids=rows.path[i],
-                counts=tuple(counts[i].tolist()),
-                logprob=float(rows.logprob[i]),
-                floor=float(rows.floor[i]),
-                model_logprob=float(rows.model_logprob[i]),
-                confidence=float(rows.p_max_sum[i] / len(rows.path[i])),
-                finish_reason=reason,
-            )
-            self._leaves[int(rows.query[i])].append(leaf)
+            if reason is not None:
+                leaf = rows.stem[i].leaf(tuple(counts[i].tolist()), reason)
+                self._leaves[int(rows.query[i])].append(leaf)
         return ended
 
     def _without_broken(self, rows: _Rows) -> _Rows:
@@ -382,15 +381,18 @@ def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> _Ro
     row, chunk = np.nonzero(counts)
     return _Rows(
         query=np.full(len(stems), number),
-        parent=np.array([stem.parent for stem in stems], dtype=np.int64),
+        stem=_objects(stems),
         lent=np.ones(len(stems), dtype=bool),
-        path=[stem.path for stem in stems],
-        digest=philox.digests([stem.path for stem in stems]),
-        logprob=np.array([stem.logprob for stem in stems]),
-        floor=np.array([stem.floor for stem in stems]),
-        model_logprob=np.array([stem.model_logprob for stem in stems]),
-        p_max_sum=np.array([stem.p_max_sum for stem in stems]),
+        digest=np.stack(philox.digests([stem.path for stem in stems]), axis=1),
         row=row,
         chunk=chunk,
         count=counts[row, chunk],
     )
+
+
+def _pair(words: philox.Words) -> tuple[philox.Words, philox.Words]:
+    return words[:, 0], words[:, 1]
+
+
+def _objects(stems: Sequence[Stem]) -> NDArray[np.object_]:
+    return np.fromiter(stems, dtype=object, count=len(stems))

@@ -5,13 +5,13 @@ All probabilities are float64. A token of probability 0 is never drawn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leakbound.sampling.law import certain_law, greedy_steps, read, rows_at_once, truncations
+from leakbound.sampling.law import Step, certain_law, greedy_steps, read, rows_at_once, truncations
 from leakbound.types import Decoding
 
 _BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
@@ -34,6 +34,12 @@ class Picks:
     p_max: NDArray[np.float64]
     broken: NDArray[np.bool_]
 
+    def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Step]:
+        """What it is to take the tokens of these draws, each of them from this row."""
+        columns = (self.logprob[draws], self.floor[draws], self.model_logprob[draws])
+        values = (column.tolist() for column in (*columns, self.p_max[rows]))
+        return [Step(*each) for each in zip(*values, strict=True)]
+
 
 @torch.inference_mode()
 def pick(
@@ -50,31 +56,23 @@ def pick(
     this one and how many tokens there will be with it (adaptive temperature, `running`).
     """
     height = rows_at_once(logits)
-    starts = np.arange(0, logits.shape[0], height)
-    cuts = np.searchsorted(rows, [*starts, logits.shape[0]])
-    parts = [
-        _pick_slice(
-            logits[start : start + height],
-            decoding,
-            rows[cuts[i] : cuts[i + 1]] - start,
-            uniforms[cuts[i] : cuts[i + 1]],
-            (confidence[0][start : start + height], confidence[1][start : start + height]),
-            margin,
-        )
-        for i, start in enumerate(starts)
-    ]
-    fields = ("tokens", "logprob", "floor", "model_logprob", "p_max", "broken")
-    return Picks(*(np.concatenate([getattr(p, name) for p in parts]) for name in fields))
-
-
-def _pick_slice(
-    logits: torch.Tensor,
-    decoding: Decoding,
-    rows: NDArray[np.int64],
-    uniforms: NDArray[np.float64],
-    confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
-    margin: float,
-) -> Picks:
+    if len(logits) > height:
+        starts = np.arange(0, len(logits), height)
+        cuts = np.searchsorted(rows, [*starts, len(logits)])
+        sums, depth = confidence
+        parts = [
+            pick(
+                logits[start : start + height],
+                decoding,
+                rows[low:high] - start,
+                uniforms[low:high],
+                (sums[start : start + height], depth[start : start + height]),
+                margin,
+            )
+            for start, low, high in zip(starts, cuts, cuts[1:], strict=False)
+        ]
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(Picks))
+        return Picks(*map(np.concatenate, columns))
     at_one = read(logits)
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
     row = torch.from_numpy(rows).to(logits.device)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.sampling import philox
-from leakbound.sampling.forest import Stem
+from leakbound.sampling.forest import Stem, confidence_of
 from leakbound.sampling.law import certain_law
 from leakbound.sampling.next_token import pick
 from leakbound.sampling.search import Lump, Path, Search
@@ -56,8 +56,7 @@ def _within(
 ) -> list[tuple[Stem, tuple[int, ...]]]:
     """Draw the next token of a lump's prefix, none of them a child's."""
     one, stem = np.ones(1, dtype=np.int64), lump.stem
-    p_max_sum, depth = np.array([stem.p_max_sum]), one * (len(stem.path) + 1)
-    law = certain_law(lump.logits[None], decoding, p_max_sum, depth, margin)
+    law = certain_law(lump.logits[None], decoding, *confidence_of([stem]), margin)
     others = law.logprob.clone()
     others[0, [token for token, _ in lump.split.children]] = -math.inf
     # a law is its own logits at T = 1, and leaving tokens out renormalises it

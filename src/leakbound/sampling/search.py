@@ -12,12 +12,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import torch
 
 from leakbound.sampling.ending import Ending
-from leakbound.sampling.forest import Stem
-from leakbound.sampling.law import Step, certain_law, rows_at_once
+from leakbound.sampling.forest import Stem, laws_after
+from leakbound.sampling.law import Step
 from leakbound.types import Decoding, FinishReason
 
 Path = tuple[int, ...]
@@ -39,7 +38,6 @@ class Node:
 
     token_ids: Path
     logprob: float
-    model_logprob: float
     floor: float
     ended: bool
     finish_reason: FinishReason | None
@@ -73,7 +71,6 @@ class Open:
         return Node(
             token_ids=self.stem.path,
             logprob=self.stem.logprob,
-            model_logprob=self.stem.model_logprob,
             floor=self.stem.floor,
             ended=reason is not None,
             finish_reason=reason,
@@ -248,14 +245,10 @@ def split_rows(
     logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
 ) -> list[Split]:
     """What follows each stem: its likeliest tokens, if heavy enough, and all others together."""
-    height, found = rows_at_once(logits), list[Split]()
-    for start in range(0, len(stems), height):
-        part = stems[start : start + height]
-        depth = np.array([len(stem.path) + 1 for stem in part])
-        p_max_sum = np.array([stem.p_max_sum for stem in part])
-        law = certain_law(logits[start : start + height], decoding, p_max_sum, depth, margin)
+    found = list[Split]()
+    for part, law in laws_after(logits, stems, decoding, margin):
         logprob, ids = law.logprob.topk(min(_CHILDREN, logits.shape[1]))
-        before = torch.tensor([stem.logprob for stem in part], dtype=logprob.dtype)
+        before = torch.tensor([stem.logprob for stem in stems[part]], dtype=logprob.dtype)
         heavy = logprob + before.to(logprob.device)[:, None] >= _LIGHTEST
         rest = [
             torch.exp(each).scatter_(1, ids, torch.exp(each.gather(1, ids)) * ~heavy).sum(dim=-1)
