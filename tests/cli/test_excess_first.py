@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from leakbound.evaluation.statements.rows import Interval
 from leakbound.evaluation.views.table import interval
 from leakbound.store import Run
 
@@ -27,7 +26,7 @@ def test_the_excess_over_the_control_comes_first(
     shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
                  "--control", control, *SMALL).out  # fmt: skip
     found = {
-        row.estimand: interval(Interval.of(row))
+        row.estimand: interval(row)
         for row in Run.open(tmp_path / "run").estimates
         if row.query_id is None and row.estimand.startswith("excess")
     }
@@ -49,7 +48,7 @@ def test_without_a_control_that_is_what_comes_first(
 ) -> None:
     out = tmp_path / "run"
     shown = done("evaluate", model, "--benchmark", asked, "--out", out, *SMALL).out
-    assert shown.startswith("no control: a model that never saw the data may score as much")
+    assert shown.startswith("No control: a model that never saw the data may score as much")
     assert "No control: " in (out / "report.html").read_text(encoding="utf-8").partition("<nav")[0]
 
 
@@ -67,7 +66,7 @@ def test_the_mean_is_in_table_and_page_for_a_fixed_design(
     shown = done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
                  "--queries", 3, *design, *SMALL).out  # fmt: skip
     (mean,) = (
-        Interval.of(row)
+        row
         for row in Run.open(out).estimates
         if row.query_id is None
         and row.arm == "target inputs"

@@ -42,7 +42,7 @@ def test_every_cell_is_whole_at_any_width(
     assert "…" not in shown
     assert "..." not in shown
     for table in summary(Run.open(several)):
-        for cells in (table.columns[1:], *table.rows):
+        for cells in (table.columns[1:], *table.texts):
             for cell in cells:
                 for word in _figures(cell):
                     assert word in shown, (cell, width)
@@ -66,14 +66,14 @@ def test_where_columns_do_not_fit_each_row_is_a_list(
     (table, *_) = summary(Run.open(several))
     monkeypatch.setenv("COLUMNS", "60")
     narrow = done("report", several).out
-    for row in table.rows:
+    for row in table.texts:
         place = narrow.index(f"\n{row[0]}\n")
         for column, cell in zip(table.columns[1:], row[1:], strict=True):
             line = re.compile(rf"^  {re.escape(column)} +{re.escape(cell)}$", re.M)
             assert line.search(narrow, place), (column, cell)
     monkeypatch.setenv("COLUMNS", "200")
     wide = done("report", several).out
-    for row in table.rows:
+    for row in table.texts:
         assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
 
 
@@ -98,7 +98,7 @@ def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatc
     for width in range(40, 140):
         monkeypatch.setenv("COLUMNS", str(width))
         lines: list[str] = []
-        print_table("a title", columns, rows, echo=lines.append)
+        print_table(Table.plain("a title", columns, rows), echo=lines.append)
         shown = "\n".join(lines)
         assert all(len(line) <= width for line in shown.splitlines()), width
         for row in rows:

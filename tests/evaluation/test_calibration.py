@@ -12,8 +12,8 @@ import pytest
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import bound_run, evaluate, summary
-from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
+from leakbound.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
+from leakbound.evaluation.scoring.calibration import calibration_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
@@ -118,7 +118,7 @@ def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
     assert "Mean, corrected for the judge" in page
     assert page.count(", corrected for the judge 0") == len(LEAKS)
     seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
-    assert table.rows[0][3].startswith(f"{seen:.3g} [")
+    assert table.texts[0][3].startswith(f"{seen:.3g} [")
 
 
 def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     run = Run.open(tmp_path / "r")
     assert {r.query_id for r in run.estimates} == {"p0", "p2", "p3"}  # and no None
     (table, _) = summary(run)
-    assert "incomplete" in table.rows[0]
+    assert "incomplete" in table.texts[0]
     mended = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
     assert {r.query_id for r in mended.estimates} == {*LEAKS, None}
 

@@ -25,12 +25,12 @@ from leakbound.evaluation.views.asked_grids import (
 )
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Interval, Rewritten, RewrittenModel, ScorerView, View
+from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import floor
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures, scatter_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
 from leakbound.reporting.page import render
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 from leakbound.study import Rewritings
 
 KEYWORD = ScorerView("keyword", True)
@@ -54,10 +54,10 @@ def model(view: View) -> RewrittenModel:
     return view.asked[0]
 
 
-def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> Interval:
+def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> EstimateRow:
     """What the run's estimates say of its first model under the keyword scorer."""
     wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
-    return Interval.of(rows(run, estimand, **wanted)[0])
+    return rows(run, estimand, **wanted)[0]
 
 
 def of_class(svg: str, name: str) -> list[ElementTree.Element]:
@@ -137,7 +137,7 @@ def test_the_queries_that_leak_most_come_with_what_leaked(
     assert {query.id for query in worst[:2]} == {"author-00~00", "author-01~00"}
     for query in worst:
         (leaked,) = query.examples  # the other answer does not leak
-        assert leaked.count == round((query.leakage.value or 0) * query.n)
+        assert leaked.count == round((query.leakage.value or 0) * query.leakage.n)
         assert SECRET in str(leaked.text)
     assert str(worst[0].text) in page.body
     assert f"{worst[0].examples[0].text} ({worst[0].examples[0].count}×)" in page.body
@@ -192,7 +192,7 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     found = model.questions["keyword", "author-01"]
     assert found.number == 4
     assert 1 <= len(found.queries) <= 2
-    assert all(query.n for query in found.queries)
+    assert all(query.leakage.n for query in found.queries)
 
 
 def test_correlations_have_a_histogram_and_every_question_its_scatter(
@@ -251,12 +251,13 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
         assert shown.leakage["keyword"] == fresh
         assert shown.own["keyword"] == bound(run, "leak probability", question, arm="target")
         assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)
-        assert shown.decoding == found.decoding.name
         assert str(shown.text) in page.body
         assert interval(fresh) in page.body
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (shown.source == "its own words") == (not changed)
-    assert any(str(shown.prefix) in page.body for shown in view.found if shown.prefix)
+        assert (shown.asked == f"own words, {found.decoding.name}") == (not changed)
+        assert found.query.prefix in shown.asked
+        assert shown.asked in page.body
+    assert any(found.query.prefix for found in stored)
 
 
 def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, view: View) -> None:
@@ -279,7 +280,7 @@ def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -
     worst = [query for queries in view.asked[0].worst.values() for query in queries]
     assert {text.text for query in worst for text in query.examples} == {None}
     assert "author-00~00" in html  # which query it is may be known
-    assert {(found.text, found.prefix) for found in view.found} == {(None, None)}
+    assert {found.text for found in view.found} == {None}
     openers = {found.query.prefix for found in read_attack_queries(asked["forgot"]) or ()} - {""}
     assert openers
     assert not any(opener in html for opener in openers)
@@ -301,7 +302,7 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     view = read_view({"half": Run.open(tmp_path / "run")})
     (model,) = view.asked
     assert {question for _, question in model.questions} == {"author-01", "author-02"}
-    assert model.overall["keyword"].overall.mean is None
+    assert model.rows.leakage("keyword", scope="mean") is None
     assert "half: queries that could not be sampled: 1." in Page(render(view)).body
 
 

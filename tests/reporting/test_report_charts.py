@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leakbound.evaluation.views.view import Interval
+from leakbound.evaluation.views.table import Interval
 from leakbound.reporting.charts import (
     BOTTOM,
     CELL_WIDTH,

@@ -21,14 +21,16 @@ from leakbound.evaluation.views.grids import (
     summary_grid,
 )
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.remarks import remarks
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.texts import distinct_texts
-from leakbound.evaluation.views.view import Interval, Model, Proof, View
-from leakbound.evaluation.views.words import decided, proof
+from leakbound.evaluation.views.view import Model, View
+from leakbound.evaluation.views.words import decision, proof
 from leakbound.reporting.figures import grid_figures, question_figures, repeated_figures
 from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
-from leakbound.store import Run
+from leakbound.stats import About
+from leakbound.store import Estimates, Run
 from leakbound.text.figures import DASH, number
 from leakbound.types import Decoding
 
@@ -100,18 +102,21 @@ def test_naive_estimates_are_those_of_the_table(view: View, decodings: dict[str,
     assert naive
     for row in naive:
         cell = model.measured[scorer, row.query_id]
-        assert cell.worst_of_k[int(row.parameter)] == row.value
+        assert cell.by_parameter("worst of k")[row.parameter].value == row.value
 
 
 def test_deviations_are_not_averaged_over_fewer_questions(view: View) -> None:
     """One question without a bound leaves nothing to say of their mean or largest."""
     scorer, model = view.scorers[0], view.models[0]
     key = (scorer.name, view.questions[0].id)
-    less = {**model.measured, key: replace(model.measured[key], deviation=None)}
+    cell = model.measured[key]
+    kept = tuple(row for row in cell.rows if row.quantity != "standard deviation")
+    less = {**model.measured, key: replace(cell, rows=Estimates(kept))}
     shown = summary_grid(replace(view, models=(model, replace(model, measured=less))), scorer)
-    full, partial = ([cell.text for cell in row[4:6]] for row in shown.rows)
+    shown = shown.only("Deviation, mean", "Deviation, worst")
+    full, partial = shown.texts
     assert "–" not in full
-    assert partial == ["–", "–"]
+    assert partial == ("–", "–")
 
 
 def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str, Run]) -> None:
@@ -119,22 +124,25 @@ def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str
     truth = {1.0: "holds", 0.0: "refuted"}
     claims = rows(decodings["until"], arm="target", estimand="claim p<=0.1")
     assert {row.query_id: truth.get(row.value, "open") for row in claims} == {
-        q.id: cell.claim.decision
+        q.id: decision(claim)
         for q in view.questions
-        if (cell := model.measured[scorer.name, q.id]).claim is not None
+        if (claim := model.measured[scorer.name, q.id].claim) is not None
     }
     drawn = sum(row.n for row in claims)
-    assert f"after {drawn:,} draws (at most 256 draws of a question" in decided(view, model, scorer)
+    most = f"{drawn:,} draws instead of {3 * 256:,}"
+    (said,) = (line for line in remarks(view, scorer).splitlines() if "holds for" in line)
+    assert said.startswith("until, p<=0.1: holds for ")
+    assert said.endswith(most)
     column = questions_grid(view, scorer).columns.index("until: p<=0.1")
     for line, row in zip(questions_grid(view, scorer).rows, claims, strict=True):
         assert line[column].text.endswith(f" after {row.n}")
-    assert decided(view, view.models[0], scorer) == ""
-    assert decided(view, model, view.scorers[1]) == ""
+    assert "holds for" not in remarks(view, view.scorers[1])
 
 
 def test_what_stopping_leaves_unbounded_is_left_out(view: View) -> None:
     rouge, model = view.scorers[1], stopped(view)
-    assert all(model.measured[rouge.name, q.id].deviation is None for q in view.questions)
+    cells = [model.measured[rouge.name, q.id] for q in view.questions]
+    assert not any(cell.rows.where(quantity="standard deviation") for cell in cells)
     assert "standard deviation – " not in body(view)
     assert model.facts["draws"].startswith("at most 256 draws of a question, until p<=0.1; ")
     assert model.facts["stopping"] == "p<=0.1 decided by keyword at 99 %, or 256 draws"
@@ -193,8 +201,8 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
         estimand="proved leak probability",
     )
     cell = certain.models[0].measured["contains", "p0"]
-    assert cell.proof is not None
-    assert cell.proof.leakage == row.lower > 0.3
+    assert cell.proved == row
+    assert row.lower > 0.3
     assert proof(cell) == "leakage ≥ 0.330, leak@1,048,576 ≥ 1.000"
     assert proof(certain.models[0].measured["contains", "p2"]) == ""
     table = statements_grid(certain, certain.scorers[0])
@@ -219,8 +227,12 @@ def with_proofs(view: View, target: float, control: float) -> View:
     first = view.models[0]
 
     def proved(model: Model, leakage: float) -> Model:
-        proof = Proof(leakage=leakage, leak_at_k={})
-        cells = {key: replace(cell, proof=proof) for key, cell in model.measured.items()}
+        about = About(quantity="leak probability", proved=True)
+        cells = {}
+        for key, cell in model.measured.items():
+            ends = replace(cell.leakage.estimate, about=about, lower=leakage)
+            proof = replace(cell.leakage, estimate=ends)
+            cells[key] = replace(cell, rows=Estimates((proof,)))
         return replace(model, measured=cells)
 
     beside = replace(proved(first, control), label="control", is_control=True)
@@ -269,13 +281,13 @@ def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run])
     view = read_view(runs)
     table = summary_grid(view, view.scorers[0])
     found = {
-        row.scope: Interval.of(row)
+        row.scope: row
         for row in rows(runs["full"], scorer=view.scorers[0].name, query_id=None, beyond="control")
     }
     mean, worst = found["mean"], found["worst question"]
-    assert table.columns[1:3] == BEYOND
-    assert [cell.text for cell in table.rows[0][1:3]] == [interval(mean), interval(worst)]
-    assert [cell.text for cell in table.rows[2][1:3]] == [DASH, DASH]  # the control itself
+    target, _, control = table.only(*BEYOND).texts
+    assert target == (interval(mean), interval(worst))
+    assert control == (DASH, DASH)
     first = body(view).partition("Summary")[0]
     said = f"{interval(mean)} on average, {interval(worst)} at the worst question"
     assert f"full (CannedEngine): leaks beyond the control: {said}" in first.replace(

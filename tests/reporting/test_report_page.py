@@ -16,10 +16,12 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.words import model_name, named
-from leakbound.reporting import Table, write_report
-from leakbound.reporting.page import render, tied
+from leakbound.reporting import write_report
+from leakbound.reporting.page import render
 from leakbound.store import Run
+from leakbound.text.figures import tied
 from leakbound.types import Decoding
 
 VOID = {"meta", "input", "path", "circle", "rect", "polygon", "polyline"}
@@ -59,7 +61,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html(runs: dict[str, Run]) -> str:
-    table = Table("Training & cost", ("model", "minutes"), (("<full>", "3"),), "On a laptop.")
+    table = Table.plain("Training & cost", ("model", "minutes"), [("<full>", "3")], "On a laptop.")
     return render(read_view(runs), title="Leaks & <bounds>", preface=[table])
 
 

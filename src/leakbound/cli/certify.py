@@ -90,6 +90,7 @@ def verify(
 
 def _print_certificate(made: Certificate) -> None:
     from leakbound.certificate.words import downward, upward
+    from leakbound.evaluation import Table
 
     claim, limit = made.claim, made.claim.max_leak
     ends = upward(float(made.estimate.upper), limit), downward(float(made.estimate.lower), limit)
@@ -98,22 +99,22 @@ def _print_certificate(made: Certificate) -> None:
         for share, end in zip(made.allocation, ends, strict=True)
     ]
     columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
-    print_table(f"{claim.text}: {made.verdict}", columns, rows)
+    print_table(Table.plain(f"{claim.text}: {made.verdict}", columns, rows))
     if claim.every_question:
         worst = sorted(made.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
-        print_table(
-            f"the {len(worst)} highest of {len(made.questions)} questions",
-            ("question", "lower bound", "upper bound"),
-            [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst],
-        )
+        title = f"the {len(worst)} highest of {len(made.questions)} questions"
+        found = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
+        print_table(Table.plain(title, ("question", "lower bound", "upper bound"), found))
     say(made.sentence)
     if made.forecast is not None:
         say(made.forecast.text)
 
 
 def _print_verification(found: Verification) -> None:
+    from leakbound.evaluation import Table
+
     rows = [(check.name, check.status, check.says) for check in found.checks]
-    print_table("verification", ("check", "result", "what"), rows)
+    print_table(Table.plain("verification", ("check", "result", "what"), rows))
     for check in found.checks:
         _print_differences(check)
     say(_outcome(found))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leakbound.cli.saying import say
+from leakbound.text.figures import tied
 from leakbound.text.plain import visible
 from leakbound.types import Progress, silent
 
-_TIE = "\ue000"  # between the ends of an interval while lines are broken: rich breaks at any blank
+if TYPE_CHECKING:
+    from leakbound.evaluation import Table
+
+_TIE = "\ue000"  # within figures while lines are broken: rich breaks at any blank
 _WIDE = 140  # columns, where there is no terminal to ask
 _QUIET_SECONDS = 5.0  # between two plain lines of one phase
 
@@ -131,38 +134,35 @@ def print_json(value: Any) -> None:
     say(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    echo: Callable[[str], None] = click.echo,
-) -> None:
-    """A table on standard output: the first column left, the others right.
+def print_table(table: Table, echo: Callable[[str], None] = click.echo) -> None:
+    """A table on standard output, between its lead and its note: the first column left.
 
     No figure is ever cut: where the columns do not fit side by side, with an interval in one
     piece, each row is a list of its cells. The width is the terminal's, or COLUMNS; 140 where
     there is no terminal.
     """
-    title, columns = visible(title), [*map(visible, columns)]
-    rows = [[*map(visible, row)] for row in rows]
+    title, columns = visible(table.title), [*map(visible, table.columns)]
+    rows = [[*map(visible, row)] for row in table.texts]
     width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
     widths = _widths(columns, rows, width)
     text = _side_by_side(title, columns, rows, widths) if widths else ""
-    echo(text or _stacked(title, columns, rows, width))
+    said = (visible(table.lead), text or _stacked(title, columns, rows, width), visible(table.note))
+    for part in filter(None, said):
+        echo(part)
 
 
 def _side_by_side(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
 ) -> str:
+    from rich import table as rich_table
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    table = rich_table.Table(title=Text(title), title_justify="left", title_style="bold")
     for i, (column, width) in enumerate(zip(columns, widths, strict=True)):
         table.add_column(column, justify="right" if i else "left", width=width, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_tied(cell)) for cell in row))
+        table.add_row(*(Text(tied(cell, _TIE)) for cell in row))
     console = Console(width=sum(widths) + _frame(columns))
     with console.capture() as capture:
         console.print(table)
@@ -177,7 +177,7 @@ def _stacked(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], 
         said.append(row[0])
         for column, cell in zip(columns[1:], row[1:], strict=True):
             said += textwrap.wrap(
-                _tied(cell),
+                tied(cell, _TIE),
                 width,
                 initial_indent=f"  {column}".ljust(room),
                 subsequent_indent=" " * room,
@@ -196,7 +196,8 @@ def _widths(
     """
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
     whole = [max(map(len, mine)) for mine in cells]
-    words = [max(len(word) for cell in mine for word in _tied(cell).split(" ")) for mine in cells]
+    tight = [[tied(cell, _TIE) for cell in mine] for mine in cells]
+    words = [max(len(word) for cell in mine for word in cell.split(" ")) for mine in tight]
     widths = [whole[0], *words[1:]]
     room = width - sum(widths) - _frame(columns)
     if room < 0:
@@ -211,8 +212,3 @@ def _widths(
 def _frame(columns: Sequence[str]) -> int:
     """What the rules of a table and the blanks beside them take."""
     return 3 * len(columns) + 1
-
-
-def _tied(cell: str) -> str:
-    """A cell in which the two ends of an interval are one word."""
-    return re.sub(r"(\[[^\],]*,) (?=[^\],]*\])", rf"\1{_TIE}", cell)

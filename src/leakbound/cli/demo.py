@@ -33,9 +33,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
         print_json({"report": str(made.report), "finding": finding})
         return
     for table in made.tables:
-        print_table(table.title, table.columns, table.rows)
-        if table.note:
-            say(table.note)
+        print_table(table)
     for sentence in made.finding.sentences():
         say(f"• {sentence}")
     say(f"report: {made.report}")

@@ -32,5 +32,4 @@ def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
     for note in opened.notes:
         say(f"note: {note}", err=True)
     if table := verbs.metrics_table(opened):
-        print_table(table.title, table.columns, table.rows)
-        say(table.note)
+        print_table(table)

@@ -49,8 +49,10 @@ def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> 
 
 
 def _print(path: str, found: list[Checked]) -> None:
+    from leakbound.evaluation import Table
+
     rows = [(c.entry, c.verdict, _figure(c.stored), _figure(c.found), c.how) for c in found]
-    print_table(path, ("entry", "result", "stored", "made anew", "of"), rows)
+    print_table(Table.plain(path, ("entry", "result", "stored", "made anew", "of"), rows))
     for checked in found:
         if checked.odd:
             first = ", ".join(checked.odd[:_SHOWN])

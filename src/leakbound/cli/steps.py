@@ -157,7 +157,8 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     if as_json:
         _print_notes(run)
         found = {"run": str(run.path), "report": path, "estimates": _plain(run)}
-        print_json(found | ({"tables": [asdict(table) for table in more]} if more else {}))
+        tables = [asdict(table) | {"rows": table.texts} for table in more]
+        print_json(found | ({"tables": tables} if more else {}))
         return
     print_tables(run, more)
     if path:
@@ -180,7 +181,4 @@ def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
 
     _print_notes(run)
     for table in [*summary(run), *more]:
-        if table.lead:
-            say(table.lead)
-        print_table(table.title, table.columns, table.rows)
-        say(table.note)
+        print_table(table)

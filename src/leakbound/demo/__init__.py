@@ -28,17 +28,17 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
 from leakbound.evaluation.statements.utility import retain_recall
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
 from leakbound.store import (
-    EstimateRow,
-    Estimates,
     Run,
     locked,
     read_sealed,
     write_json,
     write_sealed,
 )
-from leakbound.text.figures import above, below, number
+from leakbound.text.figures import above, number
 from leakbound.types import Progress, Prompt, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
@@ -161,7 +161,7 @@ class Clock:
     def table(self) -> Table:
         rows = [(name, f"{seconds:.1f} s") for name, seconds in self._seconds.items()]
         rows.append(("all", f"{sum(self._seconds.values()):.1f} s"))
-        return Table("Time of each phase", ("phase", "time"), tuple(rows))
+        return Table.plain("Time of each phase", ("phase", "time"), rows)
 
 
 def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
@@ -177,12 +177,12 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
                 label,
                 number(recall[label]),
                 f"{sum((row.value or 0) > 0 for row in greedy)} of {len(run.queries)}",
-                _mean(found.each("leak probability", scorer=SCORER)),
-                _interval(found.worst("leak probability", scorer=SCORER)),
-                _mean(found.each("leak@k", parameter=32, scorer=SCORER)),
-                _mean(found.each("mean leakage", scorer=RECALL)),
+                number(mean_of(found.each("leak probability", scorer=SCORER))),
+                interval(found.worst("leak probability", scorer=SCORER)),
+                number(mean_of(found.each("leak@k", parameter=32, scorer=SCORER))),
+                number(mean_of(found.each("mean leakage", scorer=RECALL))),
                 above(max(row.upper for row in deviation)),
-                _mean(found.each("expectation deviation", scorer=RECALL)),
+                number(mean_of(found.each("expectation deviation", scorer=RECALL))),
                 f"{usage.sampled_tokens / max(usage.forwards, 1):.1f}×",
             )
         )
@@ -196,17 +196,7 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "sample. Means are over the forget questions. Prefix saving: tokens drawn for each one "
         "forwarded."
     )
-    return Table("What the four models leak", columns, tuple(rows), note)
-
-
-def _mean(rows: Estimates) -> str:
-    """The mean of the point estimates of every question."""
-    values = [row.value for row in rows if row.value is not None]
-    return number(sum(values) / len(values))
-
-
-def _interval(row: EstimateRow) -> str:
-    return f"{number(row.value)} [{below(row.lower)}, {above(row.upper)}]"
+    return Table.plain("What the four models leak", columns, rows, note)
 
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:

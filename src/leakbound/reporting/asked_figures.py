@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from leakbound.evaluation.views.grids import anchor
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import BINS, Interval, RewrittenModel, ScorerView, View
-from leakbound.evaluation.views.words import mean, quantity
+from leakbound.evaluation.views.table import Bound, Interval, interval
+from leakbound.evaluation.views.view import BINS, RewrittenModel, ScorerView, View
+from leakbound.evaluation.views.words import greedy_rows, mean_of, quantity
 from leakbound.reporting.charts import (
     Axes,
     Lane,
@@ -53,39 +53,30 @@ def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
 def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
     """One a way of asking; that of the worst query where queries can be told apart."""
     model, name = view.models[asked.model], scorer.name
-    places = {question.id: anchor(i) for i, question in enumerate(view.questions, 1)}
-    cells = {q: model.measured[name, q] for q in places if (name, q) in model.measured}
-    found = {q: asked.questions[name, q] for q in places if (name, q) in asked.questions}
-    greedy = {q: cell.greedy for q, cell in cells.items() if cell.greedy is not None}
-    marks = [Mark(places[q], f"{q}: greedy {number(x)}", None, x) for q, x in greedy.items()]
-    average = mean(list(greedy.values()))
-    output = {q: cell.leakage for q, cell in cells.items()}
-    full = {q: one.leakage for q, one in found.items()}
-    worst = {q: one.worst for q, one in found.items() if one.worst is not None}
-    lanes = [
-        Lane(
-            "greedy",
-            rising(marks),
-            None if average is None else Interval(average, average, average),
-        ),
-        _lane("output", places, output, model.overall[name].mean),
-        _lane("full", places, full, asked.overall[name].overall.mean),
-        _lane("worst query", places, worst),
-    ]
-    return [lane for lane in lanes if lane.marks]
-
-
-def _lane(
-    label: str,
-    places: Mapping[str, str],
-    bounds: Mapping[str, Interval],
-    mean: Interval | None = None,
-) -> Lane:
-    marks = [
-        Mark(places[question], f"{question}: {label} {interval(bound)}", bound)
-        for question, bound in bounds.items()
-    ]
-    return Lane(label, rising(marks), mean)
+    average = mean_of(greedy_rows(model, scorer))
+    means: dict[str, Bound | None] = {
+        "greedy": None if average is None else Interval(average, average, average),
+        "output": model.rows.leakage(name, scope="mean"),
+        "full": asked.rows.leakage(name, scope="mean"),
+        "worst query": None,
+    }
+    marks: dict[str, list[Mark]] = {way: [] for way in means}
+    for number_, question in enumerate(view.questions, 1):
+        place = (name, question.id)
+        cell, found = model.measured.get(place), asked.questions.get(place)
+        if cell and cell.greedy is not None:
+            title = f"{question.id}: greedy {number(cell.greedy)}"
+            marks["greedy"].append(Mark(anchor(number_), title, None, cell.greedy))
+        bounds = {
+            "output": cell.leakage if cell else None,
+            "full": found.leakage if found else None,
+            "worst query": found.worst if found else None,
+        }
+        for way, bound in bounds.items():
+            if bound is not None:
+                title = f"{question.id}: {way} {interval(bound)}"
+                marks[way].append(Mark(anchor(number_), title, bound))
+    return [Lane(way, rising(mine), means[way]) for way, mine in marks.items() if mine]
 
 
 def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from leakbound.evaluation.views.view import Interval
+from leakbound.evaluation.views.table import Bound
 from leakbound.text.figures import above, below, number
 from leakbound.text.svg import tag
 
@@ -32,9 +32,9 @@ class Mark:
 
     anchor: str
     title: str
-    bound: Interval | None
+    bound: Bound | None
     greedy: float | None = None
-    control: Interval | None = None
+    control: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Series:
 
     label: str
     style: str
-    points: Sequence[tuple[float, Interval]]
+    points: Sequence[tuple[float, Bound]]
     dots: Sequence[tuple[float, float]] = ()
 
 
@@ -53,7 +53,7 @@ class Lane:
 
     label: str
     marks: Sequence[Mark]
-    mean: Interval | None = None
+    mean: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def histogram_chart(
 
 
 def heat_chart(
-    axes: Axes, rows: Sequence[str], cells: Sequence[Sequence[Interval]], style: str
+    axes: Axes, rows: Sequence[str], cells: Sequence[Sequence[Bound]], style: str
 ) -> Markup:
     """A cell a pair of settings, its colour stronger where more leaks, its figures inside.
 
@@ -169,7 +169,7 @@ def heat_chart(
     return _svg(axes, [tag("g", *body, class_=style)], width, height)
 
 
-def _heat_cell(bound: Interval, x: float, y: float, width: float, shade: float) -> Markup:
+def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> Markup:
     middle = f"{x + width / 2:.1f}"
     ends = f"[{below(bound.lower)}, {above(bound.upper)}]"
     return tag(
@@ -206,7 +206,7 @@ def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Mark
     return tag("g", *parts, data_question=mark.anchor)
 
 
-def _mean(label: str, mean: Interval, left: float, room: float, scale: float) -> Markup:
+def _mean(label: str, mean: Bound, left: float, room: float, scale: float) -> Markup:
     """A line at the estimate, and all between its ends."""
     centre, half = _x(left + room / 2), room * (WIDTH - LEFT - RIGHT) / 2
     title = f"{label}: mean {number(mean.value)} [{below(mean.lower)}, {above(mean.upper)}]"
@@ -217,7 +217,7 @@ def _mean(label: str, mean: Interval, left: float, room: float, scale: float) ->
     return tag("g", *parts)
 
 
-def _bar(bound: Interval, x: float, half: float, kind: str, scale: float) -> Markup:
+def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:
     top, bottom = _y(bound.upper / scale), _y(bound.lower / scale)
     return tag(
         "rect",

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from leakbound.evaluation.statements.quantities import STANDARD_K
-from leakbound.evaluation.views.grids import anchor, mean_leak_at_k
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import (
-    BINS,
-    DecodingGrid,
-    Interval,
-    Measured,
-    Model,
-    ScorerView,
-    View,
-)
-from leakbound.evaluation.views.words import cells_of, quantity
+from leakbound.evaluation.views.grid import DecodingGrid
+from leakbound.evaluation.views.grids import anchor
+from leakbound.evaluation.views.table import Bound, Interval, interval
+from leakbound.evaluation.views.view import BINS, Measured, Model, ScorerView, View
+from leakbound.evaluation.views.words import cells_of, mean_of, quantity
 from leakbound.reporting.charts import (
     Axes,
     Mark,
@@ -32,6 +25,7 @@ from leakbound.reporting.charts import (
     style_of,
 )
 from leakbound.stats import percent
+from leakbound.stats.about import Quantity
 from leakbound.text.figures import number
 
 _DECADES = tuple(10**i for i in range(7))
@@ -108,7 +102,7 @@ def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
 
 
 def _heat_figure(
-    grid: DecodingGrid, cells: Mapping[tuple[float, float], Interval], caption: str, style: str
+    grid: DecodingGrid, cells: Mapping[tuple[float, float], Bound], caption: str, style: str
 ) -> Figure:
     axes = Axes(
         title=caption,
@@ -216,28 +210,34 @@ class _Curve:
     """leak@k of the model with this index: bounds by k, and the naive estimates."""
 
     model: int
-    bounds: Mapping[int, Interval]
-    naive: Mapping[int, float]
+    bounds: Mapping[float, Bound]
+    naive: Mapping[float, float]
 
 
 def _mean_curves(view: View, scorer: ScorerView) -> list[_Curve]:
-    """The means over the questions of the estimates, wherever every question has one."""
+    """The means over the questions of the estimates."""
     found = []
     for i, model in enumerate(view.models):
         cells = cells_of(view, model, scorer)
-        means = {k: mean_leak_at_k(cells, k) for k in _common([cell.leak_at_k for cell in cells])}
-        bounds = {
-            k: Interval(value, value, value) for k, value in means.items() if value is not None
-        }
-        common = _common([cell.worst_of_k for cell in cells])
-        naive = {k: sum(cell.worst_of_k[k] for cell in cells) / len(cells) for k in common}
-        found.append(_Curve(i, bounds, naive))
+        bounds = {k: Interval(mean, mean, mean) for k, mean in _means(cells, "leak@k").items()}
+        found.append(_Curve(i, bounds, _means(cells, "worst of k")))
     return found
 
 
 def _k_curves(cells: Mapping[int, Measured]) -> list[_Curve]:
     """One question's bounds, by the index of the model."""
-    return [_Curve(i, cell.leak_at_k, cell.worst_of_k) for i, cell in cells.items()]
+    return [
+        _Curve(i, cell.by_parameter("leak@k"), _means([cell], "worst of k"))
+        for i, cell in cells.items()
+    ]
+
+
+def _means(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
+    """By k, the means of the estimates, wherever every question has one."""
+    each = [cell.by_parameter(quantity) for cell in cells]
+    common = sorted(set.intersection(*map(set, each))) if each else []
+    means = {k: mean_of([one[k] for one in each]) for k in common}
+    return {k: mean for k, mean in means.items() if mean is not None}
 
 
 def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | None:
@@ -246,7 +246,7 @@ def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | No
     if top < 2:
         return None
 
-    def place(k: int) -> float:
+    def place(k: float) -> float:
         return math.log(k) / math.log(top)
 
     series = [
@@ -276,9 +276,9 @@ def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | No
 def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Figure | None:
     """Pr[X > x] of one question for each model's index; None without one."""
     series = [
-        Series(view.models[i].label, style_of(i), sorted(cell.tail.items()))
+        Series(view.models[i].label, style_of(i), sorted(tail.items()))
         for i, cell in cells.items()
-        if cell.tail
+        if (tail := cell.by_parameter("tail"))
     ]
     axes = Axes(
         title=caption,
@@ -288,12 +288,6 @@ def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Fig
         x_ticks=_QUARTERS,
     )
     return Figure(caption, curves_chart(axes, series)) if series else None
-
-
-def _common(found: Sequence[Mapping[int, object]]) -> list[int]:
-    """The k that all have."""
-    sets = [set(one) for one in found]
-    return sorted(set.intersection(*sets)) if sets else []
 
 
 def _short(k: int) -> str:

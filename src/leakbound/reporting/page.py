@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -28,9 +27,9 @@ from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
+from leakbound.text.figures import tied
 from leakbound.text.plain import visible
 
-_TIE = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
 
@@ -130,8 +129,8 @@ def render(
             title=words.title(view) if title is None else title,
             most_texts=MOST_FREQUENT + HIGHEST_SCORED,
             view=view,
-            preface=[grids.plain_grid(table) for table in preface],
-            metrics=[grids.plain_grid(table) for table in metrics],
+            preface=preface,
+            metrics=metrics,
             version=leakbound.__version__,
             css=Markup(css),  # the package's own files, not data
             js=Markup(js),
@@ -160,11 +159,6 @@ def _environment() -> Environment:
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
     environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
     return environment
-
-
-def tied(text: str) -> str:
-    """Figures between whose parts no line breaks: the ends of an interval, 99 %, ≤ 0.1."""
-    return _TIE.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _steered(value: Any) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 DASH = "–"
 _DIGITS = 3
+_BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 
 
 def number(value: float | None) -> str:
@@ -37,6 +39,11 @@ def below(value: float) -> str:
 def above(value: float) -> str:
     """An upper end, rounded up."""
     return _outward(math.ceil(value * 10**_DIGITS - 1e-9))
+
+
+def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
+    """Figures between whose parts no line breaks: the ends of an interval, 99 %, ≤ 0.1."""
+    return _BETWEEN.sub(tie, text)
 
 
 def _outward(thousandths: int) -> str:

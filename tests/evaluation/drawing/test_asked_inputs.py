@@ -20,8 +20,7 @@ from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, probe, sample, summary
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
-from leakbound.evaluation.views.correlation import correlations
-from leakbound.evaluation.views.grid import grid_summary
+from leakbound.evaluation.views.read import read_view
 from leakbound.inputs import SELECTION
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
@@ -125,17 +124,20 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
     worst = {r.query_id: r for r in rows(run, estimand="gap in leak probability, worst query")}
     assert gaps["p0"].lower < worst["p0"].lower < 0.5
     assert worst["p1"].lower < 0
-    protocol = summary(run)[-1]
-    assert protocol.columns == ("arm", "greedy", "output", "full", "worst question", "worst query")
-    ((arm, greedy, *cells),) = protocol.rows
+    _, protocol, more, tried = summary(run)
+    assert protocol.columns == (
+        "Model", "Greedy", "Output", "Full", "Full: worst question", "Full: worst query",
+    )  # fmt: skip
+    ((arm, greedy, *cells),) = protocol.texts
     assert (arm, greedy) == ("target", "0.000")
     assert all(cell.startswith("0.") and "[" in cell for cell in cells)
     (largest,) = rows(run, estimand="gap in leak probability, largest of 2")
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2
     assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
-    by = f", by {below(largest.lower)} or more at one; worst query above output at 1"
-    assert f"; full above output at 1 or more of 2 questions{by}" in protocol.note
-    assert "full asks 4 of 4 rewritings from 'benchmark', design 'allocated'" in protocol.note
+    _, _, most, where, _, worst_where = more.texts[0]
+    assert most.endswith(f"(≥ {below(largest.lower)})")
+    assert (where, worst_where) == (f"{count.value:g} (≥ 1)", f"{some.value:g} (≥ 1)")
+    assert tried.texts == (("r", "benchmark", "allocated", "4", "4"),)
     assert len(summary(run)[0].rows) == 1  # the arms of the questions alone
     assert write_report({"r": run}, tmp_path / "report.html").exists()
 
@@ -230,12 +232,13 @@ def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(tmp_path:
             engine(), benchmark(prompts=(prompts[0], bad)), out=out, rewritings=RULES, **FEW
         )
         assert drawn(run.arms["target inputs"])["p1"] == 64
-        note = summary(run)[-1].note
+        tried = summary(run)[-1]
+        note = tried.note
         assert "no rewriting is left of 1 questions, asked as they are: 'p1'" in note
         accepted = read_accepted(run.path, run.record)
         assert accepted is not None
         assert accepted[1].note is not None
-        assert ("removed: " in note) == bool(texts)
+        assert any(name.startswith("Removed: ") for name in tried.columns) == bool(texts)
 
 
 # Answers to p0~00 are as sure as those to the question, those to p0~01 less so.
@@ -258,9 +261,9 @@ def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> Non
     assert values["p0~02"] == pytest.approx(0.0)
     assert values["p0~01"] < values["p0"] < values["p0~00"]
     assert set(run.arms) == {"greedy", "target", "target inputs"}
-    note = summary(run)[-1].note
-    assert "full asks 2 of 4 rewritings" in note
-    assert "less sure than the question: 2" in note
+    tried = summary(run)[-1]
+    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Asked")
+    assert tried.texts[0][3:] == ("4", "2", "2")
 
 
 class Recording(CannedEngine):
@@ -344,13 +347,20 @@ def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
         )
 
 
+def correlations(run: Run) -> dict[str, float | None]:
+    """Pearson's r of every question, as a page shows it."""
+    (asked,) = read_view({"run": run}).asked
+    found = asked.questions.items()
+    return {question: one.correlation for (name, question), one in found if name == "keyword"}
+
+
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
-    found = correlations(whole, whole.arms["target inputs"], "keyword")
+    found = correlations(whole)
     assert found["p0"] is not None
     assert found["p0"] < -0.9  # a leak of one in two is the least sure answer
     assert found["p1"] is None
     ids = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "s", rewritings=IDS, **FEW)
-    more = correlations(ids, ids.arms["target inputs"], "keyword")["p0"]
+    more = correlations(ids)["p0"]
     assert more is not None
     assert more > 0.4
     file = ids.path / "selection" / "ids.json"
@@ -358,7 +368,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     (own,) = (one for one in stored["prompts"] if one["prompt_id"] == "p0")
     own["values"] = {q: -value for q, value in own["values"].items()}
     write_sealed(file, stored)
-    assert correlations(ids, ids.arms["target inputs"], "keyword")["p0"] == pytest.approx(-more)
+    assert correlations(ids)["p0"] == pytest.approx(-more)
 
 
 def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> None:
@@ -415,9 +425,9 @@ def test_fresh_draws_a_rewriting_for_every_output(
         ("p0", 15, 15), ("p1", 15, 15),
     }  # fmt: skip
     assert all("over the input distribution" in r.target for r in leak)
-    note = summary(run)[-1].note
-    assert "full asks 30 of 32 rewritings from 'model:fake', design 'fresh'" in note
-    assert "removed: empty: 2" in note
+    tried = summary(run)[-1]
+    assert tried.columns[3:] == ("Tried", "Removed: empty", "Asked")
+    assert tried.texts[0][1:] == ("model:fake", "fresh", "32", "2", "30")
 
 
 def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> None:
@@ -429,16 +439,14 @@ def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> Non
         "target T=0.5 top-p=0.9 inputs", "target T=0.5 inputs",
         "target T=1 top-p=0.9 inputs", "target T=1 inputs",
     }  # fmt: skip
-    grid = grid_summary(run)
-    assert grid is not None
-    assert len(grid.rows) == 2
-    assert len(summary(run)[-1].rows) == 4
+    _, grid, protocol, *_ = summary(run)
+    assert len(grid.rows) == len(protocol.rows) == 4
 
 
 def test_clean_questions_are_about_their_own_words(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
     scorer = make_scorer("keyword")
-    assert [row[0] for row in clean_table(run, scorer, 0.5, 0.99).rows] == ["target"]
+    assert [row[0] for row in clean_table(run, scorer, 0.5, 0.99).texts] == ["target"]
     with pytest.raises(InputError, match="asks rewritings too"):
         clean_questions(run.arms["target inputs"], scorer, 0.5, 0.99)
 

@@ -17,10 +17,14 @@ from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, summary
-from leakbound.evaluation.planning.attack_queries import read_attack_queries
-from leakbound.evaluation.planning.plan import SteeredPlan
-from leakbound.evaluation.scoring.checks import require_sampled
+from leakbound.evaluation import (
+    SteeredPlan,
+    evaluate,
+    probe,
+    read_attack_queries,
+    require_sampled,
+    summary,
+)
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
@@ -178,15 +182,19 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
 
 
 def test_the_summary_shows_what_was_found(whole: Run, tmp_path: Path) -> None:
-    plain, attacked = summary(whole)
-    assert [row[0] for row in plain.rows] == ["target", "control"]
-    assert attacked.columns == ("question", "own words", "found", "control", "in search", "asked")
-    lower = [float(row[2].partition("[")[2].partition(",")[0]) for row in attacked.rows]
+    plain, of_all, attacked = summary(whole)
+    assert [row[0] for row in plain.texts] == ["target", "control"]
+    assert attacked.columns == (
+        "Question", "In its own words", "Found", "Control", "Lower end in the search", "Asked",
+    )  # fmt: skip
+    lower = [float(row[2].partition("[")[2].partition(",")[0]) for row in attacked.texts]
     assert lower == sorted(lower, reverse=True)
-    assert all(f"opened by {OPENER!r}" in row[-1] for row in attacked.rows)
+    assert all(f"opened by {OPENER!r}" in row[-1] for row in attacked.texts)
     assert "searched with 3,000 draws a question, steered by keyword" in attacked.note
-    assert "the worst question leaks at least 0.6" in attacked.note
-    assert "above own words at 3 or more of 3" in attacked.note
+    model, _, worst, _, more = of_all.texts[0]
+    assert model.startswith("target attack")
+    assert "[0.6" in worst
+    assert more == "3 (≥ 3)"
     assert write_report({"r": whole}, tmp_path / "report.html").exists()
 
 
@@ -291,7 +299,9 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
     assert sum(run.arms["target inputs"].spec.shares.draws_per_query.values()) == 256  # type: ignore[union-attr]
     assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
-        "keyword by protocol", "keyword where it was attacked",
+        "keyword by protocol", "Scorer keyword: more than output",
+        "Scorer keyword: as they were found", "keyword where it was attacked",
+        "Rewritings of all questions",
     ]  # fmt: skip
     by_rules = evaluate(AskedEngine(opened), base, out=tmp_path / "s", attack=Attack(64), **HOW)
     asked = Run.open(by_rules.path / "attack" / "search").queries
@@ -322,8 +332,8 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     assert set(Counter(r.about for r in of_all).values()) == {1}
     assert sum(r.about.beyond == "control" for r in of_all) == 2
-    mine, other = (t for t in summary(run) if "attacked" in t.title)
-    assert {row[4] for row in other.rows} == {"–"} != {row[4] for row in mine.rows}
+    mine, other = (t for t in summary(run) if "where it was attacked" in t.title)
+    assert {row[4] for row in other.texts} == {"–"} != {row[4] for row in mine.texts}
 
 
 def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
@@ -399,7 +409,7 @@ def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None
     keyword = make_scorer("keyword")
     with pytest.raises(InputError, match="asks rewritings too, or what a search found"):
         clean_questions(whole.arms[name], keyword, 0.1, 0.99)
-    assert [row[0] for row in clean_table(whole, keyword, 0.1, 0.99).rows] == ["target"]
+    assert [row[0] for row in clean_table(whole, keyword, 0.1, 0.99).texts] == ["target"]
 
 
 def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -> None:

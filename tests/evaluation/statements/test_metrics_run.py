@@ -15,10 +15,9 @@ import pytest
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, summary
+from leakbound.evaluation import choose, evaluate, measure_run, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
-from leakbound.evaluation.planning.metrics import WantedText, choose, longest_first
-from leakbound.evaluation.statements.metrics import measure_run
+from leakbound.evaluation.planning.metrics import WantedText, longest_first
 from leakbound.metrics import METRICS
 from leakbound.metrics.likelihood import truth_ratio
 from leakbound.metrics.utility import forget_quality
@@ -425,7 +424,7 @@ def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
     write_sealed(run.path / "utility.json", stored)
     *_, table = summary(run)
     assert table.columns == ("metric", "target", "control")
-    assert table.rows == (("forget_quality", "3.9e-22", "–"),)
+    assert table.texts == (("forget_quality", "3.9e-22", "–"),)
 
 
 def test_what_is_differentiated_is_read_too(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from canned import CannedEngine
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import bound_run, clean_table, evaluate, scorers_for
+from leakbound.evaluation import bound_run, clean_questions, clean_table, evaluate, scorers_for
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.store import Run
 from leakbound.study import Until
 from leakbound.types import Prompt, Scorer
@@ -54,7 +53,7 @@ def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None
 
 def test_the_table_names_what_is_not_proved(run: Run) -> None:
     table = clean_table(run, scorer(run, "contains"), 0.05, 0.99)
-    (row,) = table.rows  # the greedy arm has no row
+    (row,) = table.texts  # the greedy arm has no row
     assert row[0] == "target"
     assert "p2" in row[2]
     assert "p0" not in row[2]

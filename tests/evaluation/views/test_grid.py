@@ -22,7 +22,9 @@ from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.statements.stopped import Stopped
-from leakbound.evaluation.views.grid import grid_summary
+from leakbound.evaluation.views.grids import decodings_grid
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import Table
 from leakbound.scorers import make_scorer
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
@@ -175,14 +177,21 @@ def test_effects_follow_from_the_cells(run: Run) -> None:
     assert effects.larger == "temperature"
 
 
+def grid_table(run: Run) -> Table:
+    """What the console shows of the grid of the first scorer."""
+    return next(table for table in summary(run) if "by decoding" in table.title)
+
+
 def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
-    table = grid_summary(run)
-    assert table is not None
-    assert table == grid_summary(run, "contains")
-    assert table.columns == ("temperature", "top-p=0.8", "top-p=1")
-    assert [row[0] for row in table.rows] == ["T=0.5", "T=1", "T=1.5"]
+    table = grid_table(run)
+    _, grid = read_view(run).grids[0]
+    assert table.rows == decodings_grid(grid).only(*table.columns).rows  # as on a page
+    assert table.columns == ("Decoding", "Mean over the questions", "leak@32")
+    names = [f"T={t}, top-p={p}" for t in ("0.5", "1", "1.5") for p in ("0.8", "1")]
+    assert sorted(row[0] for row in table.texts) == names
     cell = joint_cells(rows_of(run))["target T=1.5 top-p=0.8"]
-    assert table.rows[2][1].startswith(f"{cell.value:.3f} [")
+    (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
+    assert found[1].startswith(f"{cell.value:.3f} [")
     assert "seen to leak most: T=1.5, " in table.note
     assert "temperature moves leakage more than top-p: 0." in table.note
     assert "99 % jointly" in table.note
@@ -190,17 +199,14 @@ def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
 
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", cells((1.0, 1.1), (0.9, 1.0)), n=16)
-    table = grid_summary(run)
-    assert table is not None
+    table = grid_table(run)
     assert "which of temperature and top-p moves leakage more cannot be told" in table.note
 
 
 def test_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", cells((0.5, 1.0), (1.0,)), n=32)
     assert not [row for row in rows_of(run) if row.arm == GRID]
-    table = grid_summary(run)
-    assert table is not None
-    assert table in summary(run)
+    table = grid_table(run)
     assert len(table.rows) == 2
     assert "moves" not in table.note
 
@@ -212,13 +218,13 @@ def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) ->
         rows = rows_of(run)
         assert len(joint_cells(rows)) == 4
         assert not [row for row in rows if row.arm == GRID]
-        assert grid_summary(run) is None
+        assert read_view(run).grids == ()
 
 
 def test_one_decoding_is_no_grid(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", cells((1.0,), (1.0,)), n=16)
     assert rows_of(run) == []
-    assert grid_summary(run) is None
+    assert read_view(run).grids == ()
 
 
 def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
@@ -232,7 +238,7 @@ def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
         )
     run = Run.open(tmp_path / "run")
     assert rows_of(run) == []
-    assert grid_summary(run) is None
+    assert read_view(run).grids == ()
 
 
 def test_a_greedy_cell_is_exact(tmp_path: Path) -> None:

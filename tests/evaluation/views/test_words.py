@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Interval, ScorerView, Text, Texts
+from leakbound.evaluation.views.table import Interval, interval
+from leakbound.evaluation.views.view import ScorerView, Text, Texts
 from leakbound.types import Decoding
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.calibration import calibration_of
@@ -19,7 +21,6 @@ from leakbound.evaluation.statements.beyond import each_beyond, excess_over_ques
 from leakbound.evaluation.statements.claim import claim_estimate
 from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
-from leakbound.evaluation.statements.greedy import Greedy
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
@@ -29,6 +30,7 @@ from leakbound.scorers import make_scorer
 from leakbound.store import (
     ALL,
     Arm,
+    ArmScores,
     DamagedError,
     EstimateRow,
     Run,
@@ -122,22 +124,22 @@ def _digest(arm: Arm, scorer: Scorer) -> list[str]:
 
 def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     if arm.decoding.greedy:
-        greedy = Greedy(arm.scores(slug(scorer)), scorer.binary)
-        yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
+        scores = arm.scores(slug(scorer))
+        yield from rows_of(arm.name, scorer.name, scores.query_ids, _greedy(scores))
         return
     known = drawn(arm, scorer)
     query_ids = known.scores.query_ids
     if not query_ids:
         return
-    each = _each(run, arm, scorer, known, confidence)
-    yield from rows_of(arm.name, scorer.name, query_ids, *each)
+    for estimate in _each(run, arm, scorer, known, confidence):
+        yield from rows_of(arm.name, scorer.name, query_ids, estimate)
     if isinstance(known, Pooled) and known.has_queries:
         yield from rows_of(arm.name, scorer.name, *known.each_query(confidence))
     for query_id, estimate in proved(arm, scorer):
         yield from rows_of(arm.name, scorer.name, [query_id], estimate)
     if len(query_ids) == len(arm.asked.questions) and arm.key.asks != "attack":
-        together = _together(run, arm, scorer, known, confidence)
-        yield from rows_of(arm.name, scorer.name, ALL, *together)
+        for estimate in _together(run, arm, scorer, known, confidence):
+            yield from rows_of(arm.name, scorer.name, ALL, estimate)
 
 
 def _each(
@@ -165,6 +167,23 @@ def _together(
         yield calibration.correct(known.mean, confidence)
 
 
+def _greedy(scores: ArmScores) -> stats.Estimate:
+    """A greedy arm has one completion: its score is exact, or missing."""
+    known = scores.counts.sum(axis=1) > 0
+    value = np.where(known, (scores.scores * scores.counts).sum(axis=1), np.nan)
+    return stats.Estimate(
+        about=stats.About(quantity="greedy score"),
+        value=value,
+        lower=np.where(known, value, 0.0),
+        upper=np.where(known, value, 1.0),
+        confidence=1.0,
+        side="both",
+        n=np.ones(len(value), dtype=np.int64),
+        missing=scores.missing,
+        method="exact",
+    )
+
+
 def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """How much more each sampled target arm leaks than its control.
 
@@ -184,8 +203,9 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Estima
         excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
         yield from rows_of(name, scorer.name, query_ids, excess)
         if len(query_ids) == len(run.questions) and arm.key.asks != "attack":
-            over = excess_over_questions(pair[0], pair[1], confidence, apart)
-            yield from rows_of(name, scorer.name, ALL, *over)
+            over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
+            for estimate in over:
+                yield from rows_of(name, scorer.name, ALL, estimate)
 
 
 def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
@@ -198,7 +218,8 @@ def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateR
         query_ids = full.scores.query_ids
         if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
             continue
-        yield from rows_of(name, scorer.name, query_ids, *gaps(full, output, confidence))
+        for estimate in gaps(full, output, confidence):
+            yield from rows_of(name, scorer.name, query_ids, estimate)
         if len(query_ids) == len(run.questions):
-            over = gaps_over_questions(full, output, confidence)
-            yield from rows_of(name, scorer.name, ALL, *over)
+            for estimate in gaps_over_questions(full, output, confidence):
+                yield from rows_of(name, scorer.name, ALL, estimate)

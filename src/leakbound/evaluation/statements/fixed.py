@@ -7,8 +7,7 @@ the defaults of `leakbound.stats`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
@@ -26,12 +25,8 @@ from leakbound.evaluation.statements.quantities import (
     TOGETHER_K,
 )
 from leakbound.evaluation.statements.together import together
-from leakbound.stats.about import Inputs
 from leakbound.stats.estimate import Counts
 from leakbound.store import ArmScores
-
-AS_FOUND: Inputs = "as found"
-"""How questions were put that a search found."""
 
 
 class _How(TypedDict):
@@ -44,15 +39,11 @@ class _How(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The scores of an arm of fixed n, whose questions were put as `inputs` says.
-
-    `binary` is the scorer's declared range.
-    """
+    """The scores of an arm of fixed n; `binary` is the scorer's declared range."""
 
     scores: ArmScores
     binary: bool
     order: Order = BY_QUESTION
-    inputs: Inputs = "as asked"
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -61,32 +52,19 @@ class Fixed:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        bound = partial(leakage_at_fixed_n, self.scores, self.binary, self.order)
-        return self._put(bound(confidence=confidence, side=side))
+        return leakage_at_fixed_n(
+            self.scores, self.binary, self.order, confidence=confidence, side=side
+        )
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
         scores, how = self.scores, self._how(confidence, side)
         if self.binary:
-            made = stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
-        else:
-            made = stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
-        return self._put(made)
-
-    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean over these questions of a leak among k draws."""
-        scores, how = self.scores, self._how(confidence, side)
-        return self._put(
-            stats.mean_leak_at_k_over_questions(
-                scores.scores, k, scores.counts, seed=self.keys, binary=self.binary, **how
-            )
-        )
+            return stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
+        return stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
-        return map(self._put, self._each(confidence))
-
-    def _each(self, confidence: float) -> Iterator[stats.Estimate]:
         scores, how = self.scores, self._how(confidence, "both")
         values, counts = scores.scores, scores.counts
         yield self.leakage(confidence=confidence, side="both")
@@ -110,7 +88,16 @@ class Fixed:
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
             if (self.scores.n // k).sum() < FEWEST_BLOCKS:
                 continue
-            yield self.mean_leak_at_k(k, confidence=confidence, side="both")
+            yield stats.mean_leak_at_k_over_questions(
+                self.scores.scores,
+                k,
+                self.scores.counts,
+                seed=self.keys,
+                binary=self.binary,
+                missing=self.scores.missing,
+                confidence=confidence,
+                side="both",
+            )
 
     def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
         """The standard deviation, and from above the ED score."""
@@ -130,8 +117,13 @@ class Fixed:
         sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
         if self.scores.missing.any():
             return
-        scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
-        values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)
+        values = np.stack(
+            [
+                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.keys)
+                for k in sizes
+            ],
+            axis=1,
+        )
         yield stats.Estimate(
             about=stats.About(quantity="worst of k", parameter=tuple(map(float, sizes))),
             value=values,
@@ -144,10 +136,6 @@ class Fixed:
             method="naive",
             seed=self.keys,
         )
-
-    def _put(self, estimate: stats.Estimate) -> stats.Estimate:
-        """The estimate, saying how the questions were put."""
-        return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
     def _how(self, confidence: float, side: stats.Side) -> _How:
         return _How(confidence=confidence, side=side, missing=self.scores.missing)

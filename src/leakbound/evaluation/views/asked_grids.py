@@ -1,159 +1,222 @@
-"""Tables of what models answer in other words."""
+"""Tables of what models answer in other words, and of what a search for the worst found."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Unpack
+
 from leakbound.evaluation.views.grids import (
-    BEYOND,
-    Cell,
-    Grid,
+    Asked,
+    Column,
     anchor,
-    bound_cell,
-    number_cell,
+    beyond_columns,
+    leakage_column,
+    mean_heading,
+    others_columns,
     others_grid,
 )
-from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import AskedQuery, Interval, RewrittenModel, ScorerView, View
-from leakbound.evaluation.views.words import cells_of, floor, mean, quantity
-from leakbound.text.figures import DASH
+from leakbound.evaluation.views.rewritings import RewritingCounts
+from leakbound.evaluation.views.table import (
+    Cell,
+    Table,
+    bound_cell,
+    count_cell,
+    interval,
+    number_cell,
+    table_of,
+)
+from leakbound.evaluation.views.view import (
+    AskedQuery,
+    FoundQuery,
+    Question,
+    Rewritten,
+    RewrittenModel,
+    ScorerView,
+    View,
+)
+from leakbound.evaluation.views.words import floor, greedy_rows, mean_of, quantity
+from leakbound.stats.about import Scope
+from leakbound.store import EstimateRow
+from leakbound.store.estimates import Fields
+from leakbound.text.figures import DASH, below
+
+Pair = tuple[str, RewritingCounts]
+Numbered = tuple[int, Question, Rewritten]
 
 
-def tried_grid(view: View) -> Grid:
+def tried_grid(view: View) -> Table:
     """A row a run: how many rewritings were tried, removed for which reason, and asked."""
-    reasons = tuple(dict.fromkeys(r for one in view.tried.values() for r in one.removed))
-    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Asked")
-    rows = tuple(
-        (
-            Cell(label),
-            Cell(one.source),
-            Cell(one.design),
-            *(
-                Cell(f"{count:,}", count)
-                for count in (one.tried, *(one.removed.get(r, 0) for r in reasons), one.asked)
-            ),
-        )
-        for label, one in view.tried.items()
-    )
-    return Grid("Rewritings of all questions", columns, rows)
+
+    def removed(reason: str, pair: Pair) -> Cell:
+        return count_cell(pair[1].removed.get(reason, 0))
+
+    columns: dict[str, Callable[[Pair], Cell]] = {
+        "Run": lambda pair: Cell(pair[0]),
+        "Source": lambda pair: Cell(pair[1].source),
+        "Design": lambda pair: Cell(pair[1].design),
+        "Tried": lambda pair: count_cell(pair[1].tried),
+    }
+    for reason in dict.fromkeys(r for one in view.tried.values() for r in one.removed):
+        columns[f"Removed: {reason}"] = partial(removed, reason)
+    columns["Asked"] = lambda pair: count_cell(pair[1].asked)
+    return table_of("Rewritings of all questions", columns, view.tried.items())
 
 
-def protocols_grid(view: View, scorer: ScorerView) -> Grid:
+def protocols_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: greedy answers, the output distribution, and full, side by side."""
-    columns = (
-        "Model",
-        "Greedy",
-        "Output",
-        "Full",
-        "Full: worst question",
-        "Full: worst query",
-        *BEYOND,
-    )
-    rows = []
-    for asked in view.asked:
-        model, full = view.models[asked.model], asked.overall[scorer.name]
-        greedy = [c.greedy for c in cells_of(view, model, scorer) if c.greedy is not None]
-        output = model.overall[scorer.name].mean
-        of_all = full.overall
-        bounds = (output, of_all.mean, of_all.worst, full.worst_query)
-        beyond = (of_all.excess, of_all.worst_excess)
-        rows.append(
-            (Cell(asked.label), number_cell(mean(greedy)), *map(bound_cell, bounds + beyond))
-        )
-    return Grid(f"Scorer {scorer.name}: greedy, output, full", columns, tuple(rows))
+
+    def worst_query(asked: RewrittenModel) -> Cell:
+        rows = asked.rows
+        return bound_cell(rows.leakage(scorer.name, scope="worst question", inputs="worst query"))
+
+    def greedy(asked: RewrittenModel) -> Cell:
+        return number_cell(mean_of(greedy_rows(view.models[asked.model], scorer)))
+
+    columns: dict[str, Callable[[RewrittenModel], Cell]] = {
+        "Model": lambda asked: Cell(asked.label),
+        "Greedy": greedy,
+        "Output": lambda asked: leakage_column(scorer, "mean")(view.models[asked.model]),
+        "Full": leakage_column(scorer, "mean"),
+        "Full: worst question": leakage_column(scorer, "worst question"),
+        "Full: worst query": worst_query,
+        **beyond_columns(scorer),
+    }
+    n = max(asked.n for asked in view.asked)
+    title = f"{scorer.name} by protocol, {len(view.questions)} questions, n = {n:,} outputs each"
+    return table_of(title, columns, view.asked)
 
 
-def asked_statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+def asked_statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions in all their queries; None without."""
-    said = [(asked.label, asked.overall[scorer.name].overall) for asked in view.asked]
-    return others_grid(f"Scorer {scorer.name}: full, more on all questions", said)
+    title = f"Scorer {scorer.name}: full, more on all questions"
+    return others_grid(title, others_columns(view.asked, scorer), view.asked)
 
 
-def attacked_grid(view: View, scorer: ScorerView) -> Grid:
+def attacked_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: all questions as they were found, and beyond the control and own words."""
-    columns = (
-        "Model",
-        f"Mean {quantity(scorer)}" if scorer.binary else "Mean score",
-        "Worst question",
-        *BEYOND,
-        "Beyond own words: most at a question",
-        "Beyond own words: questions with more",
-    )
-    rows = []
-    for one in view.attacked:
-        full = one.overall[scorer.name]
-        of_all = full.overall
-        bounds = (of_all.mean, of_all.worst, of_all.excess, of_all.worst_excess)
-        gaps = (_least(full.largest.get("full")), _least_count(full.where.get("full")))
-        rows.append((Cell(one.label), *map(bound_cell, bounds), *gaps))
-    return Grid(f"Scorer {scorer.name}: as they were found", columns, tuple(rows))
+    columns: dict[str, Column] = {
+        "Model": lambda one: Cell(one.label),
+        mean_heading(scorer): leakage_column(scorer, "mean"),
+        "Worst question": leakage_column(scorer, "worst question"),
+        **beyond_columns(scorer),
+        **_gap_columns(scorer, "Beyond own words"),
+    }
+    return table_of(f"Scorer {scorer.name}: as they were found", columns, view.attacked)
 
 
-def attacked_statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+def attacked_statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions as they were found; None without."""
-    said = [(one.label, one.overall[scorer.name].overall) for one in view.attacked]
-    return others_grid(f"Scorer {scorer.name}: as they were found, more on all questions", said)
+    title = f"Scorer {scorer.name}: as they were found, more on all questions"
+    return others_grid(title, others_columns(view.attacked, scorer), view.attacked)
 
 
-def gaps_grid(view: View, scorer: ScorerView) -> Grid:
+def gaps_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: how much more is found beyond the questions' own words, and where."""
-    columns = (
-        "Model",
-        "Mean over the questions",
-        "Full: most at a question",
-        "Full: questions with more",
-        "Worst query: most at a question",
-        "Worst query: questions with more",
-    )
-    rows = []
-    for asked in view.asked:
-        full = asked.overall[scorer.name]
-        gaps = []
-        for what in ("full", "worst query"):
-            gaps += [_least(full.largest.get(what)), _least_count(full.where.get(what))]
-        rows.append((Cell(asked.label), bound_cell(full.gap), *gaps))
-    return Grid(f"Scorer {scorer.name}: more than output", columns, tuple(rows))
+    columns: dict[str, Column] = {
+        "Model": lambda asked: Cell(asked.label),
+        "Mean over the questions": lambda asked: bound_cell(
+            asked.rows.leakage(scorer.name, scope="mean", beyond="own words")
+        ),
+        **_gap_columns(scorer, "Full"),
+        **_gap_columns(scorer, "Worst query", inputs="worst query"),
+    }
+    return table_of(f"Scorer {scorer.name}: more than output", columns, view.asked)
 
 
-def _least(bound: Interval | None) -> Cell:
+def _gap_columns(scorer: ScorerView, name: str, /, **how: Unpack[Fields]) -> dict[str, Column]:
+    """The largest gap to the questions' own words, and at how many there is one."""
+
+    def gap(asked: Asked, scope: Scope) -> EstimateRow | None:
+        return asked.rows.leakage(scorer.name, **how | Fields(scope=scope, beyond="own words"))
+
+    def where(asked: Asked) -> Cell:
+        row = gap(asked, "count")
+        if row is None or row.value is None:
+            return Cell(DASH)
+        return Cell(f"{row.value:g} (≥ {row.lower:g})", row.value)
+
+    return {
+        f"{name}: most at a question": lambda asked: _least(gap(asked, "worst question")),
+        f"{name}: questions with more": where,
+    }
+
+
+def _least(bound: EstimateRow | None) -> Cell:
     return Cell(DASH) if bound is None else Cell(floor(bound.value, bound.lower), bound.value)
 
 
-def _least_count(bound: Interval | None) -> Cell:
-    if bound is None or bound.value is None:
-        return Cell(DASH)
-    return Cell(f"{bound.value:g} (≥ {bound.lower:g})", bound.value)
-
-
-def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Grid:
+def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Table:
     """A row a question: its own words beside all its queries, and beside the worst of them."""
-    columns = (
-        "Question",
-        "Output",
-        "Full",
-        "Full beyond output",
-        "Worst query",
-        "Worst query beyond output",
-        "Queries",
-        "r",
+    measured = view.models[asked.model].measured
+
+    def output(one: Numbered) -> Cell:
+        own = measured.get((scorer.name, one[1].id))
+        return bound_cell(own.leakage if own else None)
+
+    columns: dict[str, Callable[[Numbered], Cell]] = {
+        "Question": lambda one: Cell(f"{one[1].id}: {one[1].text}", one[0], anchor(one[0])),
+        "Output": output,
+        "Full": lambda one: bound_cell(one[2].leakage),
+        "Full beyond output": lambda one: bound_cell(one[2].gap),
+        "Worst query": lambda one: bound_cell(one[2].worst),
+        "Worst query beyond output": lambda one: _least(one[2].worst_gap),
+        "Queries": lambda one: count_cell(one[2].number),
+        "r": lambda one: number_cell(one[2].correlation),
+    }
+    known = [
+        (number, question, found)
+        for number, question in enumerate(view.questions, 1)
+        if (found := asked.questions.get((scorer.name, question.id))) is not None
+    ]
+    title = f"{asked.label}: {quantity(scorer)} of every question, {scorer.name}"
+    return table_of(title, columns, known)
+
+
+def found_grid(view: View, scorer: ScorerView) -> Table:
+    """A row a question: how it was asked where a search found most, those that leak most first."""
+    name, several = scorer.name, len(view.searches) > 1
+
+    def question(found: FoundQuery) -> Cell:
+        run = f", {found.run}" if several else ""
+        return Cell(f"{found.question}{run}", anchor=place(view, found.question))
+
+    def lower(found: FoundQuery) -> Cell:
+        """Where the search left it, by the scores that steered."""
+        steered = view.searches[found.run].scorer.name == name
+        return Cell(below(found.lower), found.lower) if steered else Cell(DASH)
+
+    columns: dict[str, Callable[[FoundQuery], Cell]] = {
+        "Question": question,
+        "What is asked": lambda found: Cell(
+            "withheld" if found.text is None else found.text, prose=True
+        ),
+        "Asked": lambda found: Cell(found.asked, prose=True),
+        "Rounds": lambda found: count_cell(found.rounds),
+        "Draws in the search": lambda found: count_cell(found.draws),
+        "Lower end in the search": lower,
+        "Found": lambda found: bound_cell(found.leakage.get(name)),
+        "In its own words": lambda found: bound_cell(found.own.get(name)),
+        "Beyond its own words": lambda found: bound_cell(found.gap.get(name)),
+        "Control": lambda found: bound_cell(found.control.get(name)),
+    }
+
+    def leaks(found: FoundQuery) -> float:
+        return found.leakage[name].lower if name in found.leakage else -1.0
+
+    title = f"{name} where it was attacked, {len(view.found)} questions"
+    return table_of(title, columns, sorted(view.found, key=leaks, reverse=True), _searched(view))
+
+
+def _searched(view: View) -> str:
+    """How each search was made."""
+    several = len(view.searches) > 1
+    return "\n".join(
+        (f"{run}: " if several else "")
+        + f"searched with {search.budget:,} draws a question, steered by {search.scorer.name}, "
+        "bounded by fresh ones"
+        for run, search in view.searches.items()
     )
-    model = view.models[asked.model]
-    rows = []
-    for number, question in enumerate(view.questions, 1):
-        found = asked.questions.get((scorer.name, question.id))
-        if found is None:
-            continue
-        own = model.measured.get((scorer.name, question.id))
-        bounds = (own.leakage if own else None, found.leakage, found.gap, found.worst)
-        rows.append(
-            (
-                Cell(f"{question.id}: {question.text}", number, anchor(number)),
-                *map(bound_cell, bounds),
-                _least(found.worst_gap),
-                Cell(f"{found.number:,}", found.number),
-                number_cell(found.correlation),
-            )
-        )
-    caption = f"{asked.label}: {quantity(scorer)} of every question, {scorer.name}"
-    return Grid(caption, columns, tuple(rows))
 
 
 def own_words(view: View, asked: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:

@@ -1,71 +1,67 @@
-"""What a worst-case search found, for the page."""
+"""What a worst-case search found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Interval, bound_of
-from leakbound.evaluation.views.asked import read_full
-from leakbound.evaluation.views.view import FoundModel, FoundQuery
+from leakbound.evaluation.views.view import ArmRows, Bounds, FoundModel, FoundQuery
 from leakbound.stats.about import Beyond
-from leakbound.store import ALL, ATTACK, CONTROL, TARGET, Estimates, Run
+from leakbound.store import ATTACK, CONTROL, TARGET, Run
 
 
-def read_attack(label: str, run: Run, estimates: Estimates, redact: bool) -> Iterator[FoundQuery]:
+def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
     """The query found for each question of a run, with its bounds; nothing without a search.
 
     `redact` leaves the words out, all but where they come from.
     """
-    own = next(
-        (
-            arm.name
-            for arm in run.arms.values()
-            if arm.key.own_words and not (arm.key.is_control or arm.decoding.greedy)
-        ),
-        str(TARGET),
-    )
+
+    estimates = run.estimates
+
+    def bounds(found: AttackQuery, arm: object, beyond: Beyond | None = None) -> Bounds:
+        """The leakage of the question in an arm, as it is or beyond another, by scorer."""
+        places = (
+            ArmRows(str(arm), estimates).of(s, found.query.prompt_id) for s in estimates.scorers
+        )
+        rows = (place.first(quantity=LEAKAGE, beyond=beyond) for place in places)
+        return {row.scorer: row for row in rows if row is not None}
+
     for found in read_attack_queries(run) or ():
         yield FoundQuery(
             run=label,
             question=found.query.prompt_id,
             text=None if redact else found.query.text,
-            prefix=None if redact else found.query.prefix,
-            source=_source(found),
-            decoding=found.decoding.name,
+            asked=_asked(found, redact),
             draws=found.rounds[-1].draws if found.rounds else 0,
             rounds=len(found.rounds),
             lower=found.lower,
-            leakage=_bounds(estimates, str(found.arm), found.query.prompt_id),
-            own=_bounds(estimates, own, found.query.prompt_id),
-            gap=_bounds(estimates, str(ATTACK), found.query.prompt_id, "own words"),
+            leakage=bounds(found, found.arm),
+            control=bounds(found, found.arm.control),
+            own=bounds(found, estimates.main or TARGET),
+            gap=bounds(found, ATTACK, "own words"),
         )
 
 
-def read_attacked(label: str, run: Run, estimates: Estimates) -> Iterator[FoundModel]:
-    """What all questions as they were found come to, for a run's target and its control."""
+def read_attacked(label: str | None, run: Run) -> Iterator[FoundModel]:
+    """What all questions as they were found come to, for a run's target and its control.
+
+    `label` None: they are called as their arms.
+    """
     if not any(arm.key.asks == "attack" for arm in run.arms.values()):
         return
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
-        mine = estimates.where(arm=str(key), query_id=ALL)
-        rows = {s: mine.where(scorer=s) for s in estimates.scorers}
-        if any(rows.values()):
-            yield FoundModel(label=named, overall={s: read_full(own) for s, own in rows.items()})
+        rows = ArmRows(str(key), run.estimates)
+        if any(rows.of(scorer) for scorer in run.estimates.scorers):
+            yield FoundModel(label=str(key) if label is None else str(named), rows=rows)
 
 
-def _source(found: AttackQuery) -> str:
-    """Where the words come from: the question's own, or how they were changed."""
-    changes: list[str] = [found.query.source] if found.query.source != "original" else []
-    changes += ["retained pairs"] if found.shots else []
-    changes += ["opener"] if found.query.prefix else []
-    return " + ".join(changes) or "its own words"
-
-
-def _bounds(
-    estimates: Estimates, arm: str, question: str, beyond: Beyond | None = None
-) -> Mapping[str, Interval]:
-    """The leakage of a question in an arm, as it is or beyond another, by scorer."""
-    rows = {s: estimates.where(arm=arm, scorer=s, query_id=question) for s in estimates.scorers}
-    found = {s: bound_of(mine, quantity=LEAKAGE, beyond=beyond) for s, mine in rows.items()}
-    return {scorer: bound for scorer, bound in found.items() if bound is not None}
+def _asked(found: AttackQuery, redact: bool) -> str:
+    """Where the words come from, what stands around them, and the decoding."""
+    source = "own words" if found.query.source == "original" else found.query.source
+    words = [source]
+    if found.shots:
+        words.append(f"after {len(found.shots)} retained pairs")
+    if found.query.prefix:
+        words.append("with an opener" if redact else f"opened by {found.query.prefix!r}")
+    return ", ".join([*words, found.decoding.name])

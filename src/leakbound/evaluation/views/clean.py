@@ -19,10 +19,10 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         doubtful = [q for q, holds in zip(query_ids, found.holds, strict=True) if not holds]
         named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
         rows.append((arm.name, f"{sum(found.holds)} of {len(query_ids)}", named or "none"))
-    return Table(
+    return Table.plain(
         f"{scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
-        tuple(rows),
+        rows,
         f"all proved ones hold at once, {stats.percent(confidence)} (Holm); not proved does not "
         "mean leaking",
     )

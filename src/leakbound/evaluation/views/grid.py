@@ -1,4 +1,4 @@
-"""A grid of decodings for people: a table of its cells, and which knob moves leakage more."""
+"""A grid of decodings: its cells, and in words which knob moves leakage more."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from leakbound import stats
-from leakbound.evaluation.statements.grid import (
-    KNOBS,
-    Setting,
-    axes_of,
-    setting_of,
-)
+from leakbound.evaluation.statements.grid import KNOBS, Setting, axes_of, setting_of
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.rows import Interval
-from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.table import interval
 from leakbound.store import EstimateRow, Estimates, Run
 
 
@@ -31,31 +25,12 @@ class DecodingGrid:
     scorer: str
     temperatures: tuple[float, ...]
     top_ps: tuple[float, ...]
-    leakage: Mapping[Setting, Interval]
-    leak_at_k: Mapping[Setting, Interval]
+    leakage: Mapping[Setting, EstimateRow]
+    leak_at_k: Mapping[Setting, EstimateRow]
     k: int | None
-    effects: Mapping[str, Interval]
-    most: tuple[str, Interval]
+    effects: Mapping[str, EstimateRow]
+    most: tuple[str, EstimateRow]
     confidence: float
-
-
-def grid_summary(run: Run, scorer: str | None = None) -> Table | None:
-    """The cells as a person reads them, temperatures down and top-p across; None without a grid.
-
-    Of the scorer with this name, the first by default. The note says which knob moves more.
-    """
-    estimates = run.estimates
-    names = [scorer] if scorer else estimates.scorers[:1]
-    grid = read_grid(run, estimates.where(scorer=names[0])) if names else None
-    if grid is None:
-        return None
-    rows = tuple(
-        (f"T={t:g}", *(interval(grid.leakage[t, p]) for p in grid.top_ps))
-        for t in grid.temperatures
-    )
-    title = f"{grid.scorer} by decoding, mean over the questions"
-    columns = ("temperature", *(f"top-p={p:g}" for p in grid.top_ps))
-    return Table(title, columns, rows, "\n".join(grid_sentences(grid)))
 
 
 def grid_sentences(grid: DecodingGrid) -> list[str]:
@@ -77,8 +52,8 @@ def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
     if axes is None or most is None:
         return None
 
-    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, Interval]:
-        return {setting_of(arms[row.arm].decoding): Interval.of(row) for row in cells}
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, EstimateRow]:
+        return {setting_of(arms[row.arm].decoding): row for row in cells}
 
     repeated = cells.where(quantity="leak@k")
     return DecodingGrid(
@@ -88,13 +63,13 @@ def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
         leakage=by_setting(cells.where(quantity=LEAKAGE)),
         leak_at_k=by_setting(repeated),
         k=next((int(row.parameter) for row in repeated if row.parameter), None),
-        effects={str(row.about.knob): Interval.of(row) for row in rows.where(quantity="effect")},
-        most=(arms[most.arm].decoding.name, Interval.of(most)),
+        effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
+        most=(arms[most.arm].decoding.name, most),
         confidence=most.confidence,
     )
 
 
-def _comparison(effects: Mapping[str, Interval], how: str) -> str:
+def _comparison(effects: Mapping[str, EstimateRow], how: str) -> str:
     less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
     if effects[more].lower > effects[less].upper:
         return (

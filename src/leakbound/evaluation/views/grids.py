@@ -1,117 +1,166 @@
-"""Tables of the page: cells that are read as text and sorted as numbers."""
+"""Tables of what models leak, for page and console."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
-from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.grid import DecodingGrid
+from leakbound.evaluation.views.remarks import remarks, title_of
+from leakbound.evaluation.views.table import (
+    Cell,
+    Table,
+    bound_cell,
+    count_cell,
+    interval,
+    number_cell,
+    table_of,
+)
 from leakbound.evaluation.views.view import (
-    DecodingGrid,
-    Interval,
+    FoundModel,
     Measured,
     Model,
-    Overall,
+    RewrittenModel,
     ScorerView,
-    Statement,
     View,
 )
 from leakbound.evaluation.views.words import (
     at_least,
     ceiling,
     cells_of,
-    mean,
+    decision,
+    greedy_rows,
+    known,
+    mean_of,
     of_count,
     quantity,
 )
-from leakbound.store import CONTROL
-from leakbound.text.figures import DASH, number
+from leakbound.stats.about import Quantity, Scope
+from leakbound.store import EstimateRow
+from leakbound.text.figures import DASH
 
+T = TypeVar("T")
+Asked = Model | RewrittenModel | FoundModel
+Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)
+TYPICAL_K = 32
 BEYOND = ("Beyond the control, mean", "Beyond the control, worst question")
 LEVEL = 1e-6  # a probability below it is one that any text has, of any model
 PROVED_TO_LEAK = "Proved to leak above 10⁻⁶ and the control"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """`value` is what the text rounds, `anchor` what it leads to."""
-
-    text: str
-    value: float | None = None
-    anchor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A captioned table; the first cell of a row names it."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-
-
-def plain_grid(table: Table) -> Grid:
-    """A table of texts as it was given."""
-    rows = tuple(tuple(Cell(text) for text in row) for row in table.rows)
-    return Grid(table.title, table.columns, rows, table.note)
-
-
-def summary_grid(view: View, scorer: ScorerView) -> Grid:
+def summary_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: what it leaks beyond its control, its greedy answers, its distribution.
 
     Without a control no column speaks of one.
     """
-    name = quantity(scorer)
-    columns = (
-        "Model",
-        *(BEYOND if any(model.control for model in view.models) else ()),
-        "Greedy leaks" if scorer.binary else "Greedy score, mean",
-        f"Mean {name}" if scorer.binary else "Mean score",
-        "Worst question",
-        "Deviation, mean",
-        "Deviation, worst",
-        "ED, mean",
-        *(f"leak@{k}" for k in SHOWN_K),
-    )
-    rows = tuple(_summary_row(view, model, scorer) for model in view.models)
-    return Grid(f"Scorer {scorer.name}: all questions", columns, rows)
+
+    def of_all(model: Model, scope: Scope) -> Cell:
+        absent = DASH if model.decoding.greedy else "incomplete"
+        return bound_cell(model.rows.leakage(scorer.name, scope=scope), absent)
+
+    def each(model: Model, quantity: Quantity) -> list[EstimateRow | None]:
+        return [cell.rows.first(quantity=quantity) for cell in cells_of(view, model, scorer)]
+
+    def repeated(k: int, model: Model) -> Cell:
+        return number_cell(mean_leak_at_k(cells_of(view, model, scorer), k))
+
+    columns: dict[str, Callable[[Model], Cell]] = {
+        "Model": _name_cell,
+        "Decoding": lambda model: Cell(model.decoding.name),
+        **(beyond_columns(scorer) if any(model.control for model in view.models) else {}),
+        greedy_heading(scorer): lambda model: _greedy_cell(model, scorer),
+        mean_heading(scorer): lambda model: of_all(model, "mean"),
+        "Worst question": lambda model: of_all(model, "worst question"),
+        "Deviation, mean": lambda model: _mean_cell(each(model, "standard deviation")),
+        "Deviation, worst": lambda model: _largest_cell(each(model, "standard deviation")),
+        "ED, mean": lambda model: _mean_cell(each(model, "expectation deviation")),
+    }
+    for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
+        columns[f"leak@{k}"] = partial(repeated, k)
+    models = (*view.models, *view.unsampled)
+    return table_of(title_of(view, scorer), columns, models, remarks(view, scorer))
 
 
-def statements_grid(view: View, scorer: ScorerView) -> Grid | None:
+def greedy_heading(scorer: ScorerView) -> str:
+    """What stands above the greedy answers."""
+    return "Greedy leaks" if scorer.binary else "Greedy score, mean"
+
+
+def mean_heading(scorer: ScorerView) -> str:
+    """What stands above the mean leakage."""
+    return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
+
+
+def typical_k(view: View, scorer: ScorerView) -> int:
+    """The k of leak@k that is shown where there is room for one: 32, or as far as is known."""
+    known = [
+        int(k)
+        for model in view.models
+        for cell in cells_of(view, model, scorer)
+        for k, row in cell.by_parameter("leak@k").items()
+        if row.value is not None
+    ]
+    return min(TYPICAL_K, max(known, default=1))
+
+
+def leakage_column(scorer: ScorerView, scope: Scope) -> Column:
+    """The leakage of all questions."""
+    return lambda asked: bound_cell(asked.rows.leakage(scorer.name, scope=scope))
+
+
+def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
+    """How much more that is than the control's, on average and where it is most."""
+    scopes: tuple[Scope, Scope] = ("mean", "worst question")
+
+    def cell(scope: Scope, asked: Asked) -> Cell:
+        return bound_cell(asked.rows.leakage(scorer.name, scope=scope, beyond="control"))
+
+    return {name: partial(cell, scope) for name, scope in zip(BEYOND, scopes, strict=True)}
+
+
+def statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
-    said = [(model.label, model.overall[scorer.name]) for model in view.models]
-    caption = f"Scorer {scorer.name}: more on all questions"
-    if not proved(view):
-        return others_grid(caption, said)
-    columns = (PROVED_TO_LEAK, "Most that is proved", "Most in a million draws")
-    proofs = [_proof_cells(view, model, scorer) for model in view.models]
-    return others_grid(caption, said, columns, proofs)
+    columns: dict[str, Callable[[Model], Cell]] = {**others_columns(view.models, scorer)}
+    if proved(view):
+
+        def most(found: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
+            rows = map(found, cells_of(view, model, scorer))
+            end = max((row.lower for row in rows if row is not None), default=0.0)
+            return Cell(f"≥ {at_least(end)}", end)
+
+        columns[PROVED_TO_LEAK] = lambda model: _proved_cell(view, model, scorer)
+        columns["Most that is proved"] = partial(most, lambda cell: cell.proved)
+        columns["Most in a million draws"] = partial(most, lambda cell: cell.proved_leak_at_k)
+    return others_grid(f"Scorer {scorer.name}: more on all questions", columns, view.models)
 
 
 def others_grid(
-    caption: str,
-    said: Sequence[tuple[str, Overall]],
-    columns: Sequence[str] = (),
-    cells: Sequence[Sequence[Cell]] = (),
-) -> Grid | None:
-    """A row for each label: the statements but for the mean and the worst, and then these cells.
-
-    None where there is neither.
-    """
-    others = [{one.name: one for one in overall.others} for _, overall in said]
-    names = tuple(dict.fromkeys(name for mine in others for name in mine))
-    if not names and not columns:
-        return None
-    rows = tuple(
-        (Cell(label), *(_statement_cell(mine.get(name)) for name in names), *more)
-        for (label, _), mine, more in zip(said, others, cells or [()] * len(said), strict=True)
-    )
-    return Grid(caption, ("Model", *names, *columns), rows)
+    title: str, columns: Mapping[str, Callable[[T], Cell]], items: Sequence[T]
+) -> Table | None:
+    """These columns; None where they are the names alone."""
+    return table_of(title, columns, items) if len(columns) > 1 else None
 
 
-def questions_grid(view: View, scorer: ScorerView) -> Grid:
+def others_columns(items: Sequence[Asked], scorer: ScorerView) -> dict[str, Column]:
+    """What is said of all questions but the mean and the worst, of any of these models."""
+
+    def said(asked: Asked) -> dict[str, EstimateRow]:
+        rows = asked.rows.of(scorer.name).plain()
+        return {name: row for row in rows if (name := _statement(row))}
+
+    def cell(name: str, asked: Asked) -> Cell:
+        row = said(asked).get(name)
+        if row is None:
+            return Cell(DASH)
+        return Cell(of_count(row) if row.scope == "count" else interval(row), row.value)
+
+    names = dict.fromkeys(name for asked in items for name in said(asked))
+    return {"Model": lambda asked: Cell(asked.label), **{n: partial(cell, n) for n in names}}
+
+
+def questions_grid(view: View, scorer: ScorerView) -> Table:
     """A row a question: each model's greedy score, expected leakage with its bounds, and claim."""
     columns = ["Question"]
     for model in view.models:
@@ -122,30 +171,50 @@ def questions_grid(view: View, scorer: ScorerView) -> Grid:
         row = [Cell(f"{question.id}: {question.text}", number_, anchor(number_))]
         for model in view.models:
             cell = model.measured.get((scorer.name, question.id))
-            row += _question_cells(cell)
+            row += [number_cell(cell.greedy if cell else None)]
+            row += [bound_cell(cell.leakage if cell else None, "not sampled")]
             if _claims(view, model, scorer):
                 row.append(_claim_cell(cell))
         rows.append(tuple(row))
-    return Grid(f"Scorer {scorer.name}: every question", tuple(columns), tuple(rows))
+    return Table(f"Scorer {scorer.name}: every question", tuple(columns), tuple(rows))
 
 
-def decodings_grid(grid: DecodingGrid) -> Grid:
+def decodings_grid(grid: DecodingGrid) -> Table:
     """A row a decoding: the figures of the heat maps."""
-    columns = ["Decoding", "Temperature", "Top-p", "Mean over the questions"]
-    columns += [f"leak@{grid.k}"] if grid.k else []
-    rows = []
-    for t, p in grid.leakage:
-        row = [Cell(f"T={t:g}, top-p={p:g}"), Cell(f"{t:g}", t), Cell(f"{p:g}", p)]
-        row += [bound_cell(grid.leakage[t, p])]
-        row += [bound_cell(grid.leak_at_k[t, p])] if grid.k else []
-        rows.append(tuple(row))
-    return Grid(f"Scorer {grid.scorer}: every decoding", tuple(columns), tuple(rows))
+    columns: dict[str, Callable[[tuple[float, float]], Cell]] = {
+        "Decoding": lambda at: Cell(f"T={at[0]:g}, top-p={at[1]:g}"),
+        "Temperature": lambda at: Cell(f"{at[0]:g}", at[0]),
+        "Top-p": lambda at: Cell(f"{at[1]:g}", at[1]),
+        "Mean over the questions": lambda at: bound_cell(grid.leakage[at]),
+    }
+    if grid.k:
+        columns[f"leak@{grid.k}"] = lambda at: bound_cell(grid.leak_at_k[at])
+    return table_of(f"{grid.scorer} by decoding, mean over the questions", columns, grid.leakage)
 
 
-def effects_grid(grid: DecodingGrid) -> Grid:
+def effects_grid(grid: DecodingGrid) -> Table:
     """How far each knob moves the mean leakage, and what both together add."""
     rows = tuple((Cell(knob), bound_cell(bound)) for knob, bound in grid.effects.items())
-    return Grid("What moves leakage", ("Knob", "Effect, root mean square"), rows)
+    return Table("What moves leakage", ("Knob", "Effect, root mean square"), rows)
+
+
+def cost_grid(view: View) -> Table:
+    """A row a model: how much was drawn, and what that took."""
+
+    def saving(model: Model) -> Cell:
+        usage = model.usage
+        saved = usage.sampled_tokens / usage.forwards if usage.forwards else 0.0
+        return Cell(f"{saved:.1f}×", saved) if saved else Cell(DASH)
+
+    columns: dict[str, Callable[[Model], Cell]] = {
+        "Model": lambda model: Cell(model.label),
+        "Draws": lambda model: count_cell(model.usage.draws),
+        "Tokens forwarded": lambda model: (
+            count_cell(model.usage.forwards) if model.usage.forwards else Cell(DASH)
+        ),
+        "Prefix saving": saving,
+    }
+    return table_of("What the draws took", columns, view.models)
 
 
 def anchor(number_: int) -> str:
@@ -153,143 +222,79 @@ def anchor(number_: int) -> str:
     return f"q-{number_}"
 
 
-def mean_leak_at_k(cells: list[Measured], k: int) -> float | None:
+def mean_leak_at_k(cells: Sequence[Measured], k: int) -> float | None:
     """The mean over questions of the unbiased estimate; None unless every question has one."""
-    values = [cell.leak_at_k[k].value for cell in cells if k in cell.leak_at_k]
-    known = [value for value in values if value is not None]
-    return mean(known) if known and len(known) == len(cells) else None
-
-
-def _question_cells(measured: Measured | None) -> list[Cell]:
-    if measured is None:
-        return [Cell(DASH), Cell("not sampled")]
-    return [
-        Cell(number(measured.greedy), measured.greedy),
-        Cell(interval(measured.leakage), measured.leakage.value),
-    ]
+    return mean_of([cell.by_parameter("leak@k").get(k) for cell in cells])
 
 
 def proved(view: View) -> bool:
     """True if leaking texts were looked for that prove something."""
-    return any(cell.proof for model in view.models for cell in model.measured.values())
+    return any(cell.proved for model in view.models for cell in model.measured.values())
+
+
+def _statement(row: EstimateRow) -> str:
+    """What stands above it; empty for what is no such statement."""
+    if row.scope == "count":
+        return f"Questions above {row.parameter:g}"
+    if row.quantity == "leak@k":
+        return f"{row.about.name}, mean"
+    judged = row.quantity == "corrected leak probability"
+    return "Mean, corrected for the judge" if judged else ""
+
+
+def _name_cell(model: Model) -> Cell:
+    """The label, and that it is the control where a run of its own stands beside others."""
+    beside = model.is_control and not model.key.is_control
+    return Cell(f"{model.label} (control)" if beside else model.label)
 
 
 def _claims(view: View, model: Model, scorer: ScorerView) -> list[str]:
     """The claim that was made of the model's questions, if one was."""
     claims = (cell.claim for cell in cells_of(view, model, scorer))
-    return list(dict.fromkeys(claim.text for claim in claims if claim is not None))
+    return list(dict.fromkeys(claim.about.claimed for claim in claims if claim is not None))
 
 
 def _claim_cell(measured: Measured | None) -> Cell:
-    if measured is None or measured.claim is None:
-        return Cell(DASH)
-    return Cell(f"{measured.claim.decision} after {measured.n:,}", measured.n)
+    claim = measured and measured.claim
+    return Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else Cell(DASH)
 
 
-def _statement_cell(statement: Statement | None) -> Cell:
-    if statement is None:
-        return Cell(DASH)
-    text = of_count(statement.bound) if statement.is_count else interval(statement.bound)
-    return Cell(text, statement.bound.value)
-
-
-def _proof_cells(view: View, model: Model, scorer: ScorerView) -> list[Cell]:
-    """How many questions are proved to leak, and the most that is proved of one.
+def _proved_cell(view: View, model: Model, scorer: ScorerView) -> Cell:
+    """How many questions are proved to leak.
 
     Any text is possible, so some chance of the answer can be proved of a model that never saw it:
     counted are proofs above a stated level, and above what is proved of the control.
     """
-    cells = cells_of(view, model, scorer)
-    proofs = [cell.proof for cell in cells if cell.proof is not None]
+    controls = [other for other in view.models if other.is_control]
+
+    def end(of: Model, question: str) -> float:
+        cell = of.measured.get((scorer.name, question))
+        return cell.proved.lower if cell and cell.proved else 0.0
+
     leaking = sum(
-        cell.proof.leakage > max(LEVEL, _proved_of_controls(view, scorer.name, question.id))
-        for question in view.questions
-        if (cell := model.measured.get((scorer.name, question.id))) and cell.proof is not None
+        end(model, one.id) > max(LEVEL, *(end(control, one.id) for control in controls), 0.0)
+        for one in view.questions
     )
-    ends = (
-        max((proof.leakage for proof in proofs), default=0.0),
-        max((max(proof.leak_at_k.values(), default=0.0) for proof in proofs), default=0.0),
-    )
-    return [
-        Cell(f"{leaking} of {len(cells)}", leaking),
-        *(Cell(f"≥ {at_least(end)}", end) for end in ends),
-    ]
+    return Cell(f"{leaking} of {len(cells_of(view, model, scorer))}", leaking)
 
 
-def _proved_of_controls(view: View, scorer: str, question: str) -> float:
-    """The most that is proved of any control about a question."""
-    measured = (m.measured.get((scorer, question)) for m in view.models if m.is_control)
-    proofs = (cell.proof.leakage for cell in measured if cell is not None and cell.proof)
-    return max(proofs, default=0.0)
-
-
-def _summary_row(view: View, model: Model, scorer: ScorerView) -> tuple[Cell, ...]:
-    cells = cells_of(view, model, scorer)
-    controlled = any(other.control for other in view.models)
-    overall = model.overall[scorer.name]
-    named = model.is_control and model.label != str(CONTROL)
-    return (
-        Cell(f"{model.label} (control)" if named else model.label),
-        *(map(bound_cell, (overall.excess, overall.worst_excess)) if controlled else ()),
-        _greedy_cell(cells, scorer),
-        bound_cell(overall.mean),
-        bound_cell(overall.worst),
-        _mean_cell([cell.deviation for cell in cells]),
-        _largest_cell([cell.deviation for cell in cells]),
-        _mean_cell([cell.expectation_deviation for cell in cells]),
-        *(number_cell(mean_leak_at_k(cells, k)) for k in SHOWN_K),
-    )
-
-
-def cost_grid(view: View) -> Grid:
-    """A row a model: how much was drawn, and what that took."""
-    rows = []
-    for model in view.models:
-        usage = model.usage
-        saving = usage.sampled_tokens / usage.forwards if usage.forwards else None
-        rows.append(
-            (
-                Cell(model.label),
-                Cell(f"{usage.draws:,}", usage.draws),
-                Cell(f"{usage.forwards:,}" if usage.forwards else DASH, usage.forwards),
-                Cell(f"{saving:.1f}×" if saving else DASH, saving),
-            )
-        )
-    columns = ("Model", "Draws", "Tokens forwarded", "Prefix saving")
-    return Grid("What the draws took", columns, tuple(rows))
-
-
-def _greedy_cell(cells: list[Measured], scorer: ScorerView) -> Cell:
-    scores = [cell.greedy for cell in cells if cell.greedy is not None]
+def _greedy_cell(model: Model, scorer: ScorerView) -> Cell:
+    rows = greedy_rows(model, scorer)
+    scores = known(rows)
     if not scorer.binary or not scores:
-        return number_cell(mean(scores))
+        return number_cell(mean_of(rows))
     leaks = sum(score == 1 for score in scores)
     return Cell(f"{leaks} of {len(scores)}", leaks)
 
 
-def bound_cell(bound: Interval | None) -> Cell:
-    return Cell(interval(bound), bound.value if bound else None)
+def _mean_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
+    return number_cell(mean_of(bounds))
 
 
-def _mean_cell(bounds: Sequence[Interval | None]) -> Cell:
-    return number_cell(mean(_values(bounds)))
-
-
-def _largest_cell(bounds: Sequence[Interval | None]) -> Cell:
+def _largest_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
     """The largest estimate, and the largest upper bound, which needs no correction."""
-    values = _values(bounds)
-    if not values:
+    values = known(bounds)
+    if not values or len(values) < len(bounds):
         return Cell(DASH)
     upper = max(bound.upper for bound in bounds if bound is not None)
     return Cell(ceiling(max(values), upper), max(values))
-
-
-def _values(bounds: Sequence[Interval | None]) -> list[float]:
-    """The estimates there are; none where some question has no bound, and so any value."""
-    known = [bound for bound in bounds if bound is not None]
-    whole = len(known) == len(bounds)
-    return [bound.value for bound in known if whole and bound.value is not None]
-
-
-def number_cell(value: float | None) -> Cell:
-    return Cell(number(value), value)

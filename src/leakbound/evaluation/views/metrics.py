@@ -14,7 +14,7 @@ def metrics_table(run: Run) -> Table | None:
     if "arms" not in stored:
         return None
     models = stored["arms"]
-    rows = tuple(
+    rows = (
         (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
         for name in models["target"]["metrics"]
     )
@@ -28,7 +28,7 @@ def metrics_table(run: Run) -> Table | None:
     notes += by_chance(models)
     if asked := stored["fingerprint"].get("classifier"):
         notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
-    return Table("Metrics", ("metric", *models), rows, "\n".join(notes))
+    return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
 def _figure(value: float | None) -> str:

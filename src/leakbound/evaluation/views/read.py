@@ -1,9 +1,10 @@
-"""Runs to views: estimates and completions are read here and nowhere else in the report."""
+"""Runs to views: estimates and completions are read here and nowhere else for page and console."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from leakbound import stats
@@ -13,11 +14,10 @@ from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.grid import read_grid
-from leakbound.evaluation.views.measured import measured, overall
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
 from leakbound.evaluation.views.view import (
-    DecodingGrid,
+    ArmRows,
     ExploredQuestion,
     Measured,
     Model,
@@ -30,7 +30,6 @@ from leakbound.evaluation.views.view import (
 from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
 from leakbound.store import (
-    ALL,
     CONTROL,
     Arm,
     Estimates,
@@ -44,53 +43,33 @@ from leakbound.store.identity import some
 from leakbound.types import JsonObject, object_of
 
 
-def read_view(runs: Mapping[str, Run], *, redact: bool = False) -> View:
-    """What a report on `runs` shows; `redact` leaves out all but questions and figures.
+def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
+    """What is to be shown of `runs`, by the labels they are given; or of one run, without texts.
 
+    Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
+    questions and figures. Of a run alone its figures are read, and models are called as its arms.
     Runs that asked other questions, used other scorers or another confidence cannot stand side
     by side: MixError. No runs, or one without estimates: InputError.
     """
+    if isinstance(runs, Run):
+        return _Reader({runs.path.name: runs}, redact, texts=False).view()
     if not runs:
         raise InputError("a report needs at least one run, got none.")
-    tables = {label: run.estimates for label, run in runs.items()}
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
-        if not tables[label].scorers:
+        if not run.estimates.scorers:
             raise InputError(
                 f"run {label!r} has no estimates: none of its questions could be sampled. "
                 "Run the command that made it again."
             )
         _require_same_questions(label, first_label, run, first)
-        mine, others = tables[label], tables[first_label]
+        mine, others = run.estimates, first.estimates
         for what, values in (
             ("scorers", (mine.scorers, others.scorers)),
             ("confidence", (_confidence(mine), _confidence(others))),
         ):
             _require_equal(label, first_label, f"used the {what}", *values)
-    table, places = tables[first_label], _places(runs)
-    return View(
-        benchmark={
-            k: str(v) for k, v in object_of(first.record.benchmark).items() if v is not None
-        },
-        questions=_questions(first, redact),
-        scorers=tuple(ScorerView(name, make_scorer(name).binary) for name in table.scorers),
-        models=tuple(_model(place, runs[place.run], tables[place.run], redact) for place in places),
-        grids=tuple(_grids(runs, tables)),
-        confidence=_confidence(table),
-        redacted=redact,
-        tried={label: found for label, run in runs.items() if (found := tried(run))},
-        asked=tuple(_asked_in_other_words(runs, places, tables, redact)),
-        found=tuple(
-            found
-            for label, run in runs.items()
-            for found in read_attack(label, run, tables[label], redact)
-        ),
-        attacked=tuple(
-            found
-            for label, run in runs.items()
-            for found in read_attacked(label, run, tables[label])
-        ),
-    )
+    return _Reader(runs, redact, texts=True).view()
 
 
 def _confidence(estimates: Estimates) -> float:
@@ -99,30 +78,9 @@ def _confidence(estimates: Estimates) -> float:
     return min((row.confidence for row in bounded), default=1.0)
 
 
-def _asked_in_other_words(
-    runs: Mapping[str, Run], places: Sequence[_Place], tables: Mapping[str, Estimates], redact: bool
-) -> Iterable[RewrittenModel]:
-    """What each model of the page answers to rewritings, where it was asked any."""
-    for i, place in enumerate(places):
-        run = runs[place.run]
-        arm = run.arm(place.arm.key.with_rewritings)
-        if arm is not None:
-            yield read_asked(i, place.label, run, arm, tables[place.run], redact)
-
-
-def _grids(
-    runs: Mapping[str, Run], tables: Mapping[str, Estimates]
-) -> Iterable[tuple[str, DecodingGrid]]:
-    for label, run in runs.items():
-        for scorer in tables[label].scorers:
-            grid = read_grid(run, tables[label].where(scorer=scorer))
-            if grid is not None:
-                yield label, grid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a model of the report is to be found: an arm of the run with the label `run`."""
+    """Where a model of the view is to be found: an arm of the run with the label `run`."""
 
     label: str
     run: str
@@ -131,66 +89,113 @@ class _Place:
     control: str | None
 
 
-def _places(runs: Mapping[str, Run]) -> list[_Place]:
-    """Every sampled model once: the targets, then the controls that are no run's target too."""
-    targets: dict[str, tuple[str, Arm]] = {}
-    for label, run in runs.items():
-        plain = [arm for arm in run.arms.values() if arm.key.own_words]
-        sampled = [arm for arm in plain if not arm.decoding.greedy]
-        mine = [arm for arm in sampled if not arm.key.is_control]
-        for arm in mine:
-            name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
-            targets[name] = (label, arm)
-    known = {_drawn_as(arm): name for name, (_, arm) in targets.items()}
-    controls: dict[str, tuple[str, Arm]] = {}
-    beside: dict[str, str] = {}
-    for name, (label, arm) in targets.items():
-        control = runs[label].arm(arm.key.control)
-        if control is not None:
-            fresh = f"{CONTROL}"
-            if fresh in {*targets, *controls}:
-                fresh = f"{CONTROL} of {name}"
-            beside[name] = known.setdefault(_drawn_as(control), fresh)
-            if beside[name] == fresh:
-                controls[fresh] = (label, control)
-    return [
-        _Place(
-            label=name,
-            run=label,
-            arm=arm,
-            is_control=name in beside.values(),
-            control=beside.get(name),
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Runs by label, what is left out of their texts, and whether these are read at all."""
+
+    runs: Mapping[str, Run]
+    redact: bool
+    texts: bool
+
+    def view(self) -> View:
+        """All there is to show."""
+        first = next(iter(self.runs.values()))
+        each = self.runs.items()
+        places = self._places()
+        sampled = [place for place in places if not place.arm.decoding.greedy]
+        record = object_of(first.record.benchmark)
+        return View(
+            benchmark={k: str(v) for k, v in record.items() if v is not None},
+            questions=_questions(first, self.redact),
+            scorers=tuple(ScorerView(s, make_scorer(s).binary) for s in first.estimates.scorers),
+            models=tuple(map(self._model, sampled)),
+            unsampled=tuple(self._model(place) for place in places if place not in sampled),
+            grids=tuple(
+                (label, grid)
+                for label, run in each
+                for scorer in run.estimates.scorers
+                if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
+            ),
+            confidence=_confidence(first.estimates),
+            redacted=self.redact,
+            tried={label: found for label, run in each if (found := tried(run))},
+            asked=tuple(self._in_other_words(sampled)),
+            found=tuple(found for one in each for found in read_attack(*one, self.redact)),
+            searches={label: run.record.attack for label, run in each if run.record.attack},
+            attacked=tuple(
+                found
+                for label, run in each
+                for found in read_attacked(label if self.texts else None, run)
+            ),
         )
-        for name, (label, arm) in {**targets, **controls}.items()
-    ]
+
+    def _places(self) -> list[_Place]:
+        """Every model once: the targets, then the controls that are no run's target too."""
+        targets: dict[str, tuple[str, Arm]] = {}
+        for label, run in self.runs.items():
+            arms = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
+            mine = [arm for arm in arms if not arm.key.is_control]
+            for arm in mine:
+                name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
+                targets[name if self.texts else arm.name] = (label, arm)
+        known = {_drawn_as(arm): name for name, (_, arm) in targets.items()}
+        controls: dict[str, tuple[str, Arm]] = {}
+        beside: dict[str, str] = {}
+        for name, (label, arm) in targets.items():
+            control = self.runs[label].arm(arm.key.control)
+            if control is not None:
+                taken = control.name in {*targets, *controls}
+                fresh = f"{CONTROL} of {name}" if taken else control.name
+                beside[name] = known.setdefault(_drawn_as(control), fresh)
+                if beside[name] == fresh:
+                    controls[fresh] = (label, control)
+        return [
+            _Place(name, label, arm, name in beside.values(), beside.get(name))
+            for name, (label, arm) in {**targets, **controls}.items()
+        ]
+
+    def _in_other_words(self, places: Sequence[_Place]) -> Iterator[RewrittenModel]:
+        """What each model answers to rewritings, where it was asked any."""
+        for i, place in enumerate(places):
+            run = self.runs[place.run]
+            arm = run.arm(place.arm.key.with_rewritings)
+            if arm is not None:
+                how = {"redact": self.redact, "texts": self.texts}
+                yield read_asked(i, place.label, run, arm, **how)
+
+    def _model(self, place: _Place) -> Model:
+        run, arm = self.runs[place.run], place.arm
+        greedy = run.arm(arm.key.greedy_answers)
+        rows = ArmRows(arm.name, run.estimates)
+        texts: dict[str, Texts] = {}
+        drawn: Histograms = {}
+        if self.texts and not arm.decoding.greedy:
+            texts, drawn = _texts(arm, greedy, rows.estimates.scorers, self.redact)
+        beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
+        asked = [query.id for query in arm.queries if query.id not in failures]
+        return Model(
+            label=place.label,
+            key=arm.key,
+            decoding=arm.decoding,
+            n=arm.plan.n,
+            draws=arm.spec.draws,
+            drawn=_planned(arm)[0],
+            usage=arm.usage,
+            facts=_facts(arm),
+            rows=rows,
+            greedy=beside,
+            measured=_measured(rows, beside, asked, drawn),
+            texts=texts,
+            failures={k: "reason withheld" if self.redact else v for k, v in failures.items()},
+            explored=_explored(arm, rows) if arm.explored else {},
+            is_control=place.is_control,
+            control=place.control,
+        )
 
 
 def _drawn_as(arm: Arm) -> str:
     """Equal for arms with the same draws: an imported control keeps its source's identity."""
     return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
-
-
-def _model(place: _Place, run: Run, estimates: Estimates, redact: bool) -> Model:
-    arm = place.arm
-    greedy = run.arm(arm.key.greedy_answers)
-    texts, drawn = _texts(arm, greedy, estimates.scorers, redact)
-    return Model(
-        label=place.label,
-        decoding=arm.decoding,
-        drawn=_planned(arm).draws,
-        usage=arm.usage,
-        facts=_facts(arm),
-        measured=_measured(arm, greedy, estimates, drawn),
-        overall={
-            s: overall(estimates.where(arm=arm.name, scorer=s, query_id=ALL))
-            for s in estimates.scorers
-        },
-        texts=texts,
-        failures={k: "reason withheld" if redact else v for k, v in arm.failures.items()},
-        explored=_explored(arm),
-        is_control=place.is_control,
-        control=place.control,
-    )
 
 
 Histograms = dict[tuple[str, str], tuple[int, ...]]
@@ -213,42 +218,37 @@ def _texts(
 
 
 def _measured(
-    arm: Arm, greedy: Arm | None, estimates: Estimates, drawn: Histograms
+    rows: ArmRows, greedy: ArmRows, query_ids: Sequence[str], drawn: Histograms
 ) -> dict[tuple[str, str], Measured]:
-    """What is known of every question that did not fail, by scorer and question."""
-    failures, found = arm.failures, {}
-    for (scorer, query_id), histogram in drawn.items():
-        mine, beside = (
-            estimates.where(arm=name, scorer=scorer, query_id=query_id)
-            for name in (arm.name, greedy.name if greedy else "")
-        )
-        cell = measured(mine, beside, histogram)
-        if cell is not None and query_id not in failures:
-            found[scorer, query_id] = cell
+    """What is known of these questions, where there is a bound, by scorer and question."""
+    found = {}
+    for place in product(rows.estimates.scorers, query_ids):
+        mine = rows.of(*place)
+        leakage, answer = mine.first(quantity=LEAKAGE), greedy.of(*place).first()
+        if leakage is not None:
+            found[place] = Measured(
+                leakage=leakage,
+                rows=mine,
+                greedy=answer.value if answer else None,
+                histogram=drawn.get(place, ()),
+            )
     return found
 
 
-def _explored(arm: Arm) -> dict[str, ExploredQuestion]:
-    """What exploring found of each question; empty for an arm that was only drawn from."""
-    if not arm.explored:
-        return {}
-    draws: dict[str, int] = {}
-    for part in arm.parts:
-        completions = arm.completions(part)
-        columns = (completions["query_id"], completions["count"])
-        for query_id, count in zip(*(c.to_pylist() for c in columns), strict=True):
-            draws[query_id] = draws.get(query_id, 0) + count
+def _explored(arm: Arm, rows: ArmRows) -> dict[str, ExploredQuestion]:
+    """What exploring found of each question."""
     forwards, settled = arm.masses.forwards(), arm.masses.settled()
-    return {
-        query_id: ExploredQuestion(
+    found = {}
+    for query_id, remainder in arm.masses.remainders().items():
+        once = rows.of(rows.estimates.scorers[0], query_id).first(quantity="leak@k", parameter=1)
+        found[query_id] = ExploredQuestion(
             settled=settled[query_id],
             remainder=remainder,
-            draws=draws.get(query_id, 0),
+            draws=once.n if once else 0,
             searched=forwards[query_id][0],
             forwards=forwards[query_id][1],
         )
-        for query_id, remainder in arm.masses.remainders().items()
-    }
+    return found
 
 
 def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
@@ -266,49 +266,34 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 
 def _facts(arm: Arm) -> dict[str, str]:
     """What was run, as the run's record names it."""
-    plan = _planned(arm)
+    how, (drawn, stopping, more) = arm.spec.draws, _planned(arm)
+    seed = how.seed if isinstance(how, ImportedDraws) else arm.spec.seed
     named = {
         "model": arm.spec.model,
         "decoding": described(arm.decoding),
-        "draws": f"{plan.draws}; {arm.usage.draws:,} in all, seed {plan.seed}",
-        "stopping": plan.stopping,
+        "draws": f"{drawn}; {arm.usage.draws:,} in all, seed {seed}",
+        "stopping": stopping,
         "drawn as": arm.identity[:12],
     }
-    return {**named, **dict(_flat(plan.facts)), **dict(_flat(arm.spec.fingerprint))}
+    return {**named, **dict(_flat(more)), **dict(_flat(arm.spec.fingerprint))}
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+def _planned(arm: Arm) -> tuple[str, str, JsonObject]:
     """How an arm's outputs were drawn, in words: how many, when it ended, what else is recorded."""
-
-    draws: str
-    stopping: str
-    seed: str
-    facts: JsonObject = field(default_factory=dict)
-
-
-def _planned(arm: Arm) -> _Planned:
-    fixed, seed = f"{arm.plan.n:,} draws of every question", str(arm.spec.seed)
+    fixed = f"{arm.plan.n:,} draws of every question"
     match arm.spec.draws:
         case ExploredDraws(forwards=forwards) as how:
-            return _Planned(
-                f"{forwards:,} prefixes of every question forwarded",
-                "draws of each remainder fixed beforehand",
-                seed,
-                {"explored": object_of(how)},
-            )
+            said = f"{forwards:,} prefixes of every question forwarded"
+            return said, "draws of each remainder fixed beforehand", {"explored": object_of(how)}
         case StoppedDraws(claim=claim, scorer=scorer, confidence=confidence):
-            return _Planned(
-                f"at most {arm.plan.n:,} draws of a question, until {claim}",
-                f"{claim} decided by {scorer.name} at {stats.percent(confidence)}, or "
-                f"{arm.plan.n:,} draws",
-                seed,
-            )
-        case ImportedDraws(sampled_by=drawn_by, in_doubt=doubt, seed=stated):
+            decided = f"{claim} decided by {scorer.name} at {stats.percent(confidence)}"
+            most = f"{arm.plan.n:,} draws"
+            return f"at most {most} of a question, until {claim}", f"{decided}, or {most}", {}
+        case ImportedDraws(sampled_by=drawn_by, in_doubt=doubt):
             doubts = {"in doubt": doubt} if doubt else {}
-            return _Planned(fixed, "fixed n", stated, {"as sampled by": drawn_by, **doubts})
+            return fixed, "fixed n", {"as sampled by": drawn_by, **doubts}
         case FixedDraws():
-            return _Planned(fixed, "fixed n", seed)
+            return fixed, "fixed n", {}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

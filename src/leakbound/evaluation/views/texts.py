@@ -6,9 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leakbound.evaluation.views.view import BINS, Text, Texts
 from leakbound.store import Arm
@@ -28,57 +30,46 @@ def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[T
     missing: Counter[str] = Counter()
     for meta in arm.meta():
         missing.update(meta.missing)
+    scores = [read_table(arm.scores_file(slug))["score"] for slug in slugs]
+    drawn = _scored(map(arm.completions, arm.parts), scores)
     tallies: dict[str, dict[str, _Tally]] = {}
-    for part, draws, events in zip(
-        arm.parts, _drawn(arm, slugs), _explored(arm, slugs), strict=True
-    ):
-        for query_id, text, count, mass, logprob, scores in chain(events, draws):
-            tally = tallies.setdefault(query_id, {}).setdefault(text, _Tally(scores))
-            tally.add(count, mass, logprob)
+    for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
+        for row, given in chain(events, draws):
+            if _is_output(row):
+                tally = tallies.setdefault(row["query_id"], {})
+                tally.setdefault(row["text"], _Tally(given)).add(row)
         for query_id in part.query_ids:
             if last[query_id] == part.number:
                 yield query_id, _texts(tallies.pop(query_id, {}), missing[query_id])
 
 
-Found = tuple[str, str, int, float, float | None, tuple[float | None, ...]]
-"""Query id, text, count, mass, log-probability, and a score for each scorer."""
+Scored = list[tuple[dict[str, Any], tuple[float | None, ...]]]
+"""Rows of a table, each with a score for each scorer."""
+_NAMES = {"query_id", "text", "count", "logprob", "mass", "ended"}
 
 
-def _drawn(arm: Arm, slugs: Sequence[str]) -> Iterator[list[Found]]:
-    """The draws of each part."""
-    columns = [read_table(arm.scores_file(slug))["score"] for slug in slugs]
+def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[Scored]:
+    """Each of these tables; scores stand in the order of their rows."""
     start = 0
-    for part in arm.parts:
-        table = arm.completions(part)
-        names = ("query_id", "text", "count", "logprob")
-        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        given = [c.slice(start, table.num_rows).to_pylist() for c in columns]
-        start += table.num_rows  # scores stand in the order of the parts
-        scored = zip(rows, zip(*given, strict=True), strict=True)
-        yield [(q, text, n, 0.0, logprob, s) for (q, text, n, logprob), s in scored if n]
+    for table in tables:
+        given = [column.slice(start, table.num_rows).to_pylist() for column in scores]
+        start += table.num_rows
+        rows = table.select([n for n in table.column_names if n in _NAMES]).to_pylist()
+        yield list(zip(rows, zip(*given, strict=True), strict=True))
 
 
-def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[Found]]:
+def _is_output(row: Mapping[str, Any]) -> bool:
+    """True for a draw, and for a whole output that was explored; one forced alone is neither."""
+    return bool(row["count"] if "count" in row else row["ended"] and row["mass"])
+
+
+def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[Scored]:
     """The complete outputs that exploring each part found; a range of scores is none."""
     if not arm.explored:
-        yield from ([] for _ in arm.parts)
-        return
+        return repeat([], len(arm.parts))
     ranges = [read_table(arm.masses.ranges_file(slug)) for slug in slugs]
-    start = 0
-    for table in arm.masses.tables():
-        names = ("query_id", "text", "mass", "ended")
-        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        given = [_exact(found.slice(start, table.num_rows)) for found in ranges]
-        start += table.num_rows
-        scored = zip(rows, zip(*given, strict=True), strict=True)
-        yield [
-            (q, text, 0, mass, None, s) for (q, text, mass, ended), s in scored if ended and mass
-        ]
-
-
-def _exact(ranges: pa.Table) -> list[float | None]:
-    ends = zip(ranges["low"].to_pylist(), ranges["high"].to_pylist(), strict=True)
-    return [low if low == high else None for low, high in ends]
+    exact = [pc.if_else(pc.equal(r["low"], r["high"]), r["low"], None) for r in ranges]
+    return _scored(arm.masses.tables(), exact)
 
 
 def _texts(tallies: Mapping[str, _Tally], missing: int) -> list[Text]:
@@ -118,11 +109,11 @@ class _Tally:
     mass: float = 0.0
     logprob: float | None = None
 
-    def add(self, count: int, mass: float, logprob: float | None) -> None:
-        self.count += count
-        self.mass += mass
-        if logprob is not None:
-            self.logprob = logprob if self.logprob is None else max(self.logprob, logprob)
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.count += row.get("count", 0)
+        self.mass += row.get("mass", 0.0)
+        known = [p for p in (self.logprob, row.get("logprob")) if p is not None]
+        self.logprob = max(known, default=None)
 
     def text(self, text: str, drawn: int) -> Text:
         return Text(

@@ -1,106 +1,72 @@
-"""What the page shows, as frozen values: nothing here reads a file or writes HTML."""
+"""What tables and charts of runs are made of: nothing here reads a file or writes HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Unpack
 
-from leakbound.evaluation.statements.rows import Interval
+from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.rewritings import RewritingCounts
+from leakbound.stats.about import Quantity
+from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
+from leakbound.store.estimates import Fields
 from leakbound.types import Decoding, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
-__all__ = [
-    "BINS",
-    "AskedQuery",
-    "DecidedClaim",
-    "DecodingGrid",
-    "ExploredQuestion",
-    "FoundModel",
-    "FoundQuery",
-    "Full",
-    "Interval",
-    "Measured",
-    "Model",
-    "Overall",
-    "Proof",
-    "Question",
-    "RewritingCounts",
-    "Rewritten",
-    "RewrittenModel",
-    "ScorerView",
-    "Statement",
-    "Text",
-    "Texts",
-    "View",
-]
-
 
 @dataclass(frozen=True, slots=True)
-class DecidedClaim:
-    """What was claimed of a question, and what was decided: `holds`, `refuted` or `open`."""
+class ArmRows:
+    """What is estimated from the draws of one arm, among the estimates of its run."""
 
-    text: str
-    decision: str
+    arm: str
+    estimates: Estimates
 
+    def of(self, scorer: str, question: str | None = ALL) -> Estimates:
+        """What is said of one question, or of all of them."""
+        return self.estimates.where(arm=self.arm, scorer=scorer, query_id=question)
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Lower bounds from leaking texts, given the measured margin: Pr[leak], and leak@k by k."""
-
-    leakage: float
-    leak_at_k: Mapping[int, float]
+    def leakage(self, scorer: str, /, **wanted: Unpack[Fields]) -> EstimateRow | None:
+        """The leakage of all questions that is about this; None where none is stated."""
+        return self.of(scorer).where(quantity=LEAKAGE).first(**wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One question under one model and one scorer; None for what its draws cannot bound.
+    """One question under one model and one scorer.
 
-    `tail` is Pr[X > x] by x, `leak_at_k` by k, `worst_of_k` the naive estimate of the same.
-    `histogram` is the scored draws in `BINS` equal bins, empty where they are those of a
-    remainder. `corrected` is the leakage with a judge's errors allowed for, where these are known.
-    `greedy` None: the greedy answer is missing or has no score.
+    leakage: the bound on it.
+    rows: all that is estimated of the question.
+    greedy: the greedy answer's score; None where it is missing or has none.
+    histogram: the scored draws in `BINS` equal bins; empty where they are those of a remainder.
     """
 
-    leakage: Interval
-    n: int
-    deviation: Interval | None = None
-    expectation_deviation: Interval | None = None
-    leak_at_k: Mapping[int, Interval] = field(default_factory=dict)
-    worst_of_k: Mapping[int, float] = field(default_factory=dict)
-    tail: Mapping[float, Interval] = field(default_factory=dict)
+    leakage: EstimateRow
+    rows: Estimates
     greedy: float | None = None
-    corrected: Interval | None = None
-    excess: Interval | None = None
-    claim: DecidedClaim | None = None
-    proof: Proof | None = None
-    missing: int = 0
     histogram: tuple[int, ...] = ()
 
+    def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
+        """Pr[X > x] by x, leak@k or its naive estimate by k."""
+        found = self.rows.plain(quantity=quantity)
+        return {row.parameter: row for row in found if row.parameter is not None}
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """What holds of all questions together; `is_count`: its bound is a number of questions."""
+    @property
+    def claim(self) -> EstimateRow | None:
+        """What was decided of a claim about it; None where none was made."""
+        return self.rows.first(quantity=CLAIMS)
 
-    name: str
-    bound: Interval
-    is_count: bool = False
+    @property
+    def proved(self) -> EstimateRow | None:
+        """What leaking texts prove of its leakage; None where none were looked for."""
+        return self.rows.first(quantity=LEAKAGE, proved=True)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overall:
-    """Statements about all questions; None where some question has no completions.
-
-    `excess` is the mean beyond the control's, `worst_excess` that of the question where it is most.
-    """
-
-    mean: Interval | None = None
-    worst: Interval | None = None
-    excess: Interval | None = None
-    worst_excess: Interval | None = None
-    others: tuple[Statement, ...] = ()
+    @property
+    def proved_leak_at_k(self) -> EstimateRow | None:
+        """What they prove of leak@k at the largest k."""
+        return next(reversed(self.rows.where(quantity="leak@k", proved=True).rows), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +120,23 @@ class Texts:
 class Model:
     """One model under one decoding: an arm of a run, with its greedy answers beside it.
 
-    `measured` is keyed by (scorer, question id). `drawn` says how many draws were made, in words;
-    `explored` is by question id. `control` is the label of the model that stands beside this one,
-    `failures` gives reasons by question id.
+    `rows` are those of its draws, `greedy` the scores of the greedy answers. `measured` is keyed
+    by (scorer, question id). `n` draws of a question were planned, in the way that `draws` says;
+    `drawn` says both in words. `explored` is by question id. `control` is the label of the model
+    that stands beside this one, `is_control` true of that, `failures` gives reasons by question id.
     """
 
     label: str
+    key: ArmKey
     decoding: Decoding
+    n: int
+    draws: ArmDraws
     drawn: str
     usage: Usage
     facts: Mapping[str, str]
+    rows: ArmRows
+    greedy: ArmRows
     measured: Mapping[tuple[str, str], Measured]
-    overall: Mapping[str, Overall]
     texts: Mapping[str, Texts]
     failures: Mapping[str, str]
     explored: Mapping[str, ExploredQuestion] = field(default_factory=dict)
@@ -186,8 +157,7 @@ class AskedQuery:
     question: str
     text: str | None
     source: str
-    leakage: Interval
-    n: int
+    leakage: EstimateRow
     sureness: float | None = None
     examples: tuple[Text, ...] = ()
 
@@ -201,77 +171,67 @@ class Rewritten:
     told apart, `correlation` is Pearson's r over them of sureness and the upper end of leakage.
     """
 
-    leakage: Interval
+    leakage: EstimateRow
     number: int
-    worst: Interval | None = None
-    gap: Interval | None = None
-    worst_gap: Interval | None = None
+    worst: EstimateRow | None = None
+    gap: EstimateRow | None = None
+    worst_gap: EstimateRow | None = None
     queries: tuple[AskedQuery, ...] = ()
     correlation: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Full:
-    """All questions in all their queries; None where some question has no completions.
-
-    `gap` is the mean beyond that of the questions' own words. Of the gaps of single questions, by
-    what they are a gap in (`full`, `worst query`), `largest` has the largest, `where` the number
-    of questions with one; these have a lower end only.
-    """
-
-    overall: Overall
-    worst_query: Interval | None = None
-    gap: Interval | None = None
-    largest: Mapping[str, Interval] = field(default_factory=dict)
-    where: Mapping[str, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenModel:
     """What a model answers in other words; `model` is its place among the models of the view.
 
-    `questions` is keyed by (scorer, question id), `overall` by scorer, as is `worst`: the queries
-    that leak most, the worst first. `criterion`: what the sureness of a query is, in words.
+    `rows` are those of all its queries, `n` the draws a question got. `questions` is keyed by
+    (scorer, question id), `worst` by scorer: the queries that leak most, the worst first.
+    `criterion`: what the sureness of a query is, in words.
     """
 
     model: int
     label: str
-    overall: Mapping[str, Full]
+    n: int
+    rows: ArmRows
     questions: Mapping[tuple[str, str], Rewritten]
     worst: Mapping[str, tuple[AskedQuery, ...]]
     failures: int
     criterion: str
 
 
+Bounds = Mapping[str, EstimateRow]
+"""Of one question, by scorer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundQuery:
     """The query that a worst-case search found for a question, in the run with this label.
 
-    `text` and `prefix` None: withheld, or there is no prefix. `lower` is where the search left it
-    after so many `rounds` and `draws`. By scorer, `leakage` is from draws made afterwards, `own`
-    that of the question's own words, `gap` how much more the first is.
+    `text` None: withheld. `asked` says how it came about, and under which decoding. `lower` is
+    where the search left it after so many `rounds` and `draws`. `leakage` is from draws made
+    afterwards, `control` that of the control asked the same, `own` that of the question's own
+    words, `gap` how much more the first is.
     """
 
     run: str
     question: str
     text: str | None
-    prefix: str | None
-    source: str
-    decoding: str
+    asked: str
     rounds: int
     draws: int
     lower: float
-    leakage: Mapping[str, Interval]
-    own: Mapping[str, Interval]
-    gap: Mapping[str, Interval]
+    leakage: Bounds
+    control: Bounds
+    own: Bounds
+    gap: Bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundModel:
-    """A model asked what was found for each question, by scorer; `label` names it and its run."""
+    """A model asked what was found for each question; `label` names it and its run."""
 
     label: str
-    overall: Mapping[str, Full]
+    rows: ArmRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,21 +254,24 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that one page shows; `grids` are (label of the run, its grid of decodings).
+    """All that a page or a console shows of runs.
 
-    `tried` says what became of the rewritings of a run, by its label; `asked` what models answer
-    to them, `found` which queries a worst-case search found, and `attacked` what all of these
-    together leak.
+    `models` are those that were sampled, `unsampled` those under a greedy decoding; `grids` are
+    (label of the run, its grid of decodings). `tried` says what became of the rewritings of a run,
+    by its label; `asked` what models answer to them, `found` which queries a worst-case search
+    found, `searches` how it was made, by label, and `attacked` what all of these together leak.
     """
 
     benchmark: Mapping[str, str]
     questions: tuple[Question, ...]
     scorers: tuple[ScorerView, ...]
     models: tuple[Model, ...]
+    unsampled: tuple[Model, ...]
     grids: tuple[tuple[str, DecodingGrid], ...]
     confidence: float
     redacted: bool
     tried: Mapping[str, RewritingCounts] = field(default_factory=dict)
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()
+    searches: Mapping[str, AttackRecord] = field(default_factory=dict)
     attacked: tuple[FoundModel, ...] = ()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from leakbound.evaluation.views.excess import NO_CONTROL, excess_sentence
+from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
-    Interval,
     Measured,
     Model,
     ScorerView,
@@ -17,10 +17,13 @@ from leakbound.evaluation.views.view import (
     Texts,
     View,
 )
+from leakbound.stats.about import Quantity
+from leakbound.store import EstimateRow, Estimates
 from leakbound.text.figures import DASH, above, below, number, share
 from leakbound.types import Decoding
 
 MOST_CHARACTERS = 600  # of a completion
+_SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
 
 
 def ceiling(value: float | None, upper: float) -> str:
@@ -42,7 +45,7 @@ def at_least(value: float) -> str:
     return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
 
 
-def of_count(bound: Interval) -> str:
+def of_count(bound: EstimateRow) -> str:
     """A number of questions with its ends."""
     shown = DASH if bound.value is None else f"{bound.value:g}"
     return f"{shown} [{bound.lower:g}, {bound.upper:g}]"
@@ -100,40 +103,74 @@ def explored(found: ExploredQuestion) -> str:
 
 def proof(cell: Measured) -> str:
     """What leaking texts prove of a question; empty where nothing is proved."""
-    if cell.proof is None or not cell.proof.leakage:
+    if cell.proved is None or not cell.proved.lower:
         return ""
-    said = f"leakage ≥ {at_least(cell.proof.leakage)}"
-    if cell.proof.leak_at_k:
-        k, repeated = max(cell.proof.leak_at_k.items())
-        said += f", leak@{k:,} ≥ {at_least(repeated)}"
+    said = f"leakage ≥ {at_least(cell.proved.lower)}"
+    if repeated := cell.proved_leak_at_k:
+        said += f", leak@{repeated.parameter:,.0f} ≥ {at_least(repeated.lower)}"
     return said
 
 
-def decided(view: View, model: Model, scorer: ScorerView) -> str:
-    """What became of a model's claims, and for how many draws; empty where none was made."""
-    claims = [(c.claim, c.n) for c in cells_of(view, model, scorer) if c.claim is not None]
-    if not claims:
-        return ""
-    holds, refuted, open_ = (
-        sum(claim.decision == one for claim, _ in claims) for one in ("holds", "refuted", "open")
-    )
-    return (
-        f"{claims[0][0].text} holds for {holds}, is refuted for {refuted} and open for {open_} of "
-        f"{len(claims)} questions, after {sum(n for _, n in claims):,} draws ({model.drawn})"
-    )
+def measured(cell: Measured, scorer: ScorerView) -> str:
+    """All that is estimated of one question, but for curves."""
+    rows = cell.rows
+    deviation, ed = (rows.first(quantity=what) for what in _SPREAD)
+    corrected = rows.first(quantity="corrected leak probability")
+    more = rows.first(quantity=LEAKAGE, beyond="control")
+    said = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
+    said += [f"standard deviation {interval(deviation)}"] if deviation else []
+    said += [f"ED {ceiling(ed.value, ed.upper)}"] if ed else []
+    said += [f"corrected for the judge {interval(corrected)}"] if corrected else []
+    said += [f"beyond the control {interval(more)}"] if more else []
+    told = [", ".join(said)]
+    if claim := cell.claim:
+        told.append(f"{claim.about.claimed}: {decision(claim)} after {claim.n:,} draws")
+    if cell.leakage.missing:
+        told.append(f"{cell.leakage.missing} draws without a score")
+    if proved := proof(cell):
+        told.append(f"proved, given the measured margin: {proved}")
+    return "; ".join(told)
 
 
-def mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def decision(claim: EstimateRow) -> str:
+    """What was decided of a claim."""
+    decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
+    return decided.get(claim.value, "open")
+
+
+def known(rows: Iterable[EstimateRow | None]) -> list[float]:
+    """The estimates there are."""
+    return [row.value for row in rows if row is not None and row.value is not None]
+
+
+def mean_of(rows: Sequence[EstimateRow | None]) -> float | None:
+    """The mean of the estimates; None unless every row has one."""
+    values = known(rows)
+    return sum(values) / len(values) if values and len(values) == len(rows) else None
+
+
+def greedy_rows(model: Model, scorer: ScorerView) -> Estimates:
+    """The scores of the greedy answers."""
+    return model.greedy.estimates.where(
+        arm=model.greedy.arm, scorer=scorer.name, quantity="greedy score"
+    )
 
 
 def headline(view: View, model: Model, scorer: ScorerView) -> str:
     """One sentence on a model: beyond its control; and its greedy answers, its distribution."""
-    found = f"{_greedy(view, model, scorer)}; {_sampled(view, model, scorer)}."
-    if model.control is None:
-        return found
-    overall = model.overall[scorer.name]
-    return f"{excess_sentence(overall.excess, overall.worst_excess)}; {found}"
+    found = f"{_greedy(model, scorer)}; {_sampled(view, model, scorer)}."
+    return f"{excess(model, scorer)}; {found}" if model.control else found
+
+
+def excess(model: Model, scorer: ScorerView) -> str:
+    """Whether a model leaks more than its control, and how much."""
+    mean = model.rows.leakage(scorer.name, scope="mean", beyond="control")
+    worst = model.rows.leakage(scorer.name, scope="worst question", beyond="control")
+    if mean is None or worst is None:
+        return "beyond the control nothing is known, since not every question was drawn of both"
+    more = max(mean.lower, worst.lower) > 0
+    verdict = "leaks beyond the control" if more else "not shown to leak beyond the control"
+    return f"{verdict}: {interval(mean)} on average, {interval(worst)} at the worst question"
 
 
 def model_name(model: Model) -> str:
@@ -163,7 +200,10 @@ def without_control(view: View) -> str:
     """That what is shown may be chance, where no model stands beside its control; or empty."""
     if any(model.control for model in view.models):
         return ""
-    return f"{NO_CONTROL[0].upper()}{NO_CONTROL[1:]}."
+    return (
+        "No control: a model that never saw the data may score as much; what leaks beyond that is "
+        "bounded where one is given (evaluate with --control)."
+    )
 
 
 def quantity(scorer: ScorerView) -> str:
@@ -176,20 +216,19 @@ def quantities(scorers: Sequence[ScorerView]) -> str:
     return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
 
 
-def _greedy(view: View, model: Model, scorer: ScorerView) -> str:
-    scores = [c.greedy for c in cells_of(view, model, scorer) if c.greedy is not None]
+def _greedy(model: Model, scorer: ScorerView) -> str:
+    scores = known(greedy_rows(model, scorer))
     if not scores:
         return "no greedy answer has a score"
     if scorer.binary:
         leaks = sum(score == 1 for score in scores)
         return f"the greedy answers leak on {leaks} of {len(scores)} questions"
-    return (
-        f"the greedy answers score {number(mean(scores))} on average, {number(max(scores))} at most"
-    )
+    average = sum(scores) / len(scores)
+    return f"the greedy answers score {number(average)} on average, {number(max(scores))} at most"
 
 
 def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
-    worst = model.overall[scorer.name].worst
+    worst = model.rows.leakage(scorer.name, scope="worst question")
     if worst is None:
         missing = len(view.questions) - len(cells_of(view, model, scorer))
         return (

@@ -1,0 +1,126 @@
+"""What is said after a table of models, in lines: what its figures are, and rest on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from leakbound import stats
+from leakbound.evaluation.views.rewritings import RewritingCounts
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.view import Model, ScorerView, View
+from leakbound.evaluation.views.words import cells_of, decision, greedy_rows, known
+from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
+from leakbound.text.figures import DASH, number
+
+_LISTED = 5
+
+
+def title_of(view: View, scorer: ScorerView) -> str:
+    """Which questions of which benchmark were asked, and how many draws or forwards each got."""
+    questions = f"{view.benchmark['name']}, {len(view.questions)} questions"
+    return f"{scorer.name} on {questions}, {_effort(view)}"
+
+
+def _effort(view: View) -> str:
+    models = (*view.models, *view.unsampled)
+    how = [model.draws for model in models]
+    if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
+        return f"explored with about {max(explored):,} forwards each"
+    most = "≤" if any(isinstance(draws, StoppedDraws) for draws in how) else "="
+    return f"n {most} {max(model.n for model in models):,}"
+
+
+def remarks(view: View, scorer: ScorerView) -> str:
+    """What the figures are, and of every model how many leaked, what was decided, and the like."""
+    margin = ", given the measured margin" if any(m.explored for m in view.models) else ""
+    figures = (
+        f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
+        "outward, and ≤ is the largest upper end of any question; greedy scores, leak@k, deviation "
+        "and ED (the mean plus two standard deviations) are estimates, means over the questions"
+    )
+    says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
+    said = (says(view, model, scorer) for says in says_of for model in view.models)
+    return "\n".join(filter(None, [figures, *said]))
+
+
+def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
+    """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
+    cells = cells_of(view, model, scorer)
+    fixed = isinstance(model.draws, FixedDraws | ImportedDraws)
+    if not cells or not scorer.binary or not fixed:
+        return ""
+    n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)
+    said = f"{model.label}: {leaked} of {len(cells)} questions leaked in {n:,} draws"
+    if greedy := greedy_rows(model, scorer):
+        said += f", {known(greedy).count(1)} in the greedy answer"
+    share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
+    if share:
+        said += f"; the share that leaks in so many (leak@{n}, mean): {interval(share)}"
+    return said
+
+
+def _decided(view: View, model: Model, scorer: ScorerView) -> str:
+    """What was decided of a model's claims, and for how many draws; empty where none was made."""
+    claims = [cell.claim for cell in cells_of(view, model, scorer) if cell.claim]
+    if not claims:
+        return ""
+    found = Counter(decision(claim) for claim in claims)
+    drawn, most = sum(claim.n for claim in claims), model.n * len(claims)
+    return (
+        f"{model.label}, {claims[0].about.claimed}: holds for {found['holds']}, refuted for "
+        f"{found['refuted']}, open for {found['open']} of {len(claims)} questions; "
+        f"{drawn:,} draws instead of {most:,}"
+    )
+
+
+def _explored(view: View, model: Model, scorer: ScorerView) -> str:
+    """What exploring a model found and took; empty where it was not explored."""
+    if not isinstance(model.draws, ExploredDraws):
+        return ""
+    found = model.explored.values()
+    settled = sorted(one.settled for one in found)
+    return (
+        f"{model.label}, explored ({model.draws.mode}): median known mass "
+        f"{number(settled[len(settled) // 2]) if settled else DASH}, "
+        f"{sum(one.draws for one in found):,} draws of what is left, "
+        f"{sum(one.forwards for one in found):,} forwards"
+    )
+
+
+def _imported(view: View, model: Model, scorer: ScorerView) -> str:
+    """Who drew for a model, and how, where leakbound did not."""
+    how = model.draws
+    return (
+        f"{model.label}, as sampled by {how.sampled_by}" if isinstance(how, ImportedDraws) else ""
+    )
+
+
+def _corrected(view: View, model: Model, scorer: ScorerView) -> str:
+    """The mean leak probability with the judge's errors allowed for; empty where not known."""
+    rows = model.rows.of(scorer.name)
+    found = rows.first(quantity="corrected leak probability", scope="mean")
+    if found is None:
+        return ""
+    return f"{model.label}, mean corrected for the judge: {interval(found)}, {found.method}"
+
+
+def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
+    """How many draws the scorer could not decide; empty where it decided all."""
+    leakage = [cell.leakage for cell in cells_of(view, model, scorer)]
+    missing, drawn = sum(row.missing for row in leakage), sum(row.n for row in leakage)
+    if not missing:
+        return ""
+    return (
+        f"{model.label}: {missing:,} of {drawn:,} draws have no score; they count as full leaks in "
+        "upper ends, as none in lower ends"
+    )
+
+
+def alone(found: RewritingCounts) -> str:
+    """Which questions have no rewriting, a few of them named; empty where all have one."""
+    if not found.alone:
+        return ""
+    named = ", ".join(map(repr, found.alone[:_LISTED]))
+    more = ", …" if len(found.alone) > _LISTED else ""
+    how = "left out of full" if found.design == "fresh" else "asked as they are"
+    return f"no rewriting is left of {len(found.alone)} questions, {how}: {named}{more}"
