@@ -11,7 +11,7 @@ as it is in the file. A text of privleak needs a prompt: its first word, which i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -65,9 +65,10 @@ class _Files:
         places = [f"{folder}{stem}{suffix}" for folder in inside for stem in stems]
         return choose_file(self.source, self.corpus, places)
 
-    def id(self, role: Role, index: int) -> str:
-        """What a row of a split is called."""
-        return f"muse:{self.corpus}-{self.part}/{role}/{index:04d}"
+    def prompt(self, role: Role, index: int, question: str, answer: str) -> Prompt:
+        """A row of a split."""
+        id = f"muse:{self.corpus}-{self.part}/{role}/{index:04d}"
+        return Prompt(id=id, question=question, answer=answer, split=role, role=role)
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
@@ -100,29 +101,16 @@ def _questions(files: _Files, role: Role) -> Prompts:
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
     return tuple(
-        Prompt(
-            id=files.id(role, index),
-            question=row.text("question"),
-            answer=row.text("answer"),
-            split=role,
-            role=role,
-            examples=examples,
-        )
-        for index, row in enumerate(read_rows(files.of(role)))
+        replace(files.prompt(role, i, row.text("question"), row.text("answer")), examples=examples)
+        for i, row in enumerate(read_rows(files.of(role)))
     )
 
 
 def _passages(files: _Files, role: Role) -> Prompts:
     """Passages to be continued, with how they go on."""
     return tuple(
-        Prompt(
-            id=files.id(role, index),
-            question=row.text("prompt"),
-            answer=row.text("gt"),
-            split=role,
-            role=role,
-        )
-        for index, row in enumerate(read_rows(files.of(role)))
+        files.prompt(role, i, row.text("prompt"), row.text("gt"))
+        for i, row in enumerate(read_rows(files.of(role)))
     )
 
 
@@ -134,9 +122,7 @@ def _texts(files: _Files, role: Role) -> Prompts:
         first = text.split(maxsplit=1)[0]
         if first == text:
             raise InputError(f"{row.place} must have two words or more, got {text[:60]!r}.")
-        answer = text[len(first) :]
-        id = files.id(role, index)
-        prompts.append(Prompt(id=id, question=first, answer=answer, split=role, role=role))
+        prompts.append(files.prompt(role, index, first, text[len(first) :]))
     return tuple(prompts)
 
 
