@@ -12,7 +12,7 @@ import pytest
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import default_scorers
+from leakbound.evaluation.verbs import default_scorers
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 

@@ -110,7 +110,7 @@ def test_wrong_use_is_told_before_weights_are_read(
     file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
     for options in (("--rewritings", file), ("--embedder", "mini")):
         said = leakbound(*command(model, facts, *options, objective="npo"))
-        refused(said, f"`{options[0]}` is for objectives with contrast centres", "'npo' has none")
+        refused(said, f"`{options[0]}` is for objectives with contrast centres", "'npo' is none")
     said = leakbound(*command(model, facts, objective="cel:layer=0,beta=0"))
     refused(said, "beta = 0 needs a contrast centre", "facts/0001")
     for library in ("sklearn", "sentence_transformers"):

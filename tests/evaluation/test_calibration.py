@@ -12,8 +12,8 @@ import pytest
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import bound_run, calibrate, evaluate, judge_of, read_items, summary
-from leakbound.evaluation.scoring.calibration import calibration_of
+from leakbound.evaluation import bound_run, evaluate, summary
+from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions

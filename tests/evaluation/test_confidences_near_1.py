@@ -13,7 +13,8 @@ from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate, require_confidence
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.stats import Design
 from leakbound.store import Run
 from leakbound.study import Rewritings

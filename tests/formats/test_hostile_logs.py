@@ -56,8 +56,8 @@ def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("one", "named"),
     [
-        (sample(None), r"sample 'a', epoch 1, has None in place of a text"),
-        (sample([{"type": "text", "text": None}]), r"sample 'a', epoch 1, has None"),
+        (sample(None), r"sample 'a', epoch 1 of .* has None in place of a text"),
+        (sample([{"type": "text", "text": None}]), r"sample 'a', epoch 1 of .* has None"),
         (sample("x\ud800"), r"`samples/a_epoch_1.json` in .*half a character"),
         (DEEP, r"`samples/a_epoch_1.json` in .*nested too deeply"),
         ([], r"no whole log"),

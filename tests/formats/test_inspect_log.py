@@ -162,7 +162,7 @@ def _mixed(content: Json) -> None:
         (_twice, "sample 'a' in epoch 1 twice"),
         (_turns, "got 2 turns of the model in sample 'a', epoch 1"),
         (_choices, "got 2 choices of one call in sample 'a', epoch 1"),
-        (_mixed, "under one decoding.*`temperature` 0.3.*epoch 2 has 1.0"),
+        (_mixed, "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
         (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 1 .* 'b'"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
         (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),

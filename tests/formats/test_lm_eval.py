@@ -93,7 +93,10 @@ def test_targets_are_read_as_they_are_written(
         ([{"resps": [[float("nan")]]}], "got .*nan.* in row 1"),
         ([{"arguments": {}}], "'arguments' must hold a text .* row 1"),
         ([{}, {"resps": [["other"]]}], "row 2 .* same document as row 1 .* other responses"),
-        ([{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}], "all draws must be under one"),
+        (
+            [{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}],
+            "all draws must be of one model under one",
+        ),
     ],
 )
 def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:

@@ -77,7 +77,10 @@ def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
         ([{"count": None}], "got None"),
         ([{"question": " "}], "row 1 .* has no 'question'"),
         ([{}, {"answer": "Bob"}], "row 2 .* another question or answer than row 1"),
-        ([{"temperature": 1}, {"temperature": 0.5}], "row 1 .* `temperature` 1, row 2 .* 0.5"),
+        (
+            [{"temperature": 1}, {"temperature": 0.5}],
+            "`temperature` is 1 in row 1 .* and 0.5 in row 2",
+        ),
         ([{"temperature": "hot"}], "`temperature` must be a number, got 'hot'"),
         ([{"temperature": float("nan")}], "`temperature` must be 0 .*mine.jsonl"),
         ([{"stop": "Q:"}], "'stop' must be a list of texts, got 'Q:' in row 1"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,22 +27,17 @@ if TYPE_CHECKING:
     Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
 
-class Layers(click.ParamType[tuple[int, ...]]):
-    """Layer numbers and ranges of them, `5-7,9`, separated by commas."""
-
-    name = "layers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        layers: list[int] = []
-        try:
-            for part in value.split(","):
-                first, _, last = part.partition("-")
-                layers += range(int(first), int(last or first) + 1)
-        except ValueError:
-            self.fail(f"{value!r} is no layer, nor layers such as 5-7,9.", param, ctx)
-        return tuple(layers)
+def layers(value: str) -> tuple[int, ...]:
+    """Layer numbers and ranges of them, `5-7,9`, separated by commas: a type of options."""
+    found: list[int] = []
+    try:
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    except ValueError as error:
+        said = f"{value!r} is no layer, nor layers such as 5-7,9."
+        raise click.BadParameter(said) from error
+    return tuple(found)
 
 
 settings = opt.options(
@@ -69,7 +66,7 @@ settings = opt.options(
 )
 weights = opt.options(
     click.option("--modules", type=opt.names, help="Train these alone, such as down_proj."),
-    click.option("--layers", type=Layers(), help="Train these alone, such as 5-7."),
+    click.option("--layers", type=layers, help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
     click.option("--lora-dropout", type=float, help="[default: 0]"),
@@ -148,18 +145,17 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 
     objective = parse_objective(said.objective)
     task = _task(said, "forget")
-    with progress_bar(not as_json) as progress:
-        done = verbs.unlearn(
-            model,
-            objective,
-            forget=_forget(said, objective, task),
-            retain=_retain(said, task) if "retain" in objective.splits else (),
-            out=out,
-            settings=_unlearning(said, objective, task),
-            watch=_watch(said, task),
-            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
-        )
-    _show(done, as_json)
+    train = partial(
+        verbs.unlearn,
+        model,
+        objective,
+        forget=_forget(said, objective, task),
+        retain=_retain(said, task) if "retain" in objective.splits else (),
+        out=out,
+        settings=_unlearning(said, objective, task),
+        watch=_watch(said, task),
+    )
+    _show(train, as_json)
 
 
 @click.command()
@@ -187,16 +183,15 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     said = Said(given)
     verbs = _verbs(said)
     task = _task(said, "texts")
-    with progress_bar(not as_json) as progress:
-        done = verbs.finetune(
-            model,
-            _taught(said, task),
-            out=out,
-            settings=_settings(said, task),
-            watch=_watch(said, task),
-            progress=lambda step, steps, loss: progress("training", step, steps, "steps"),
-        )
-    _show(done, as_json)
+    train = partial(
+        verbs.finetune,
+        model,
+        _taught(said, task),
+        out=out,
+        settings=_settings(said, task),
+        watch=_watch(said, task),
+    )
+    _show(train, as_json)
 
 
 def _verbs(said: Said) -> ModuleType:
@@ -250,21 +245,29 @@ def _taught(said: Said, task: Benchmark | None) -> Given:
 
     if task is not None and said.texts is None:
         return [row for split in said.split or (task.role,) for row in task.to_train(split)]
-    unused = next((name for name in ("benchmark", "split") if said.value(name) is not None), None)
-    if unused:
-        raise InputError(f"`--{unused}` is not used with --texts. Leave one of them out.")
+    _refuse(said, "benchmark", "split", why="is not used with --texts. Leave one of them out.")
     return load_corpus(said.texts, data=said.data, limit=said.limit)
 
 
 def _require_centres(said: Said, objective: Objective) -> None:
-    if said.ids_draws is not None and not said.ids:
-        raise InputError("`--ids-draws` is for --ids. Leave it out, or add --ids.")
-    asked = [name for name in ("rewritings", "embedder", "ids") if said.value(name) is not None]
-    if asked and not any("centres" in needs.parts for needs in objective.needs.values()):
-        raise InputError(
-            f"`--{asked[0]}` is for objectives with contrast centres, and {objective.name!r} has "
-            "none. Leave it out, or use cel."
-        )
+    if not said.ids:
+        _refuse(said, "ids_draws", why="is for --ids. Leave it out, or add --ids.")
+    if not any("centres" in needs.parts for needs in objective.needs.values()):
+        why = _unfit(objective, "with contrast centres", "use cel")
+        _refuse(said, "rewritings", "embedder", "ids", why=why)
+
+
+def _refuse(said: Said, *options: str, why: str) -> None:
+    """Raise InputError for any of these options, saying why there is no use for it."""
+    for option in options:
+        if said.value(option) is not None:
+            raise InputError(f"`--{option.replace('_', '-')}` {why}")
+
+
+def _unfit(objective: Objective, others: str, instead: str) -> str:
+    return (
+        f"is for objectives {others}, and {objective.name!r} is none. Leave it out, or {instead}."
+    )
 
 
 def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
@@ -295,23 +298,17 @@ def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampl
         if task and task.scorers:
             usual = replace(usual, scorer=task.scorers[0])
         return said.into(usual, *names)
-    if unused := next((name for name in names if said.value(name) is not None), None):
-        raise InputError(
-            f"`--{unused.replace('_', '-')}` is for objectives that draw from the model, and "
-            f"{objective.name!r} does not. Leave it out, or add leakmin."
-        )
+    _refuse(said, *names, why=_unfit(objective, "that draw from the model", "add leakmin"))
     return Sampling()
 
 
 def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
-    alone = [name for name in ("lora_alpha", "lora_dropout") if said.value(name) is not None]
-    if alone and said.lora is None:
-        option = alone[0].replace("_", "-")
-        raise InputError(f"`--{option}` needs --lora. Give the adapters a rank.")
     adapters = None
-    if said.lora is not None:
+    if said.lora is None:
+        _refuse(said, "lora_alpha", "lora_dropout", why="needs --lora. Give the adapters a rank.")
+    else:
         adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
     prompting = prompting_of(task, template=said.prompt_template, system=said.system)
@@ -335,7 +332,10 @@ def _as_long(value: Asking, task: Benchmark | None) -> Asking:
     return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
-def _show(done: Trained, as_json: bool) -> None:
+def _show(train: Callable[..., Trained], as_json: bool) -> None:
+    """Train, telling of each step, and then what came of it."""
+    with progress_bar(not as_json) as progress:
+        done = train(progress=lambda step, steps, _: progress("training", step, steps, "steps"))
     if done.process:  # of several processes the first one speaks
         return
     first, last = done.losses[0], done.losses[-1]

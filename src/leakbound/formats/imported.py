@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from leakbound.errors import InputError
 from leakbound.types import Decoding, FinishReason
@@ -77,7 +77,7 @@ class ImportedLog:
         known: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if known.get("top_k") == -1:  # as several tools say: all
             known["top_k"] = 0
-        bad = [k for k, v in known.items() if k in _NUMBERS and not _is_number(v)]
+        bad = [k for k, v in known.items() if k in _NUMBERS and not is_number(v)]
         if bad:
             raise InputError(
                 f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
@@ -93,18 +93,20 @@ class ImportedLog:
         return {k: v for k, v in self.stated.items() if k not in DECODING}
 
 
-def same_settings(path: Path, settings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
     """The settings that all samples, named by the keys, were drawn with; InputError where two."""
-    first, *rest = settings.items()
+    (first, known), *rest = settings.items()
     for name, stated in rest:
-        if stated != first[1]:
-            key = next(k for k in {**first[1], **stated} if first[1].get(k) != stated.get(k))
-            raise InputError(
-                f"all draws must be under one decoding: in `{path}` {first[0]} has `{key}` "
-                f"{first[1].get(key)!r}, {name} has {stated.get(key)!r}. Import them as two runs."
-            )
-    return dict(first[1])
+        for key in {**known, **stated}:
+            if known.get(key) != stated.get(key):
+                raise InputError(
+                    f"all draws must be of one model under one decoding: `{key}` is "
+                    f"{known.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import them "
+                    "as two runs."
+                )
+    return dict(known)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """True for a number, which a truth value is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -91,11 +91,11 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
 
 
 def _slim(sample: Json) -> Json:
-    """A sample with the first call of its model in place of all its events."""
+    """A sample with the settings of the first calls of its model in place of all its events."""
     events = sample.get("events") or []
-    calls = [event for event in events if event["event"] == "model"][:1]
+    calls = [event.get("config") or {} for event in events if event["event"] == "model"]
     kept = {name: value for name, value in sample.items() if name not in _UNREAD}
-    return kept | {"events": [{"event": "model", "config": c.get("config")} for c in calls]}
+    return kept | {"calls": calls[:1]}
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Json:
@@ -161,17 +161,20 @@ def _draw(path: Path, sample: Json) -> Draw | None:
     choices = sample["output"].get("choices") or []
     if sample.get("error") or sample.get("invalidation") or not choices:
         return None
-    where = f"sample {sample['id']!r}, epoch {sample['epoch']} of `{path}`"
     given = sample["input"] if isinstance(sample["input"], list) else []
     turns = _assistant_turns(sample.get("messages") or []) - _assistant_turns(given)
     if turns > 1 or len(choices) > 1:
         got = f"{turns} turns of the model" if turns > 1 else f"{len(choices)} choices of one call"
         raise InputError(
-            f"a completion is one output of the model, got {got} in {where}. Evaluate with a "
-            "single `generate()` and no tools, and with epochs in place of choices."
+            f"a completion is one output of the model, got {got} in {_place(path, sample)}. "
+            "Evaluate with a single `generate()` and no tools, and with epochs in place of choices."
         )
     reason: FinishReason = "length" if choices[0].get("stop_reason") in _CUT else "stop"
     return Draw(_text(path, sample, choices[0]["message"]["content"]), reason, scores(sample))
+
+
+def _place(path: Path, sample: Json) -> str:
+    return f"sample {sample['id']!r}, epoch {sample['epoch']} of `{path}`"
 
 
 def _assistant_turns(messages: list[Json]) -> int:
@@ -194,8 +197,8 @@ def _text(path: Path, sample: Json, content: Any) -> str:
         )
     if not isinstance(content, str):
         raise InputError(
-            f"sample {sample['id']!r}, epoch {sample['epoch']}, has {content!r} in place of a "
-            f"text in `{path}`. Evaluate it again, with no tools."
+            f"{_place(path, sample)} has {content!r} in place of a text. Evaluate it again, with "
+            "no tools."
         )
     text = content
     beside = (sample.get("attachments") or {}).get(text.removeprefix("attachment://"))
@@ -212,14 +215,9 @@ def _stated(path: Path, log: Json, samples: list[Json]) -> Json:
 
     Of a sample's calls it is the first: a grader's come after it.
     """
-    calls: dict[str, Json] = {}
-    for sample in samples:
-        for event in sample.get("events") or []:
-            if event["event"] == "model":
-                name = f"sample {sample['id']!r}, epoch {sample['epoch']}"
-                calls.setdefault(name, _named(event.get("config") or {}))
+    calls = {_place(path, one): _named(config) for one in samples for config in one["calls"]}
     if calls:
-        return same_settings(path, calls)
+        return same_settings(calls)
     of_task = log.get("plan", {}).get("config") or {}
     return _named({**(log["eval"].get("model_generate_config") or {}), **of_task})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from leakbound.errors import InputError
 from leakbound.formats.copies import repeats_itself, require_no_copies
-from leakbound.formats.imported import ImportedLog, ImportedQuestion
+from leakbound.formats.imported import ImportedLog, ImportedQuestion, same_settings
 from leakbound.types import Decoding
 
 
@@ -64,17 +64,8 @@ def _require_same_law(logs: Sequence[ImportedLog]) -> None:
             f"`{first.path}` and `{odd.path}` cannot be one body of draws: one has texts, the "
             "other scores alone. Import them as two runs."
         )
-    for log in logs[1:]:
-        ours, theirs = (
-            {"model": one.model, **one.stated, "seed": None, "order": None} for one in (first, log)
-        )
-        for key in {**ours, **theirs}:
-            if ours.get(key) != theirs.get(key):
-                raise InputError(
-                    f"all draws must be of one model under one decoding: `{key}` is "
-                    f"{ours.get(key)!r} in `{first.path}` and {theirs.get(key)!r} in "
-                    f"`{log.path}`. Import them as two runs."
-                )
+    of_any = {"seed": None, "order": None}
+    same_settings({f"`{log.path}`": {"model": log.model, **log.stated, **of_any} for log in logs})
 
 
 def _stated(logs: Sequence[ImportedLog]) -> dict[str, object]:

@@ -43,7 +43,7 @@ def read(path: Path) -> ImportedLog:
     of_id: dict[str, dict[str, list[float | None]]] = {}
     for one in given:
         of_id.setdefault(one.id, {}).update(one.of_draws)
-    stated = same_settings(path, {row.place: _stated(_arguments(row)[1]) for row in rows.values()})
+    stated = same_settings({row.place: _stated(_arguments(row)[1]) for row in rows.values()})
     named = _NAME.fullmatch(path.name)
     results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
     return ImportedLog(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError
+from leakbound.formats.imported import is_number
 from leakbound.formats.openunlearning_names import TOFU, Names
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
@@ -57,72 +58,72 @@ class EvaluationLog:
 
     def numbers(self, name: str, key: str, part: str = "") -> dict[int, float]:
         """What the entries of a metric hold under `key`, by row: a finite number each."""
-        return {
-            row: self._number(found, name, f"`{key}` in row {row}")
-            for row, found in self._column(name, key, part).items()
-        }
+        columns = self._columns(name, key, part)
+        return {row: self._number(found, name, place) for row, place, found in columns}
 
     def lists(self, name: str, key: str) -> dict[int, list[float]]:
         """As `numbers`, where every entry holds a list of them."""
-        columns = {}
-        for row, found in self._column(name, key).items():
+        lists = {}
+        for row, place, found in self._columns(name, key):
             if not isinstance(found, list) or not found:
-                what = f"`{key}` in row {row} is no list of numbers but {found!r}"
+                what = f"{place} is no list of numbers but {found!r}"
                 raise self.error(name, what, "Evaluate every row with all perturbed answers")
-            columns[row] = [self._number(each, name, f"`{key}` in row {row}") for each in found]
-        return columns
+            lists[row] = [self._number(each, name, place) for each in found]
+        return lists
 
     def means(self, name: str, key: str) -> dict[str, float]:
         """The mean of what each row holds under `key`, a number or several, by row.
 
         Rows that hold None there are left out, as OpenUnlearning leaves them out.
         """
-        found = {}
-        for row, value in self._column(name, key).items():
-            if value is not None:
-                each = value if isinstance(value, list) and value else [value]
-                what = f"`{key}` in row {row}"
-                numbers = [self._number(one, name, what) for one in each]
-                found[str(row)] = math.fsum(numbers) / len(numbers)
-        return found
+        return {
+            str(row): math.fsum(self._number(one, name, place) for one in each) / len(each)
+            for row, place, found in self._columns(name, key)
+            if found is not None
+            for each in [_several(found)]
+        }
 
     def text_lists(self, name: str, key: str) -> dict[str, list[str]]:
         """The text or the texts that each row holds under `key`, by row."""
-        columns = {}
-        for row, value in self._column(name, key).items():
-            columns[str(row)] = value if isinstance(value, list) else [value]
-            if not all(isinstance(text, str) for text in columns[str(row)]):
-                what = f"`{key}` in row {row} is no text but {value!r}"
-                raise self.error(name, what, "Evaluate that row again")
-        return columns
+        return {
+            str(row): [self._text(one, name, place) for one in _several(found)]
+            for row, place, found in self._columns(name, key)
+        }
 
     def texts(self, name: str, key: str) -> dict[int, str]:
         """As `numbers`, where every entry holds a text."""
-        columns = self._column(name, key)
-        for row, found in columns.items():
-            if not isinstance(found, str):
-                what = f"`{key}` in row {row} is no text but {found!r}"
-                raise self.error(name, what, "Evaluate that row again")
-        return columns
+        columns = self._columns(name, key)
+        return {row: self._text(found, name, place) for row, place, found in columns}
 
     def error(self, name: str, what: str, remedy: str) -> InputError:
         """What is wrong with a metric, to be raised."""
         return InputError(f"metric {name!r} of {str(self.path)!r}: {what}. {remedy}.")
 
-    def _column(self, name: str, key: str, part: str = "") -> dict[int, Any]:
+    def _columns(self, name: str, key: str, part: str = "") -> Iterator[tuple[int, str, Any]]:
+        """Each row with where `key` stands in it, in words, and what it holds there."""
         entries = self.metric(name, part).by_index
         if not entries:
             raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
         for row, entry in entries.items():
             if key not in entry:
                 raise self.error(name, f"no `{key}` in row {row}", "Evaluate that row again")
-        return {row: entry[key] for row, entry in entries.items()}
+            yield row, f"`{key}` in row {row}", entry[key]
 
-    def _number(self, found: Any, name: str, what: str) -> float:
-        number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not number or not math.isfinite(found):
-            raise self.error(name, f"{what} is {found!r}, not a finite number", "Evaluate it again")
+    def _number(self, found: Any, name: str, place: str) -> float:
+        if not is_number(found) or not math.isfinite(found):
+            what = f"{place} is {found!r}, not a finite number"
+            raise self.error(name, what, "Evaluate it again")
         return float(found)
+
+    def _text(self, found: Any, name: str, place: str) -> str:
+        if not isinstance(found, str):
+            raise self.error(name, f"{place} is no text but {found!r}", "Evaluate that row again")
+        return found
+
+
+def _several(found: Any) -> list[Any]:
+    """The values of a row that holds one or several."""
+    return found if isinstance(found, list) and found else [found]
 
 
 def read_log(path: Path) -> EvaluationLog:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
+from leakbound.formats.imported import is_number
 from leakbound.formats.openunlearning import read_object
 from leakbound.formats.openunlearning_check import Checked, compared
 from leakbound.formats.openunlearning_values import Remade, same
@@ -55,11 +56,9 @@ def check_samples(path: Path, summary: Path) -> list[Checked]:
 
 
 def _checked(name: str, stored: Any, groups: Mapping[str, Samples], path: Path) -> Checked:
-    number = isinstance(stored, int | float) and not isinstance(stored, bool)
     group, _, metric = name.rpartition("/")
-    if not number:  # lm-evaluation-harness writes N/A for an error that it cannot tell
-        how = Remade(value=None, how=f"no number but {stored!r}")
-        return compared(name, None, how)
+    if not is_number(stored):  # lm-evaluation-harness writes N/A for an error that it cannot tell
+        return compared(name, None, Remade(value=None, how=f"no number but {stored!r}"))
     if group not in groups:
         return compared(name, stored, Remade(value=None, how=f"samples of {group!r}: it has none"))
     try:

@@ -22,6 +22,7 @@ from leakbound.formats.imported import (
     Draw,
     ImportedLog,
     ImportedQuestion,
+    is_number,
     same_settings,
 )
 from leakbound.text.rows import Row, read_rows
@@ -38,7 +39,7 @@ def read(path: Path) -> ImportedLog:
     asked: dict[str, list[Row]] = {}
     for row in rows:
         asked.setdefault(_id(row), []).append(row)
-    stated = same_settings(path, {row.place: _stated(row) for row in rows})
+    stated = same_settings({row.place: _stated(row) for row in rows})
     texts = any("completion" in row.values or "question" in row.values for row in rows)
     names = dict.fromkeys(name for row in rows for name, _ in _scores(row))
     return ImportedLog(
@@ -97,9 +98,7 @@ def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:
     if found is None:
         return ()
     if not isinstance(found, dict) or not all(
-        score is None
-        or (isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= _MOST)
-        for score in found.values()
+        score is None or (is_number(score) and abs(score) <= _MOST) for score in found.values()
     ):
         raise InputError(
             f"'scores' must be an object of numbers by name, null where one could not be decided, "

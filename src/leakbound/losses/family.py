@@ -107,16 +107,13 @@ def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
 def _probe(needs: Needs) -> LossInputs:
     """The smallest batch that has every part, to ask a loss what it thinks of its settings."""
     zero, row = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
-    plain: dict[str, Any] = {
-        "logits": zero, "labels": row, "row": row, "rows": 1, "reference_nll": torch.zeros(1)
-    }  # fmt: skip
-    answer = LossInputs(**plain)
+    answer = LossInputs(logits=zero, labels=row, row=row, rows=1, reference_nll=torch.zeros(1))
     twice = Sampled(answers=answer, owner=row[:1], counts=row[:1] + 2, scores=zero[0, :1])
     hidden = Activations(
         values=zero, row=row, reference=zero, centres=((zero, zero),), direction=zero[0]
     )
-    return LossInputs(
-        **plain,
+    return replace(
+        answer,
         reference_logits=zero,
         alternate=answer,
         whole=replace(answer, reference_logits=zero),

@@ -255,7 +255,9 @@ class _Picked:
     @classmethod
     def of(cls, batch: Batch, logits: Tensor) -> _Picked:
         parts = (batch.rows, batch.alternates, batch.sampled)
-        ranges = sorted((inside for part in parts for inside in part.values()), key=_start)
+        ranges = sorted(
+            (inside for part in parts for inside in part.values()), key=lambda rows: rows.start
+        )
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
         pieces = torch.split(logits, [int(count.sum()) for count in counts])
         return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
@@ -307,10 +309,6 @@ def site_name(site: Site) -> str:
 def centre_name(site: Site, number: int | str) -> str:
     """What the frozen activations of a row's contrast centre are called."""
     return f"{site_name(site)} centre {number}"
-
-
-def _start(rows: range) -> int:
-    return rows.start
 
 
 def _append(examples: list[Example], source: Sequence[Example], indices: Sequence[int]) -> range:

@@ -85,8 +85,8 @@ class Trained:
         """What the folder's own log tells."""
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
-        of = {"processes": state.num_processes, "process": state.process_index}
-        return cls(path, losses, lines[-1]["seconds"], reused, **of)
+        processes, process = state.num_processes, state.process_index
+        return cls(path, losses, lines[-1]["seconds"], reused, processes, process)
 
 
 def unlearn(

@@ -17,14 +17,10 @@ from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import (
-    SteeredPlan,
-    evaluate,
-    probe,
-    read_attack_queries,
-    require_sampled,
-    summary,
-)
+from leakbound.evaluation import evaluate, probe, summary
+from leakbound.evaluation.planning.attack_queries import read_attack_queries
+from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.inputs.halving import most_candidates, rounds

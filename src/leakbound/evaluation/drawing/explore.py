@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
@@ -18,7 +19,6 @@ from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.scorers import check_bounds, score_ranges
 from leakbound.store import Arm, ExploredDraws
 from leakbound.types import (
-    Completion,
     Decoding,
     Effort,
     Exploration,
@@ -40,36 +40,34 @@ TRIED = 16  # completions of a question on which the scorer's bounds are tried
 
 def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores:
     """The engine as one that knows the masses of this decoding's outputs, or InputError."""
+    if why := _unknown(engine, decoding):
+        raise InputError(f"arm {arm!r} cannot be explored: {why}")
+    return cast(Explores, engine)
+
+
+def _unknown(engine: Generate, decoding: Decoding) -> str | None:
+    """Why the masses of this decoding's outputs are not known; None where they are."""
     if not isinstance(engine, Explores):
-        raise InputError(
-            f"arm {arm!r} cannot be explored: the engine {type(engine).__name__} gives no "
-            "probabilities. Use a transformers model, or leave --explore out."
+        return (
+            f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
+            "or leave --explore out."
         )
     if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
-        raise InputError(
-            f"arm {arm!r} cannot be explored: adaptive temperature in two passes has no exact "
-            "mode. Use adaptive_mode 'running', or leave --explore out."
+        return (
+            "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running', or "
+            "leave --explore out."
         )
     if decoding.max_tokens is not None:
-        raise InputError(
-            f"arm {arm!r} cannot be explored: max_tokens {decoding.max_tokens} bounds prompt and "
-            "completion together, which has no exact mode. Use --max-new-tokens."
+        return (
+            f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which has no "
+            "exact mode. Use --max-new-tokens."
         )
     if not math.isfinite(engine.margin):
-        raise InputError(
-            f"arm {arm!r} cannot be explored: in half precision probabilities move too much with "
-            "the batch to be exact. Load the model with --dtype float32."
+        return (
+            "in half precision probabilities move too much with the batch to be exact. Load the "
+            "model with --dtype float32."
         )
-    return engine
-
-
-def knows_masses(engine: Generate, decoding: Decoding) -> bool:
-    """True if `require_explores` would have nothing to refuse."""
-    try:
-        require_explores(engine, "", decoding)
-    except InputError:
-        return False
-    return True
+    return None
 
 
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
@@ -81,42 +79,25 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
     return settle
 
 
-def forced_answers(
-    engine: Generate, decoding: Decoding, samples: Sequence[Sample], prompts: Mapping[str, Prompt]
-) -> dict[str, Completion]:
-    """The true answers, teacher-forced, by query id: completions of count 0.
-
-    Where the decoding cannot produce one, or it was drawn, there is none.
-    """
-    asked = [
-        (sample.query, answer)
-        for sample in samples
-        if (answer := prompts[sample.query.id].answer) is not None and answer.strip()
-    ]
-    if not asked:
-        return {}
-    forced = require_explores(engine, "", decoding).force(asked, decoding)
-    drawn = {(s.query.id, c.token_ids) for s in samples for c in s.completions}
-    return {
-        query.id: completion
-        for (query, _), completion in zip(asked, forced, strict=True)
-        if completion is not None and (query.id, completion.token_ids) not in drawn
-    }
-
-
 def with_answers(
-    samples: Sequence[Sample],
-    engine: Generate,
-    decoding: Decoding,
-    prompts: Mapping[str, Prompt],
+    samples: Sequence[Sample], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> dict[str, Sample]:
-    """The samples by query id, the true answer's probability beside the draws where it is known."""
-    drawn = {sample.query.id: sample for sample in samples}
-    if decoding.greedy or not knows_masses(engine, decoding):
-        return drawn
-    for query, answer in forced_answers(engine, decoding, samples, prompts).items():
-        drawn[query] = replace(drawn[query], completions=(*drawn[query].completions, answer))
-    return drawn
+    """The samples by query id, the true answer's probability beside the draws where it is known.
+
+    It is a completion of count 0, teacher-forced. Where the decoding cannot produce it, or it was
+    drawn, there is none.
+    """
+    found = {sample.query.id: sample for sample in samples}
+    answers = ((sample.query, prompts[sample.query.id].answer) for sample in samples)
+    asked = [(query, answer) for query, answer in answers if answer and answer.strip()]
+    if decoding.greedy or not asked or _unknown(engine, decoding):
+        return found
+    forced = require_explores(engine, "", decoding).force(asked, decoding)
+    for (query, _), answer in zip(asked, forced, strict=True):
+        drawn = found[query.id].completions
+        if answer is not None and answer.token_ids not in [one.token_ids for one in drawn]:
+            found[query.id] = replace(found[query.id], completions=(*drawn, answer))
+    return found
 
 
 def explore_arm(
@@ -126,12 +107,8 @@ def explore_arm(
     explorer = require_explores(engine, arm.name, arm.decoding)
     prompts = prompts_by_query(arm)
     queries = {query.id: query for query in arm.queries}
-    effort = Effort(
-        mode=planned.mode,
-        forwards=planned.forwards,
-        seed=arm.spec.seed or 0,
-        purpose=scoring(arm.key),
-    )
+    purpose, seed = scoring(arm.key), arm.spec.seed or 0
+    effort = Effort(mode=planned.mode, forwards=planned.forwards, seed=seed, purpose=purpose)
     settle = ranges(scorer, prompts)
     total = sum(len(part.query_ids) for part in arm.parts)
     done = total - sum(len(part.query_ids) for part in arm.missing_parts())

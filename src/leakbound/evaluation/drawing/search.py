@@ -2,7 +2,7 @@
 
 It is a run of its own, `attack/search` in the folder of the run it serves, with an arm for every
 round and decoding. Its draws have a purpose of their own and are scored to steer, never to bound:
-`attacked` proves that fresh draws of what was found then need no correction.
+`statements.attack` proves that fresh draws of what was found then need no correction.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import chain
 
@@ -24,6 +24,7 @@ _NAMES: dict[Kind, str] = {
     "perturbed": "perturbed answers",
     "letter": "the choices",
 }
+_JOINED = [field.name for field in fields(Need) if field.name != "part"]
 
 Prompts = tuple[Prompt, ...]
 
@@ -101,7 +102,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
-        if name not in named and any(need.fluency for need in metric.needs):
+        if name not in named and _asks(metric):
             lacking.append(f"a classifier, which `--metrics {ALL},{name}` loads")
         why = next(filter(None, lacking), None)
         if why is None:
@@ -120,11 +121,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool 
         prompts={part: parts[part]() for part in needs},
         own=task.part,
         left_out=left_out,
-        classifiers={
-            name: named[name]
-            for name, metric in chosen.items()
-            if any(need.fluency for need in metric.needs)
-        },
+        classifiers={name: named[name] for name, metric in chosen.items() if _asks(metric)},
     )
 
 
@@ -135,12 +132,17 @@ def _named(names: Sequence[str]) -> dict[str, str]:
         name, _, classifier = spec.partition(":")
         if name not in METRICS and spec != ALL:
             raise InputError(f"unknown metric {name!r}. {suggestion(name, METRICS)}")
-        if classifier and not any(need.fluency for need in METRICS[name].needs):
+        if classifier and not _asks(METRICS[name]):
             raise InputError(
                 f"metric {name!r} asks no classifier, got {classifier!r}. Leave that out."
             )
         named[name] = classifier
     return named
+
+
+def _asks(metric: Metric) -> bool:
+    """True if a classifier is asked."""
+    return any(need.fluency for need in metric.needs)
 
 
 def _lacking(
@@ -168,14 +170,8 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
     union: dict[str, Need] = {}
     for need in needs:
         known = union.get(need.part, Need(part=need.part, kinds=frozenset()))
+        every = {name: getattr(known, name) | getattr(need, name) for name in _JOINED}
         read = frozenset({ANSWER}) if need.gradient_norm else frozenset[Kind]()
-        union[need.part] = Need(
-            part=need.part,
-            kinds=known.kinds | need.kinds | read,
-            greedy=known.greedy or need.greedy or need.fluency,
-            compared=known.compared | need.compared,
-            gradient_norm=known.gradient_norm or need.gradient_norm,
-            draws=known.draws or need.draws,
-            fluency=known.fluency or need.fluency,
-        )
+        every |= {"kinds": every["kinds"] | read, "greedy": every["greedy"] or need.fluency}
+        union[need.part] = Need(part=need.part, **every)
     return union

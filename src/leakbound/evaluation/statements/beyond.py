@@ -11,13 +11,11 @@ Of draws that were imported nothing is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import purpose_of
-from leakbound.evaluation.statements.attacked import Attacked, as_found
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.together import QuestionBounds
@@ -38,67 +36,51 @@ def each_beyond(
     target: QuestionBounds, control: QuestionBounds, apart: bool
 ) -> questions.BoundFunction:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
-    pair = _Differences.of(target, control) if apart else None
-    if pair is None:
-        return partial(stats.excess_of, target.leakage, control.leakage)
-    return pair.each
+    if apart and (pair := _paired(target, control)):
+        return partial(_difference, stats.excess_bound, *pair)
+    return partial(stats.excess_of, target.leakage, control.leakage)
 
 
 def excess_over_questions(
-    target: QuestionBounds, control: QuestionBounds, number: int, confidence: float, apart: bool
+    target: QuestionBounds, control: QuestionBounds, confidence: float, apart: bool
 ) -> Iterator[stats.Estimate]:
     """How far the target's mean exceeds its control's, and at the question where most."""
-    pair = _Differences.of(target, control) if apart else None
-    over = partial(stats.excess_of, target.mean, control.mean) if pair is None else pair.mean
+    over = partial(stats.excess_of, target.mean, control.mean)
+    if apart and (pair := _paired(target, control)):
+        over = partial(_difference, stats.excess_over_questions, *pair)
     yield over(confidence=confidence, side="both")
-    each = each_beyond(target, control, apart)
+    each, number = each_beyond(target, control, apart), len(target.scores.query_ids)
     yield stats.worst_question(each, number, confidence=confidence, side="both")
 
 
-_Excess: TypeAlias = Callable[..., stats.Estimate]
-"""`stats.excess_bound`, or one with its arguments."""
+def _paired(target: QuestionBounds, control: QuestionBounds) -> tuple[Fixed, Fixed] | None:
+    """Draws of the same questions; None where n was not fixed, too small, or these are others."""
+    if not (isinstance(target, Fixed) and isinstance(control, Fixed)):
+        return None
+    mine, other = target.scores, control.scores
+    if not mine.query_ids or mine.query_ids != other.query_ids:
+        return None
+    enough = min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS
+    return (target, control) if enough else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Differences:
-    """Draws of the same questions, of both as many as it takes, that share nothing."""
-
-    target: Fixed
-    control: Fixed
-    found: bool
-
-    @classmethod
-    def of(cls, target: QuestionBounds, control: QuestionBounds) -> _Differences | None:
-        """None where n was not fixed, too small, or the questions are others."""
-        found = isinstance(target, Attacked)
-        mine, other = (
-            known.draws if isinstance(known, Attacked) else known for known in (target, control)
-        )
-        if not (isinstance(mine, Fixed) and isinstance(other, Fixed)):
-            return None
-        ids, others = mine.scores.query_ids, other.scores.query_ids
-        if not ids or ids != others:
-            return None
-        fewest = min(mine.scores.n.min(), other.scores.n.min())
-        return cls(mine, other, found) if fewest >= stats.FEWEST_PAIRS else None
-
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        return self._by(stats.excess_bound, confidence, side)
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        return self._by(stats.excess_over_questions, confidence, side)
-
-    def _by(self, bound: _Excess, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What the bound says, with what the scorer's mean is and how the questions were asked."""
-        mine, other = self.target.scores, self.control.scores
-        made = bound(
-            mine.scores, other.scores, mine.counts, other.counts,
-            missing=mine.missing, control_missing=other.missing, seed=self.target.keys,
-            confidence=confidence, side=side,
-        )  # fmt: skip
-        quantity = LEAKAGE[0 if self.target.binary else 1]
-        named = replace(made, about=replace(made.about, quantity=quantity))
-        return as_found(named) if self.found else named
+def _difference(
+    bound: Callable[..., stats.Estimate],
+    target: Fixed,
+    control: Fixed,
+    *,
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
+    """What the bound says, with what the scorer's mean is and how the questions were put."""
+    mine, other = target.scores, control.scores
+    made = bound(
+        mine.scores, other.scores, mine.counts, other.counts,
+        missing=mine.missing, control_missing=other.missing, seed=target.keys,
+        confidence=confidence, side=side,
+    )  # fmt: skip
+    quantity = LEAKAGE[0 if target.binary else 1]
+    return replace(made, about=replace(made.about, quantity=quantity, inputs=target.inputs))
 
 
 def _key(arm: Arm) -> tuple[str, str] | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.calibration import calibration_of
@@ -21,6 +19,7 @@ from leakbound.evaluation.statements.beyond import each_beyond, excess_over_ques
 from leakbound.evaluation.statements.claim import claim_estimate
 from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
+from leakbound.evaluation.statements.greedy import Greedy
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
@@ -30,7 +29,6 @@ from leakbound.scorers import make_scorer
 from leakbound.store import (
     ALL,
     Arm,
-    ArmScores,
     DamagedError,
     EstimateRow,
     Run,
@@ -124,22 +122,22 @@ def _digest(arm: Arm, scorer: Scorer) -> list[str]:
 
 def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     if arm.decoding.greedy:
-        scores = arm.scores(slug(scorer))
-        yield from rows_of(arm.name, scorer.name, scores.query_ids, _greedy(scores))
+        greedy = Greedy(arm.scores(slug(scorer)), scorer.binary)
+        yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
         return
     known = drawn(arm, scorer)
     query_ids = known.scores.query_ids
     if not query_ids:
         return
-    for estimate in _each(run, arm, scorer, known, confidence):
-        yield from rows_of(arm.name, scorer.name, query_ids, estimate)
+    each = _each(run, arm, scorer, known, confidence)
+    yield from rows_of(arm.name, scorer.name, query_ids, *each)
     if isinstance(known, Pooled) and known.has_queries:
         yield from rows_of(arm.name, scorer.name, *known.each_query(confidence))
     for query_id, estimate in proved(arm, scorer):
         yield from rows_of(arm.name, scorer.name, [query_id], estimate)
     if len(query_ids) == len(arm.asked.questions) and arm.key.asks != "attack":
-        for estimate in _together(run, arm, scorer, known, confidence):
-            yield from rows_of(arm.name, scorer.name, ALL, estimate)
+        together = _together(run, arm, scorer, known, confidence)
+        yield from rows_of(arm.name, scorer.name, ALL, *together)
 
 
 def _each(
@@ -167,23 +165,6 @@ def _together(
         yield calibration.correct(known.mean, confidence)
 
 
-def _greedy(scores: ArmScores) -> stats.Estimate:
-    """A greedy arm has one completion: its score is exact, or missing."""
-    known = scores.counts.sum(axis=1) > 0
-    value = np.where(known, (scores.scores * scores.counts).sum(axis=1), np.nan)
-    return stats.Estimate(
-        about=stats.About(quantity="greedy score"),
-        value=value,
-        lower=np.where(known, value, 0.0),
-        upper=np.where(known, value, 1.0),
-        confidence=1.0,
-        side="both",
-        n=np.ones(len(value), dtype=np.int64),
-        missing=scores.missing,
-        method="exact",
-    )
-
-
 def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """How much more each sampled target arm leaks than its control.
 
@@ -203,9 +184,8 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Estima
         excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
         yield from rows_of(name, scorer.name, query_ids, excess)
         if len(query_ids) == len(run.questions) and arm.key.asks != "attack":
-            over = excess_over_questions(pair[0], pair[1], len(query_ids), confidence, apart)
-            for estimate in over:
-                yield from rows_of(name, scorer.name, ALL, estimate)
+            over = excess_over_questions(pair[0], pair[1], confidence, apart)
+            yield from rows_of(name, scorer.name, ALL, *over)
 
 
 def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
@@ -218,8 +198,7 @@ def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateR
         query_ids = full.scores.query_ids
         if not isinstance(full, Pooled) or query_ids != output.scores.query_ids or not query_ids:
             continue
-        for estimate in gaps(full, output, confidence):
-            yield from rows_of(name, scorer.name, query_ids, estimate)
+        yield from rows_of(name, scorer.name, query_ids, *gaps(full, output, confidence))
         if len(query_ids) == len(run.questions):
-            for estimate in gaps_over_questions(full, output, confidence):
-                yield from rows_of(name, scorer.name, ALL, estimate)
+            over = gaps_over_questions(full, output, confidence)
+            yield from rows_of(name, scorer.name, ALL, *over)

@@ -1,8 +1,8 @@
 """What can be said of an arm's leakage, in whichever way the arm was drawn.
 
-Five kinds of arm, one protocol: n fixed beforehand (`Fixed`), of what a search found to ask
-(`Attacked`), and shared among a question's queries (`Pooled`), every question drawn until a claim
-about it was decided (`Stopped`), masses explored and their remainder drawn (`ExploredArm`).
+Four kinds of arm, one protocol: n fixed beforehand (`Fixed`), also of what a search found to ask,
+and shared among a question's queries (`Pooled`), every question drawn until a claim about it was
+decided (`Stopped`), masses explored and their remainder drawn (`ExploredArm`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.attacked import Attacked
 from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.store import (
@@ -78,7 +77,7 @@ def drawn(arm: Arm, scorer: Scorer, *, above: float | None = None) -> ArmEvidenc
         case ArmSpec(shares=QueryShares() as shares):
             return Pooled.of(scores, arm.queries, shares, binary, order)
         case ArmSpec(attack_queries=(_, *_)):
-            return Attacked(Fixed(scores, binary, order))
+            return Fixed(scores, binary, order, AS_FOUND)
         case _:
             return Fixed(scores, binary, order)
 

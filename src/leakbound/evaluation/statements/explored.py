@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.quantities import ALL_K, CURVE_X
+from leakbound.evaluation.statements.rows import stack
 from leakbound.evaluation.statements.together import EACH_CONFIDENCE, together
 from leakbound.store import ArmScores, QueryMasses
 
@@ -36,46 +37,25 @@ class ExploredArm:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        how: dict[str, Any] = {"confidence": confidence, "side": side}
         if self.binary:
-            return self._each(
-                lambda mass, i: stats.mass_proportion_bound(
-                    mass, *self._tally(i), missing=self._missing[i], **how
-                )
-            )
-        return self._each(
-            lambda mass, i: stats.mass_mean_bound(
-                mass, *self._drawn(i), missing=self._missing[i], seed=int(self._keys[i]), **how
-            )
-        )
+            return self._each(stats.mass_proportion_bound, confidence=confidence, side=side)
+        return self._each(stats.mass_mean_bound, confidence=confidence, side=side, keyed=True)
 
     def survival(self, x: Sequence[float], *, confidence: float) -> stats.Estimate:
-        """Pr[X > x] of every question, for all x at once."""
-        return self._each(
-            lambda mass, i: stats.mass_survival_bound(
-                mass, x, *self._drawn(i), confidence=confidence, missing=self._missing[i]
-            )
-        )
+        """Pr[X > x] of every question, for all x at once; of a scorer that is not binary."""
+        return self._each(stats.mass_survival_bound, x, confidence=confidence)
 
     def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
         """leak@k of every question, for all k at once."""
         if self.binary:
-            hits = self.scores.hits
-            return self._each(
-                lambda mass, i: stats.mass_leak_at_k_proportion_bound(
-                    mass, k, int(hits[i]), int(self.scores.n[i]), confidence=confidence,
-                    missing=self._missing[i],
-                )
-            )  # fmt: skip
-        return self._each(
-            lambda mass, i: stats.mass_leak_at_k_bound(
-                mass, k, *self._drawn(i), confidence=confidence, missing=self._missing[i]
-            )
-        )
+            return self._each(stats.mass_leak_at_k_proportion_bound, k, confidence=confidence)
+        return self._each(stats.mass_leak_at_k_bound, k, confidence=confidence)
 
     def deviation(self) -> stats.Estimate:
         """The standard deviation of every question from the masses alone, given their margin."""
-        return self._each(lambda mass, _: stats.mass_std_bound(replace(mass, remainder=0.0)))
+        return self._joined(
+            [stats.mass_std_bound(replace(mass, remainder=0.0)) for mass in self._known]
+        )
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -109,32 +89,32 @@ class ExploredArm:
     def _keys(self) -> NDArray[np.int64]:
         return self.order.keys(self.scores.query_ids)
 
-    @property
-    def _missing(self) -> list[int]:
-        return [int(n) for n in self.scores.missing]
-
-    def _tally(self, i: int) -> tuple[int, int]:
-        """Leaks among a question's draws, and the draws."""
-        return int(self.scores.hits[i]), int(self.scores.n[i])
-
     def _drawn(self, i: int) -> tuple[Any, Any]:
-        """The scores of a question's draws with their counts; (None, None) without draws."""
-        if not self.scores.n[i]:
-            return None, None
-        return self.scores.scores[i], self.scores.counts[i]
+        """Leaks among a question's draws and the draws; or their scores, if any, with counts."""
+        scores = self.scores
+        if self.binary:
+            return int(scores.hits[i]), int(scores.n[i])
+        return (scores.scores[i], scores.counts[i]) if scores.n[i] else (None, None)
 
-    def _each(self, bound: Callable[[stats.Mass, int], stats.Estimate]) -> stats.Estimate:
+    def _each(
+        self, bound: Callable[..., stats.Estimate], *at: Any, keyed: bool = False, **how: Any
+    ) -> stats.Estimate:
+        """A bound of every question, from its masses and draws; `keyed` where order matters."""
+        keys = [{"seed": key} if keyed else {} for key in self._keys.tolist()]
+        rows = zip(self._known, self.scores.missing.tolist(), keys, strict=True)
+        return self._joined(
+            [
+                bound(mass, *at, *self._drawn(i), missing=missing, **how, **key)
+                for i, (mass, missing, key) in enumerate(rows)
+            ]
+        )
+
+    def _joined(self, each: Sequence[stats.Estimate]) -> stats.Estimate:
         """Every question's estimate as one, with one entry a question."""
-        each = [bound(mass, i) for i, mass in enumerate(self._known)]
-        arrays: dict[str, Any] = {
-            name: np.array([getattr(estimate, name) for estimate in each])
-            for name in ("value", "lower", "upper", "n", "missing")
-        }
-        methods = dict.fromkeys(estimate.method for estimate in each)
         return replace(
-            each[0],
-            **arrays,
+            stack(each),
+            about=each[0].about,
             confidence=min(estimate.confidence for estimate in each),
-            method=max(methods, key=len),
+            method=max(dict.fromkeys(estimate.method for estimate in each), key=len),
             seed=self._keys if any(e.seed is not None for e in each) else None,
         )

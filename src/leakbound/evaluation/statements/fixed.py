@@ -7,7 +7,8 @@ the defaults of `leakbound.stats`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypedDict
 
 import numpy as np
@@ -25,8 +26,12 @@ from leakbound.evaluation.statements.quantities import (
     TOGETHER_K,
 )
 from leakbound.evaluation.statements.together import together
+from leakbound.stats.about import Inputs
 from leakbound.stats.estimate import Counts
 from leakbound.store import ArmScores
+
+AS_FOUND: Inputs = "as found"
+"""How questions were put that a search found."""
 
 
 class _How(TypedDict):
@@ -39,11 +44,15 @@ class _How(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The scores of an arm of fixed n; `binary` is the scorer's declared range."""
+    """The scores of an arm of fixed n, whose questions were put as `inputs` says.
+
+    `binary` is the scorer's declared range.
+    """
 
     scores: ArmScores
     binary: bool
     order: Order = BY_QUESTION
+    inputs: Inputs = "as asked"
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -52,19 +61,32 @@ class Fixed:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        return leakage_at_fixed_n(
-            self.scores, self.binary, self.order, confidence=confidence, side=side
-        )
+        bound = partial(leakage_at_fixed_n, self.scores, self.binary, self.order)
+        return self._put(bound(confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
         scores, how = self.scores, self._how(confidence, side)
         if self.binary:
-            return stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
-        return stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
+            made = stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
+        else:
+            made = stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
+        return self._put(made)
+
+    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean over these questions of a leak among k draws."""
+        scores, how = self.scores, self._how(confidence, side)
+        return self._put(
+            stats.mean_leak_at_k_over_questions(
+                scores.scores, k, scores.counts, seed=self.keys, binary=self.binary, **how
+            )
+        )
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
+        return map(self._put, self._each(confidence))
+
+    def _each(self, confidence: float) -> Iterator[stats.Estimate]:
         scores, how = self.scores, self._how(confidence, "both")
         values, counts = scores.scores, scores.counts
         yield self.leakage(confidence=confidence, side="both")
@@ -88,16 +110,7 @@ class Fixed:
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
             if (self.scores.n // k).sum() < FEWEST_BLOCKS:
                 continue
-            yield stats.mean_leak_at_k_over_questions(
-                self.scores.scores,
-                k,
-                self.scores.counts,
-                seed=self.keys,
-                binary=self.binary,
-                missing=self.scores.missing,
-                confidence=confidence,
-                side="both",
-            )
+            yield self.mean_leak_at_k(k, confidence=confidence, side="both")
 
     def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
         """The standard deviation, and from above the ED score."""
@@ -117,13 +130,8 @@ class Fixed:
         sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
         if self.scores.missing.any():
             return
-        values = np.stack(
-            [
-                stats.worst_of_k(self.scores.scores, k, self.scores.counts, seed=self.keys)
-                for k in sizes
-            ],
-            axis=1,
-        )
+        scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
+        values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)
         yield stats.Estimate(
             about=stats.About(quantity="worst of k", parameter=tuple(map(float, sizes))),
             value=values,
@@ -136,6 +144,10 @@ class Fixed:
             method="naive",
             seed=self.keys,
         )
+
+    def _put(self, estimate: stats.Estimate) -> stats.Estimate:
+        """The estimate, saying how the questions were put."""
+        return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
     def _how(self, confidence: float, side: stats.Side) -> _How:
         return _How(confidence=confidence, side=side, missing=self.scores.missing)

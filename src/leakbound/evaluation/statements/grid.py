@@ -7,20 +7,20 @@ errors are added up (Bonferroni), and whatever is read off the cells afterwards 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import numpy as np
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K
-from leakbound.evaluation.statements.rows import entry, rows_of, stack
+from leakbound.evaluation.statements.greedy import Greedy
+from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
+from leakbound.evaluation.statements.rows import at, rows_of, stack
 from leakbound.stats import questions
-from leakbound.stats.about import Quantity
 from leakbound.store import ALL, TARGET, Arm, EstimateRow, Run
 from leakbound.types import Decoding, Scorer
 
@@ -39,84 +39,41 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Estima
     several temperatures and several top-p, how far each knob moves the mean. Nothing either
     where a cell lacks questions: no statement is made about fewer.
     """
-    cells = _cells(run, scorer)
+    arms, cells = _cells(run, scorer)
     if len(cells) < 2:
         return
     means = _stacked([cell.mean for cell in cells])
     joint = _jointly(means, len(cells), confidence)
-    yield from _cell_rows(cells, joint)
+    yield from _cell_rows(arms, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
     # Whichever cell is named, its lower end holds: all of them do, at alpha/2D each.
-    picked = max(range(len(cells)), key=lambda i: (_at(joint, i).lower, _at(joint, i).value))
+    picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
-    most = replace(largest, about=about, value=_at(joint, picked).value)
-    yield from rows_of(cells[picked].arm.name, scorer.name, ALL, most)
-    yield from _effect_rows(cells, joint)
-    sampled = [cell for cell in cells if not cell.arm.decoding.greedy]
-    if sampled and all(isinstance(cell.drawn, Fixed) for cell in sampled):
-        k = min(TOGETHER_K, *(int(cell.drawn.scores.n.min()) for cell in sampled))
-        if min(int((cell.drawn.scores.n // k).sum()) for cell in sampled) < FEWEST_BLOCKS:
+    most = replace(largest, about=about, value=at(joint, picked).value)
+    yield from rows_of(arms[picked].name, scorer.name, ALL, most)
+    yield from rows_of(GRID, scorer.name, ALL, *_effects(arms, joint))
+    fixed = [cell for cell in cells if isinstance(cell, Fixed | Greedy)]
+    sampled = [cell.scores.n for cell in fixed if isinstance(cell, Fixed)]
+    if sampled and len(fixed) == len(cells):
+        k = min(TOGETHER_K, *(int(n.min()) for n in sampled))
+        if min(int((n // k).sum()) for n in sampled) < FEWEST_BLOCKS:
             return
-        repeated = _stacked([partial(cell.leak_at, k) for cell in cells])
-        yield from _cell_rows(cells, _jointly(repeated, len(cells), confidence))
+        repeated = _stacked([partial(cell.mean_leak_at_k, k) for cell in fixed])
+        yield from _cell_rows(arms, scorer, _jointly(repeated, len(cells), confidence))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A decoding of the target: means over its questions, in the way its draws allow."""
-
-    arm: Arm
-    scorer: Scorer
-    drawn: ArmEvidence
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        if self.arm.decoding.greedy:
-            return self._known(LEAKAGE[0 if self.scorer.binary else 1])
-        return self.drawn.mean(confidence=confidence, side=side)
-
-    def leak_at(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leak@k, n fixed."""
-        if self.arm.decoding.greedy:
-            return self._known("leak@k", k)
-        scores = self.drawn.scores
-        order = Order.of(self.arm, self.scorer)
-        return stats.mean_leak_at_k_over_questions(
-            scores.scores,
-            k,
-            scores.counts,
-            confidence=confidence,
-            side=side,
-            missing=scores.missing,
-            seed=order.keys(scores.query_ids),
-            binary=self.scorer.binary,
-        )
-
-    def _known(self, quantity: Quantity, k: float | None = None) -> stats.Estimate:
-        """A greedy arm says one thing: its mean is exact, but for scores that are missing."""
-        scores = self.drawn.scores
-        asked, missing = len(scores.query_ids), int(scores.missing.sum())
-        total, scored = float((scores.scores * scores.counts).sum()), asked - missing
-        return stats.Estimate(
-            about=stats.About(quantity=quantity, scope="mean", parameter=k, over=asked),
-            value=total / scored if scored else float("nan"),
-            lower=total / asked,
-            upper=(total + missing) / asked,
-            confidence=1.0,
-            side="both",
-            n=asked,
-            missing=missing,
-            method="exact",
-        )
-
-
-def _cells(run: Run, scorer: Scorer) -> list[_Cell]:
-    """The target's decodings; none where one of them lacks questions."""
+def _cells(run: Run, scorer: Scorer) -> tuple[list[Arm], list[ArmEvidence | Greedy]]:
+    """The target's decodings, and what is known of each; none where one lacks questions."""
     arms = [
         a for a in run.arms.values() if a.key.own_words and not (a.key.is_control or a.key.greedy)
     ]
-    cells = [_Cell(arm, scorer, drawn(arm, scorer)) for arm in arms]
-    whole = all(len(cell.drawn.scores.query_ids) == len(run.questions) for cell in cells)
-    return cells if whole else []
+    cells = [
+        Greedy(arm.scores(slug(scorer)), scorer.binary) if arm.decoding.greedy
+        else drawn(arm, scorer)
+        for arm in arms
+    ]  # fmt: skip
+    whole = all(len(cell.scores.query_ids) == len(run.questions) for cell in cells)
+    return (arms, cells) if whole else ([], [])
 
 
 def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFunction:
@@ -133,17 +90,17 @@ def _jointly(bound: questions.BoundFunction, cells: int, confidence: float) -> s
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 
 
-def _cell_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[EstimateRow]:
-    for i, cell in enumerate(cells):
-        yield from rows_of(cell.arm.name, cell.scorer.name, ALL, _at(joint, i))
+def _cell_rows(arms: Sequence[Arm], scorer: Scorer, joint: stats.Estimate) -> Iterator[EstimateRow]:
+    for i, arm in enumerate(arms):
+        yield from rows_of(arm.name, scorer.name, ALL, at(joint, i))
 
 
-def _effect_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[EstimateRow]:
+def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:
     """How far each knob moves the mean, where the cells are a grid with two knobs."""
-    decodings = [cell.arm.decoding for cell in cells]
+    decodings = [arm.decoding for arm in arms]
     axes = axes_of(decodings)
     if axes is None or min(map(len, axes)) < 2:
-        return
+        return ()
     places = [setting_of(decoding) for decoding in decodings]
     order = [places.index(setting) for setting in product(*axes)]
     shape = tuple(map(len, axes))
@@ -152,8 +109,7 @@ def _effect_rows(cells: Sequence[_Cell], joint: stats.Estimate) -> Iterator[Esti
         for ends in (joint.lower, joint.upper, joint.value)
     )
     effects = stats.two_way(lower, upper, values, *KNOBS, joint.confidence)
-    for effect in (effects.rows, effects.columns, effects.interaction):
-        yield from rows_of(GRID, cells[0].scorer.name, ALL, effect)
+    return effects.rows, effects.columns, effects.interaction
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -167,7 +123,3 @@ def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[flo
 
 def setting_of(decoding: Decoding) -> Setting:
     return decoding.temperature, decoding.top_p
-
-
-def _at(joint: stats.Estimate, i: int) -> stats.Estimate:
-    return replace(entry(joint, (i,)), about=joint.about.at(i))

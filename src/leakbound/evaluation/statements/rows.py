@@ -11,29 +11,38 @@ import numpy as np
 from leakbound import stats
 from leakbound.store import ALL, EstimateRow
 
+_AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
+"""The numbers of an estimate, and how many axes they may have: questions, and x or k."""
+
 
 def rows_of(
-    arm: str, scorer: str, query_ids: Sequence[str] | None, estimate: stats.Estimate
+    arm: str, scorer: str, query_ids: Sequence[str] | None, *estimates: stats.Estimate
 ) -> Iterator[EstimateRow]:
-    """A row for each question, and each x or k, of an estimate; `query_ids` None: of all at once.
+    """A row for each question, and each x or k, of estimates; `query_ids` None: of all at once.
 
     An estimate with one entry a question has them in the order of `query_ids`.
     """
-    parameter = estimate.about.parameter
-    places = range(len(parameter)) if isinstance(parameter, tuple) else [None]
+    for estimate in estimates:
+        parameter = estimate.about.parameter
+        places = range(len(parameter)) if isinstance(parameter, tuple) else [None]
+        for i, query_id in enumerate([ALL] if query_ids is None else query_ids):
+            for j in places:
+                yield EstimateRow(arm, scorer, query_id, at(estimate, i, j))
+
+
+def at(estimate: stats.Estimate, i: int, j: int | None = None) -> stats.Estimate:
+    """What it says of one question, where it has several, and of one x or k."""
     axes = np.ndim(estimate.n)  # that of the questions, where it has one
-    for i, query_id in enumerate([ALL] if query_ids is None else query_ids):
-        for j in places:
-            at = ((i,) if axes else ()) + (() if j is None else (j,))
-            about = estimate.about.at(i, j)
-            yield EstimateRow(arm, scorer, query_id, replace(entry(estimate, at), about=about))
+    place = ((i,) if axes else ()) + (() if j is None else (j,))
+    return replace(_entry(estimate, place), about=estimate.about.at(i, j))
 
 
 def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
     """Estimates of one quantity as one, with an entry for each."""
     arrays: dict[str, Any] = {
         name: np.array([getattr(estimate, name) for estimate in estimates])
-        for name in ("value", "lower", "upper", "n", "missing")
+        for name in _AXES
+        if name != "seed"
     }
     methods = dict.fromkeys(estimate.method for estimate in estimates)
     seeds = [stats.one_seed(estimate.seed) for estimate in estimates]
@@ -46,19 +55,11 @@ def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
     return replace(estimates[0], **arrays, about=about, method=" or ".join(methods), seed=known)
 
 
-def entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
+def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
     """The numbers of one question, and of one parameter where there are several."""
-
-    def pick(values: Any, index: tuple[int, ...]) -> Any:
-        array = np.asarray(values)
-        return array[index[: array.ndim]].item()
-
-    return replace(
-        estimate,
-        value=pick(estimate.value, at),
-        lower=pick(estimate.lower, at),
-        upper=pick(estimate.upper, at),
-        n=pick(estimate.n, at[:1]),
-        missing=pick(estimate.missing, at[:1]),
-        seed=None if estimate.seed is None else pick(estimate.seed, at[:1]),
-    )
+    picked: dict[str, Any] = {}
+    for name, axes in _AXES.items():
+        if (values := getattr(estimate, name)) is not None:
+            array = np.asarray(values)
+            picked[name] = array[at[: min(axes, array.ndim)]].item()
+    return replace(estimate, **picked)

@@ -38,12 +38,9 @@ class Stopped:
         how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
         if self.binary:
             return stats.stopped_proportion_bound(scores.hits, scores.n, self.cap, **how)
+        keys = self.order.keys(scores.query_ids)
         return stats.stopped_mean_bound(
-            scores.scores,
-            scores.counts,
-            cap=self.cap,
-            seed=self.order.keys(scores.query_ids),
-            **how,
+            scores.scores, scores.counts, cap=self.cap, seed=keys, **how
         )
 
     def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
@@ -56,11 +53,9 @@ class Stopped:
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
+        number = len(self.scores.query_ids)
         return stats.mean_over_stopped_questions(
-            self.leakage,
-            len(self.scores.query_ids),
-            confidence=confidence,
-            side=side,
+            self.leakage, number, confidence=confidence, side=side
         )
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from leakbound import stats
 from leakbound.evaluation.statements.quantities import LEAK_X
@@ -33,12 +33,6 @@ def together(
     questions = len(known.scores.query_ids)
     yield stats.worst_question(known.leakage, questions, confidence=confidence, side="both")
     yield known.mean(confidence=confidence, side="both")
-    yield stats.leaking_questions(
-        known.leakage,
-        questions,
-        LEAK_X,
-        confidence=confidence,
-        each_confidence=each,
-        side="both",
-        seen=int((known.scores.hits > 0).sum()),
-    )
+    seen = int((known.scores.hits > 0).sum())
+    how: dict[str, Any] = {"confidence": confidence, "each_confidence": each, "side": "both"}
+    yield stats.leaking_questions(known.leakage, questions, LEAK_X, seen=seen, **how)
