@@ -14,6 +14,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from leakbound.engines.fingerprint import (
     code_digest,
@@ -68,11 +69,10 @@ class TransformersEmbedder:
 
     def _means(self, batch: Sequence[tuple[list[int], int]]) -> list[Tensor]:
         model = self.loaded.model
-        ids = torch.zeros(len(batch), max(len(text) for text, _ in batch), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, (text, _) in enumerate(batch):
-            ids[row, : len(text)] = torch.tensor(text)
-            mask[row, : len(text)] = 1
+        texts = [torch.tensor(text) for text, _ in batch]
+        ids, mask = (
+            pad_sequence(rows, batch_first=True) for rows in (texts, [*map(torch.ones_like, texts)])
+        )
         # Without the output head: logits over a whole vocabulary would outweigh all else.
         hidden = model.base_model(
             input_ids=ids.to(model.device), attention_mask=mask.to(model.device)

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import Cache
 
-from leakbound.sampling.model import Handles, PrefixModel
+from leakbound.sampling.model import Handles, PrefixModel, WholePrefixes
 
 Slots = NDArray[np.int64]
 
@@ -122,49 +122,26 @@ class CachedModel:
         return mask[:, None].to(self._model.device)
 
 
-class RecomputedModel:
+class RecomputedModel(WholePrefixes):
     """Every prefix forwarded from its first token, without a cache: slow, and always exact."""
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
+        super().__init__(self._read)
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
         self._model = model
         self.vocab_size = int(model.config.get_text_config().vocab_size)
-        self._prefixes: dict[int, list[int]] = {}
-        self._next = 0
-
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-        """See `PrefixModel.prefill`."""
-        (handle,), logits = self._hold([list(prompt)])
-        return int(handle), logits
-
-    def extend(
-        self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
-    ) -> tuple[Handles, torch.Tensor]:
-        """See `PrefixModel.extend`."""
-        pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
-        prefixes = [[*self._prefixes[parent], token] for parent, token in pairs]
-        self.release(parents[takes_over])
-        return self._hold(prefixes)
-
-    def release(self, handles: Handles) -> None:
-        """See `PrefixModel.release`."""
-        for handle in handles.tolist():
-            del self._prefixes[handle]
 
     @torch.inference_mode()
-    def _hold(self, prefixes: list[list[int]]) -> tuple[Handles, torch.Tensor]:
-        handles = np.arange(self._next, self._next + len(prefixes))
-        self._next += len(prefixes)
-        self._prefixes.update(zip(handles.tolist(), prefixes, strict=True))
+    def _read(self, prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
         sizes = np.array([len(p) for p in prefixes])
         logits: list[torch.Tensor] = [torch.empty(0)] * len(prefixes)
         for size in np.unique(sizes):  # equal lengths only: padding would enter recurrent states
-            mine = np.flatnonzero(sizes == size)
+            mine = np.flatnonzero(sizes == size).tolist()
             ids = torch.tensor([prefixes[i] for i in mine], device=self._model.device)
             for i, row in zip(mine, _last_logits(self._model, input_ids=ids), strict=True):
                 logits[i] = row
-        return handles, torch.stack(logits)
+        return torch.stack(logits)
 
 
 class _Tree:

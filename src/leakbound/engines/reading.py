@@ -247,54 +247,33 @@ class _Tree:
         self, logits: torch.Tensor, spelt: Callable[[Ids], str]
     ) -> dict[Pair, Reading | None]:
         """The readings of its answers from `logits` [asked, V]; None where some are unusable."""
-        laws = _Laws.of(logits)
-        return {
-            (self.prompt, answer): laws.reading(
-                logits, np.array(path) - len(self.prompt) + 1, answer, spelt(answer)
-            )
-            for answer, path in self._paths.items()
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class _Laws:
-    """What is to be known of next-token distributions [n] beside the log-probabilities."""
-
-    total: NDArray[np.float64]  # the logarithm of the sum of exponentials
-    best: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    confidence: NDArray[np.float64]
-    broken: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, logits: torch.Tensor) -> _Laws:
-        """Of each row of `logits` [n, V], in float64 and a few rows at a time."""
         height = law.rows_at_once(logits)
         parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
-        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        found: dict[Pair, Reading | None] = {}
+        for answer, path in self._paths.items():
+            rows = np.array(path) - len(self.prompt) + 1
+            own = {name: column[rows] for name, column in laws.items()}
+            if own.pop("broken").any():
+                found[self.prompt, answer] = None
+                continue
+            at = torch.as_tensor(rows, device=logits.device)
+            chosen = logits[at, torch.tensor(answer, device=logits.device)].double().cpu().numpy()
+            found[self.prompt, answer] = Reading(
+                token_ids=answer,
+                text=spelt(answer),
+                logprobs=chosen - own.pop("total"),
+                top=own.pop("best") == np.array(answer),
+                **own,
+            )
+        return found
 
-    def reading(
-        self, logits: torch.Tensor, rows: NDArray[np.int64], ids: Ids, text: str
-    ) -> Reading | None:
-        """Of the token `ids[i]` after the one whose logits are in row `rows[i]`."""
-        if self.broken[rows].any():
-            return None
-        at = torch.as_tensor(rows, device=logits.device)
-        chosen = logits[at, torch.tensor(ids, device=logits.device)].double().cpu().numpy()
-        return Reading(
-            token_ids=ids,
-            text=text,
-            logprobs=chosen - self.total[rows],
-            top=self.best[rows] == np.array(ids),
-            mean=self.mean[rows],
-            std=self.std[rows],
-            confidence=self.confidence[rows],
-        )
 
+def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
+    """Of each row, in float64, what a `Reading` has beside log-probabilities, and more.
 
-def _laws(logits: torch.Tensor) -> tuple[NDArray[Any], ...]:
-    """The fields of `_Laws`, of a few rows."""
+    `total` is the logarithm of the sum of exponentials.
+    """
     at_one = law.read(logits)
     total = at_one.top + at_one.log_total
     p = at_one.weights * torch.exp(-at_one.log_total)[:, None]
@@ -302,8 +281,9 @@ def _laws(logits: torch.Tensor) -> tuple[NDArray[Any], ...]:
     logprobs = (at_one.logits - total[:, None]).masked_fill_(p == 0, 0.0)
     mean = (p * logprobs).sum(dim=-1)
     variance = (p * (logprobs - mean[:, None]).square()).sum(dim=-1)
-    on_host = [x.cpu().numpy() for x in (total, at_one.best, mean, variance.sqrt())]
-    return (*on_host, at_one.p_max, at_one.broken)
+    found = {"total": total, "best": at_one.best, "mean": mean, "std": variance.sqrt()}
+    on_host = {name: column.cpu().numpy() for name, column in found.items()}
+    return {**on_host, "confidence": at_one.p_max, "broken": at_one.broken}
 
 
 def _mask(

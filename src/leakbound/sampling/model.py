@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 Handles = NDArray[np.int64]
+Ids = tuple[int, ...]
 
 
 class PrefixModel(Protocol):
@@ -43,3 +44,45 @@ class PrefixModel(Protocol):
     def release(self, handles: Handles) -> None:
         """Forget prefixes that will not be extended."""
         ...
+
+
+class WholePrefixes:
+    """The handles of a model that reads every prefix from its first token.
+
+    `logits` gives those after each of some prefixes, prompt and generated tokens together.
+    """
+
+    def __init__(self, logits: Callable[[Sequence[Ids]], torch.Tensor]) -> None:
+        self._logits = logits
+        self._prefixes: dict[int, Ids] = {}
+        self._next = 0
+
+    @property
+    def held(self) -> int:
+        """Handles not yet released."""
+        return len(self._prefixes)
+
+    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
+        """See `PrefixModel.prefill`."""
+        (handle,), logits = self._hold([tuple(prompt)])
+        return int(handle), logits
+
+    def extend(
+        self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
+    ) -> tuple[Handles, torch.Tensor]:
+        """See `PrefixModel.extend`."""
+        pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
+        prefixes = [(*self._prefixes[parent], token) for parent, token in pairs]
+        self.release(parents[takes_over])
+        return self._hold(prefixes)
+
+    def release(self, handles: Handles) -> None:
+        """See `PrefixModel.release`."""
+        for handle in handles.tolist():
+            del self._prefixes[handle]
+
+    def _hold(self, prefixes: Sequence[Ids]) -> tuple[Handles, torch.Tensor]:
+        handles = np.arange(self._next, self._next + len(prefixes))
+        self._next += len(prefixes)
+        self._prefixes.update(zip(handles.tolist(), prefixes, strict=True))
+        return handles, self._logits(prefixes)

@@ -21,7 +21,7 @@ _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_CHAIN_KEY = (np.uint64(0x52455349), np.uint64(0x44554121))
+_CHAIN_KEY = (np.array([0x52455349], np.uint64), np.array([0x44554121], np.uint64))
 ROOT = (np.uint64(0), np.uint64(0))
 
 
@@ -53,11 +53,7 @@ def extend_prefix(
 ) -> tuple[Words, Words]:
     """Digests of prefixes lengthened by one token each, at the depth it stands."""
     counter = (tokens.astype(np.uint64), depth.astype(np.uint64), *prefix)
-    key = (
-        np.broadcast_to(_CHAIN_KEY[0], tokens.shape),
-        np.broadcast_to(_CHAIN_KEY[1], tokens.shape),
-    )
-    low, high, _, _ = philox4x32(counter, key)
+    low, high, _, _ = philox4x32(counter, _CHAIN_KEY)
     return low, high
 
 

@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.sampling.model import Handles
+from leakbound.sampling.model import WholePrefixes
 
 Prefix = tuple[int, ...]
 Table = Mapping[Prefix, Sequence[float]] | Callable[[Prefix], Sequence[float]]
 
 
-class TableModel:
+class TableModel(WholePrefixes):
     """Next-token probabilities in float64 from a mapping or function of (prompt + generated).
 
     `table[prefix]` has one probability a token and sums to 1 within 1e-9. NaN is let through,
@@ -23,11 +23,10 @@ class TableModel:
     """
 
     def __init__(self, table: Table, *, vocab_size: int, eos_token_ids: Sequence[int] = ()) -> None:
+        super().__init__(self._read)
         self.vocab_size = vocab_size
         self.eos_token_ids = frozenset(eos_token_ids)
         self._table = table
-        self._prefixes: dict[int, Prefix] = {}
-        self._next = 0
 
     def probabilities(self, prefix: Prefix) -> NDArray[np.float64]:
         """The next-token distribution after `prefix`, shape (vocab_size,)."""
@@ -43,37 +42,6 @@ class TableModel:
             )
         return values
 
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-        """See `PrefixModel.prefill`."""
-        prefix = tuple(prompt)
-        return self._hold(prefix), self._logits([prefix])
-
-    def extend(
-        self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
-    ) -> tuple[Handles, torch.Tensor]:
-        """See `PrefixModel.extend`."""
-        prefixes = [
-            (*self._prefixes[int(parent)], int(token))
-            for parent, token in zip(parents, tokens, strict=True)
-        ]
-        self.release(parents[takes_over])
-        return np.array([self._hold(p) for p in prefixes], dtype=np.int64), self._logits(prefixes)
-
-    def release(self, handles: Handles) -> None:
-        """See `PrefixModel.release`."""
-        for handle in handles:
-            del self._prefixes[int(handle)]
-
-    @property
-    def held(self) -> int:
-        """Handles not yet released."""
-        return len(self._prefixes)
-
-    def _hold(self, prefix: Prefix) -> int:
-        self._prefixes[self._next] = prefix
-        self._next += 1
-        return self._next - 1
-
-    def _logits(self, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def _read(self, prefixes: Sequence[Prefix]) -> torch.Tensor:
         with np.errstate(divide="ignore"):
             return torch.from_numpy(np.log(np.stack([self.probabilities(p) for p in prefixes])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, spec_name
+from leakbound.scorers.family import answer_of, named, prompt_of
 from leakbound.text.keywords import keyword_pattern, normalise
 from leakbound.types import Prompt
 
@@ -34,10 +34,7 @@ class Choice:
     """
 
     binary: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return spec_name("choice", self)
+    name = named("choice")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without options, or whose right option is unknown."""
@@ -74,11 +71,7 @@ def _told(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[int]:
 
 def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], set[int]]:
     """The options, normalised, and the places of the right one."""
-    if isinstance(prompt, str):
-        raise InputError(
-            f"scorer 'choice' reads the options of a Prompt, got the plain string {prompt!r}. "
-            "Pass Prompt(id=…, question=…, choices=(…,), answer=…)."
-        )
+    prompt = prompt_of(prompt, "choice", "options", ", choices=(…,), answer=…")
     if not 2 <= len(prompt.choices) <= len(_LETTERS):
         raise InputError(
             f"scorer 'choice' needs 2 to {len(_LETTERS)} choices, got {len(prompt.choices)} at "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, opened, spec_name
+from leakbound.scorers.family import answer_of, by_key, named, opened
 from leakbound.scorers.rouge import require_rouge_answer
 from leakbound.text.rouge import rouge_l
 from leakbound.types import Classify, Models, Prompt
@@ -40,9 +40,7 @@ class Entailment:
                 "of a leak, 0.1 in the leak@k paper."
             )
 
-    @property
-    def name(self) -> str:
-        return spec_name("entailment", self)
+    name = named("entailment")
 
     @property
     def fingerprint(self) -> dict[str, object]:
@@ -83,15 +81,8 @@ class Entailment:
 
 def _recalls(told: Sequence[tuple[str, str]]) -> list[float]:
     """ROUGE-L recall of each output against its answer; all of one answer at once."""
-    places: dict[str, list[int]] = {}
-    for i, (_, answer) in enumerate(told):
-        places.setdefault(answer, []).append(i)
-    recalls = [0.0] * len(told)
-    for answer, mine in places.items():
-        found = rouge_l([told[i][0] for i in mine], answer).recall.tolist()
-        for i, recall in zip(mine, found, strict=True):
-            recalls[i] = recall
-    return recalls
+    texts, answers = [text for text, _ in told], [answer for _, answer in told]
+    return by_key(answers, texts, lambda answer, mine: rouge_l(mine, answer).recall.tolist())
 
 
 def _place(classifier: Classify) -> int:

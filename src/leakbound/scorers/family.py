@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import Field, fields, is_dataclass
+from functools import partial
 from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
@@ -30,6 +31,11 @@ def spec_name(base: str, scorer: Any) -> str:
         if getattr(scorer, f.name) != f.default
     ]
     return f"{base}:{','.join(changed)}" if changed else base
+
+
+def named(base: str) -> property:
+    """The `name` of a scorer whose settings are its fields, see `spec_name`."""
+    return property(partial(spec_name, base))
 
 
 def setting_fields(scorer: Any) -> list[Field[Any]]:
@@ -86,6 +92,16 @@ def fingerprint(scorer: Scorer) -> JsonObject:
     """What the scorer's model is, its weights among it; empty where it has none."""
     found: JsonObject = getattr(scorer, "fingerprint", {})
     return found
+
+
+def prompt_of(prompt: Prompt | str, scorer: str, what: str, fields: str) -> Prompt:
+    """The prompt; InputError for a plain answer, which lacks `what` the scorer reads."""
+    if isinstance(prompt, str):
+        raise InputError(
+            f"scorer {scorer!r} reads the {what} of a Prompt, got the plain string {prompt!r}. "
+            f"Pass Prompt(id=…, question=…{fields})."
+        )
+    return prompt
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
@@ -224,15 +240,23 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
 
 
 def _prompt_by_prompt(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+    prompts = {prompt.id: prompt for _, prompt in reversed(pairs)}
+    texts = [text for text, _ in pairs]
+    keys = [prompt.id for _, prompt in pairs]
+    return by_key(keys, texts, lambda key, mine: score_texts(scorer, mine, prompts[key]))
+
+
+def by_key(
+    keys: Sequence[str], texts: Sequence[str], ask: Callable[[str, list[str]], Sequence[M]]
+) -> list[M]:
+    """What `ask` gives for each text, told in order; it is asked about all of a key at once."""
     places: dict[str, list[int]] = {}
-    for i, (_, prompt) in enumerate(pairs):
-        places.setdefault(prompt.id, []).append(i)
-    scores: list[float | None] = [None] * len(pairs)
-    for mine in places.values():
-        found = score_texts(scorer, [pairs[i][0] for i in mine], pairs[mine[0]][1])
-        for i, score in zip(mine, found, strict=True):
-            scores[i] = score
-    return scores
+    for i, key in enumerate(keys):
+        places.setdefault(key, []).append(i)
+    found: dict[int, M] = {}
+    for key, mine in places.items():
+        found |= zip(mine, ask(key, [texts[i] for i in mine]), strict=True)
+    return [found[i] for i in range(len(keys))]
 
 
 def _require_one_each(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import spec_name
+from leakbound.scorers.family import named, prompt_of
 from leakbound.text.keywords import keyword_pattern, normalise
 from leakbound.text.settled import settled_characters, settled_words
 from leakbound.types import Prompt
@@ -26,10 +26,7 @@ class Keyword:
     require: Literal["any", "all"] = "any"
 
     binary: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return spec_name("keyword", self)
+    name = named("keyword")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without keywords, and a keyword that is blank."""
@@ -56,11 +53,7 @@ class Keyword:
 
 
 def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
-    if isinstance(prompt, str):
-        raise InputError(
-            f"scorer 'keyword' reads the keywords of a Prompt, got the plain string {prompt!r}. "
-            "Pass Prompt(id=…, question=…, keywords=(…,))."
-        )
+    prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
     if not prompt.keywords or not all(map(str.strip, prompt.keywords)):
         raise InputError(
             f"scorer 'keyword' needs keywords that are not blank, got {prompt.keywords!r} at "

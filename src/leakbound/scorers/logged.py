@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import spec_name
+from leakbound.scorers.family import named
 from leakbound.types import Prompt
 
 
@@ -25,9 +25,7 @@ class Logged:
     def binary(self) -> bool:
         return self.values == "binary"
 
-    @property
-    def name(self) -> str:
-        return spec_name("logged", self)
+    name = named("logged")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Refused: whoever gave these scores is not at hand."""

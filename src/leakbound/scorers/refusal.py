@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leakbound.scorers.family import spec_name
+from leakbound.scorers.family import named
 from leakbound.text.keywords import normalise
 from leakbound.text.settled import settled_words
 from leakbound.types import Prompt
@@ -31,10 +31,7 @@ class Refusal:
     """
 
     binary: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return spec_name("refusal", self)
+    name = named("refusal")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         openings = [normalise(text)[:_OPENING] for text in texts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, spec_name
+from leakbound.scorers.family import answer_of, named
 from leakbound.text.rouge import rouge_l
 from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
 from leakbound.types import Prompt
@@ -22,10 +22,7 @@ class RougeLRecall:
     """
 
     binary: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        return spec_name("rouge-l-recall", self)
+    name = named("rouge-l-recall")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
@@ -44,10 +41,7 @@ class RougeLF1:
     """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low."""
 
     binary: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        return spec_name("rouge-l-f1", self)
+    name = named("rouge-l-f1")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from leakbound.scorers.family import answer_of, opened, spec_name
+from leakbound.scorers.family import answer_of, named, opened
 from leakbound.types import Embed, Models, Prompt
 
 
@@ -23,10 +23,7 @@ class Similarity:
     embedder: Embed | None = field(default=None, compare=False, repr=False)
 
     binary: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        return spec_name("similarity", self)
+    name = named("similarity")
 
     @property
     def fingerprint(self) -> dict[str, object]:

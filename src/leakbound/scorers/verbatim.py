@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leakbound.scorers.family import answer_of, spec_name
+from leakbound.scorers.family import answer_of, named
 from leakbound.text.keywords import keyword_pattern, normalise
 from leakbound.text.settled import settled_characters, settled_words
 from leakbound.types import Prompt
@@ -24,10 +24,7 @@ class Exact:
     """
 
     binary: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return spec_name("exact", self)
+    name = named("exact")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer."""
@@ -51,10 +48,7 @@ class Contains:
     """1 if the answer occurs in the completion as whole words, else 0; normalised as `exact`."""
 
     binary: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return spec_name("contains", self)
+    name = named("contains")
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer."""
