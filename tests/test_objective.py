@@ -388,5 +388,5 @@ def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read `.*none\.yaml`"):
+    with pytest.raises(InputError, match=r"cannot read '.*none\.yaml'"):
         parse_objective(str(tmp_path / "none.yaml"))

@@ -184,7 +184,7 @@ def test_the_file_in_the_documents_reads(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*mine\.yaml.*Give the path of a YAML file"):
+    with pytest.raises(InputError, match=r"cannot read .*mine\.yaml.*Check the path"):
         Study.read(tmp_path / "mine.yaml")
 
 

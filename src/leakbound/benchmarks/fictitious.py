@@ -14,14 +14,13 @@ from dataclasses import dataclass, fields
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import cast
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.text.keywords import answer_keywords
 from leakbound.text.yaml_file import read_yaml
-from leakbound.types import Json, Prompt, Role, from_json
+from leakbound.types import Prompt, Role, from_json
 
 _PERTURBED = 5
 
@@ -66,7 +65,7 @@ class Facts:
 def known() -> Facts:
     """All that there is to be known about the fictitious authors."""
     file = Path(__file__).with_name("fictitious.yaml")
-    return from_json(Facts, cast("Json", read_yaml(file)), f"`{file}`")
+    return from_json(Facts, read_yaml(file), f"`{file}`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
 from leakbound.objective.terms import Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts
 from leakbound.text.yaml_file import read_yaml
-from leakbound.types import Json, from_json
+from leakbound.types import from_json
 
 _SUFFIXES = (".yaml", ".yml")
 _WEIGHT = inspect.signature(Term).parameters["weight"]
@@ -69,7 +69,7 @@ def load_objective(path: str | Path) -> Objective:
     Read by the safe loader. Raises InputError for a file that is missing or no YAML, for an
     unknown or missing key, and for what a `Term` refuses.
     """
-    found = from_json(_File, cast("Json", read_yaml(Path(path))), f"`{path}`", by_hand=True)
+    found = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
     terms = [_term(each, f"term {i} of `{path}`") for i, each in enumerate(found.terms, 1)]
     name = Path(path).stem if found.name is None else found.name
     return Objective(name, tuple(term for term in terms if term.weight != 0))

@@ -9,8 +9,7 @@ last two letters; `bli`, `fulli` and `logi` are suffixes of step 2. Words of two
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -56,7 +55,7 @@ def _plural(word: str) -> str:
     """Step 1a."""
     if word.endswith("ies") and len(word) == 4:
         return word[:-1]
-    return _ruled(word, _PLURAL, lambda _: True)
+    return _ruled(word, _PLURAL, least=0)
 
 
 def _past(word: str) -> str:
@@ -93,12 +92,7 @@ def _derived(word: str) -> str:
         return _derived(word[:-2])
     if word.endswith("logi") and not word.endswith(tuple(suffix for suffix, _ in _DERIVED)):
         return word[:-1] if _measure(word[:-3]) > 0 else word
-    return _ruled(word, _DERIVED, lambda rest: _measure(rest) > 0)
-
-
-def _further(word: str) -> str:
-    """Step 3."""
-    return _ruled(word, _FURTHER, lambda rest: _measure(rest) > 0)
+    return _ruled(word, _DERIVED)
 
 
 def _last(word: str) -> str:
@@ -121,16 +115,17 @@ def _double_l(word: str) -> str:
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
-_STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _double_l)
-
-
-def _ruled(word: str, rules: tuple[_Rule, ...], fits: Callable[[str], bool]) -> str:
-    """By the first rule whose suffix the word has, if what is left fits: no other is tried."""
+def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
+    """By the first rule whose suffix the word has, if the rest measures so much: no other is."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
-            return rest + instead if fits(rest) else word
+            return rest + instead if _measure(rest) >= least else word
     return word
+
+
+_further = partial(_ruled, rules=_FURTHER)  # step 3
+_STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _double_l)
 
 
 def _consonants(word: str) -> list[bool]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leakbound.errors import InputError, require_no_fault
+from leakbound.errors import InputError
+from leakbound.text.rows import read_text
+from leakbound.types import Json
 
 
-def read_yaml(path: Path) -> object:
+def read_yaml(path: Path) -> Json:
     """What the file holds, as plain lists, mappings and values; InputError for no YAML."""
     import yaml  # loads when a file is read
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        require_no_fault(path, error)
-        raise InputError(f"cannot read `{path}`: {error}. Give the path of a YAML file.") from error
+        found: Json = yaml.safe_load(read_text(path))
+        return found
     except yaml.YAMLError as error:
         raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error

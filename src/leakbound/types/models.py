@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Embed(Protocol):
-    """Texts as vectors: the nearer two vectors, the nearer what the texts mean."""
+class Named(Protocol):
+    """What does a job beside the model under test."""
 
     @property
     def name(self) -> str:
-        """What makes the vectors, as it stands in results."""
+        """What it is and where it runs, as it stands in results: settings are part of it."""
         ...
+
+
+class Embed(Named, Protocol):
+    """Texts as vectors: the nearer two vectors, the nearer what the texts mean."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One finite vector a text, [n, d]; no text's depends on the others'."""
@@ -47,13 +51,8 @@ class Request:
     schema: str = ""
 
 
-class Chat(Protocol):
+class Chat(Named, Protocol):
     """A chat model that does a job beside the one under test: it rewrites, it judges."""
-
-    @property
-    def name(self) -> str:
-        """The model and where it runs, as they stand in results."""
-        ...
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """One reply a request, in order; None where the model gives none to this request.
@@ -66,13 +65,8 @@ class Chat(Protocol):
         ...
 
 
-class Classify(Protocol):
+class Classify(Named, Protocol):
     """A text, or a pair of texts, sorted into one of a few labels."""
-
-    @property
-    def name(self) -> str:
-        """The model and what is asked of it, as they stand in results."""
-        ...
 
     @property
     def labels(self) -> tuple[str, ...]:

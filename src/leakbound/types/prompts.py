@@ -113,10 +113,6 @@ class Query:
     prefix: str = ""
     examples: tuple[tuple[str, str], ...] = ()
 
-    def __post_init__(self) -> None:
-        pairs = tuple((question, answer) for question, answer in self.examples)  # lists from disk
-        object.__setattr__(self, "examples", pairs)
-
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
         """The prompt's own question, under the prompt's id."""

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
 from leakbound.types.exploring import Effort, Exploration, Ranges
+from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
 from leakbound.types.records import JsonObject
 
@@ -128,13 +129,8 @@ class Retraces(Protocol):
         ...
 
 
-class Scorer(Protocol):
+class Scorer(Named, Protocol):
     """h: completion × prompt → [0, 1]; 1 always means full leak."""
-
-    @property
-    def name(self) -> str:
-        """As it stands in results; settings that change h are part of it."""
-        ...
 
     @property
     def binary(self) -> bool:
