@@ -114,8 +114,7 @@ def _log(
 
 
 def _benchmark(run: Run) -> str:
-    name: str = run.record.benchmark.name
-    return name
+    return run.record.benchmark.name
 
 
 def _require_joined(runs: Sequence[Run], arm: str) -> None:
@@ -204,26 +203,11 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
     """What was asked and answered, and how often; null for draws that never came."""
     answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
     queries = {query.id: query for query in arm.queries}
-    for part in arm.parts:
-        table = arm.completions(part)
-        drawn = zip(
-            *(table[name].to_pylist() for name in ("query_id", "text", "count")), strict=True
-        )
-        undrawn = [
-            (query_id, None, count)
-            for meta in arm.meta([part])
-            for query_id, count in meta.missing.items()
-        ]
-        for query_id, text, count in [*drawn, *undrawn]:
-            if count:  # a text that was only proved possible was not drawn
-                query = queries[query_id]
-                yield {
-                    "id": query.id,
-                    "question": query.text,
-                    "answer": answers[query.prompt_id],
-                    "completion": text,
-                    "count": count,
-                }
+    for query_id, text, count in _draws(arm):
+        if count:  # a text that was only proved possible was not drawn
+            query = queries[query_id]
+            asked = {"question": query.text, "answer": answers[query.prompt_id]}
+            yield {"id": query_id, **asked, "completion": text, "count": count}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
@@ -237,15 +221,19 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     columns = [row_scores(arm, slug(make_scorer(name))) for name in names]
     found: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
     given = zip(*columns, strict=True)
-    for part in arm.parts:
-        table = arm.completions(part)
-        drawn = (table[name].to_pylist() for name in ("query_id", "count"))
-        for query_id, count in zip(*drawn, strict=True):
-            found[query_id, next(given)] += count
-        for meta in arm.meta([part]):
-            for query_id, count in meta.missing.items():
-                found[query_id, None] += count
+    for query_id, text, count in _draws(arm):
+        found[query_id, None if text is None else next(given)] += count
     for (query_id, scores), count in sorted(found.items(), key=lambda item: item[0][0]):
         if count:
             told = None if scores is None else dict(zip(names, scores, strict=True))
             yield {"id": query_id, "scores": told, "count": count}
+
+
+def _draws(arm: Arm) -> Iterator[tuple[str, str | None, int]]:
+    """(query id, text, count) of every completion; without a text, of draws that never came."""
+    for part in arm.parts:
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        yield from zip(*columns, strict=True)
+        for meta in arm.meta([part]):
+            yield from ((query_id, None, count) for query_id, count in meta.missing.items())

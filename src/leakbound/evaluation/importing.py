@@ -191,7 +191,7 @@ def _only(task: Benchmark, ids: set[str], *others: set[str]) -> Benchmark:
     if any(other != ids for other in others):
         raise InputError(_OTHER_QUESTIONS)
     kept = tuple(prompt for prompt in task.prompts if prompt.id in ids)
-    rest = tuple(prompt for prompt in task.prompts if prompt.id not in ids)
+    rest = (prompt for prompt in task.prompts if prompt.id not in ids)
     return replace(task, prompts=kept, left_out=(*rest, *task.left_out))
 
 
@@ -212,12 +212,8 @@ def _match(one: ImportedQuestion, prompts: Sequence[Prompt]) -> str:
 
 def _prompt(one: ImportedQuestion) -> Prompt:
     """The first target is the answer; of several, each is a keyword."""
-    return Prompt(
-        id=one.id,
-        question=one.text,
-        answer=next(iter(one.answers), None),
-        keywords=one.answers if len(one.answers) > 1 else (),
-    )
+    answer, keywords = next(iter(one.answers), None), one.answers if one.answers[1:] else ()
+    return Prompt(id=one.id, question=one.text, answer=answer, keywords=keywords)
 
 
 def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
@@ -292,8 +288,7 @@ def _usage(part: Part, drawn: Imported) -> Usage:
     missing = sum(draw is None for one in drawn.asked for draw in one.draws)
     total = drawn.n * len(drawn.asked)
     notes = [f"{missing:,} of {total:,} draws failed and count as missing"] if missing else []
-    several = sum(len(one.answers) > 1 for one in drawn.asked)
-    if several:
+    if several := sum(len(one.answers) > 1 for one in drawn.asked):
         notes.append(
             f"questions with several targets: {several}; the first is taken as the answer, all as "
             "keywords"

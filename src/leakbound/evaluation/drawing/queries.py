@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -103,12 +104,9 @@ class QueryPlan:
         draws = dict.fromkeys((query.id for query in tried), self.rewritings.ids_draws)
         arm = plan_unscored(run, job, draws, self._seed)
         sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
+        number, criterion = self.rewritings.ids_draws, self.rewritings.criterion
         found = select(
-            tried,
-            lambda *_: _answers(arm),
-            draws=self.rewritings.ids_draws,
-            seed=self._seed,
-            criterion=self.rewritings.criterion,
+            tried, lambda *_: _answers(arm), draws=number, seed=self._seed, criterion=criterion
         )
         write_selections(out, found.values())
         kept = {query.id for one in found.values() for query in one.kept}
@@ -125,20 +123,12 @@ def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: str) ->
     """Every question, and after it its rewritings, which open the answer as it does."""
     found: dict[str, Query] = {}
     for prompt, one in zip(benchmark.prompts, accepted, strict=True):
-        own = [Query.original(prompt)]
-        for number, text in enumerate(one.queries):
-            query_id = f"{prompt.id}~{number:02d}"
-            own.append(
-                Query(
-                    id=query_id,
-                    prompt_id=prompt.id,
-                    text=text,
-                    source=source,
-                    prefix=prompt.prefix,
-                    examples=prompt.examples,
-                )
-            )
-        for query in own:
+        question = Query.original(prompt)
+        rewritten = (
+            replace(question, id=f"{prompt.id}~{number:02d}", text=text, source=source)
+            for number, text in enumerate(one.queries)
+        )
+        for query in (question, *rewritten):
             if query.id in found:
                 raise InputError(
                     f"two queries would be called {query.id!r}: prompt ids that end in '~' and a "
@@ -151,19 +141,18 @@ def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: str) ->
 def _answers(arm: Arm) -> list[Sample]:
     """The selection draws of every query that did not fail."""
     drawn: dict[str, list[Completion]] = {}
-    missing: dict[str, int] = {}
+    missing: Counter[str] = Counter()
     for part, meta in zip(arm.parts, arm.meta(), strict=True):
         for query_id, completion in completions_of(arm.completions(part)):
             drawn.setdefault(query_id, []).append(completion)
-        for query_id, count in meta.missing.items():
-            missing[query_id] = missing.get(query_id, 0) + count
+        missing.update(meta.missing)
     failed = arm.failures
     return [
         Sample(
             query=query,
             decoding=arm.decoding,
             completions=tuple(drawn.get(query.id, ())),
-            missing=missing.get(query.id, 0),
+            missing=missing[query.id],
         )
         for query in arm.queries
         if query.id not in failed

@@ -165,27 +165,21 @@ def _results(
     arm: Arm, part: Part, engine: Generate, purpose: str | None
 ) -> Iterator[Sample | Failure]:
     """What the engine draws of a part, which is as much as was planned."""
-    wanted = set(part.query_ids)
-    known = {query.id: query for query in arm.queries if query.id in wanted}
+    known = {query.id: query for query in arm.queries}
+    planned = dict(zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query)))
     draws = Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
         seed=arm.spec.seed or 0,
         purpose=scoring(arm.key) if purpose is None else purpose,
-        draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True))
-        if part.draws_per_query
-        else {},
+        draws_per_query=planned,
     )
     for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
-        if (
-            isinstance(result, Sample)
-            and part.draws_per_query
-            and result.n != draws.draws_per_query[result.query.id]
-        ):
+        wanted = planned.get(result.query.id)
+        if isinstance(result, Sample) and wanted is not None and result.n != wanted:
             raise ModelError(
-                f"the engine drew {result.n} outputs of query {result.query.id!r} where "
-                f"{draws.draws_per_query[result.query.id]} were planned. It does not heed "
-                "`Draws.draws_per_query`."
+                f"the engine drew {result.n} outputs of query {result.query.id!r} where {wanted} "
+                "were planned. It does not heed `Draws.draws_per_query`."
             )
         yield result
 

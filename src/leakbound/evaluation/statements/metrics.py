@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
@@ -46,9 +47,8 @@ def measure_run(
             "benchmark it was made with."
         )
     models = [model for model, key in MODELS.items() if run.arm(key)]
-    wanted = choose(
-        names, task, control="control" in models, draws=all(_sampled(run, m) for m in models)
-    )
+    draws = all(_sampled(run, model) for model in models)
+    wanted = choose(names, task, control="control" in models, draws=draws)
     fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
     found: dict[Model, dict[str, Values]] = {model: {} for model in models}
@@ -84,16 +84,11 @@ def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> I
     answers = _texts(greedy) if own and own.greedy else {}
     sampled = _sampled(run, model)
     drawn = _texts(sampled) if sampled and own and own.draws else {}
-    return {
-        part: _judged(
-            [
-                _item(prompt, part, wanted, known, answers=answers, drawn=drawn)
-                for prompt in wanted.prompts[part]
-            ],
-            fluency if need.fluency else None,
-        )
-        for part, need in wanted.needs.items()
-    }
+    found: dict[str, Sequence[Item]] = {}
+    for part, need in wanted.needs.items():
+        told = partial(_item, part=part, wanted=wanted, known=known, answers=answers, drawn=drawn)
+        found[part] = _judged([*map(told, wanted.prompts[part])], fluency if need.fluency else None)
+    return found
 
 
 def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
@@ -105,16 +100,14 @@ def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
 
 
 def _item(
-    prompt: Prompt, part: str, wanted: Wanted, known: Readings, *, answers: Texts, drawn: Texts
+    prompt: Prompt, *, part: str, wanted: Wanted, known: Readings, answers: Texts, drawn: Texts
 ) -> Item:
     need, query = wanted.needs[part], Query.original(prompt)
-    reads = {
-        kind: [
-            known.texts[Place.of(part, query, kind, index, text)]
-            for index, text in enumerate(TEXTS[kind](prompt))
-        ]
+    places = {
+        kind: [Place.of(part, query, kind, *text) for text in enumerate(TEXTS[kind](prompt))]
         for kind in need.kinds
     }
+    reads = {kind: [known.texts[place] for place in found] for kind, found in places.items()}
     greedy = None
     if need.greedy and part == wanted.own:
         (greedy,) = answers[query.id]
@@ -131,17 +124,8 @@ def _item(
 
 def _sampled(run: Run, model: Model) -> Arm | None:
     """The first arm that draws a number of outputs of every question, in its own words."""
-    return next(
-        (
-            arm
-            for arm in run.arms.values()
-            if arm.key.model == model
-            and arm.key.own_words
-            and not arm.explored
-            and not arm.decoding.greedy
-        ),
-        None,
-    )
+    asked = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
+    return next((arm for arm in asked if not (arm.explored or arm.decoding.greedy)), None)
 
 
 def _texts(arm: Arm) -> Texts:
@@ -188,10 +172,7 @@ def _write(
 def stored_metrics(run: Run) -> dict[str, Any]:
     """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
     file = run.path / FILE
-    found: dict[str, Any] = {}
-    if file.exists():
-        found.update(read_sealed(file, "Remove it, and measure again."))
-    return found
+    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
 
 
 def _fingerprint(prompts: Prompts) -> dict[str, str | int]:

@@ -18,9 +18,9 @@ C_i m_i outputs of a question are no draws of one law, so deviations and tails h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from leakbound import stats
@@ -96,9 +96,7 @@ class Pooled:
         if self._iid is not None:
             return self._each(self._iid.leakage(confidence=confidence, side=side))
         bound = stats.pool_proportion_bound if self.binary else stats.pool_mean_bound
-        pools = zip(self._unlike, self.order.keys(tuple(self.members)).tolist(), strict=True)
-        made = [bound(pool, confidence=confidence, side=side, seed=key) for pool, key in pools]
-        return self._each(stack(made))
+        return self._by_pool(partial(bound, confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions, each counting alike however many queries it has."""
@@ -123,14 +121,8 @@ class Pooled:
             return
         yield self.leakage(confidence=confidence, side="both")
         if self.binary:
-            keys = self.order.keys(tuple(self.members)).tolist()
-            leak_at_k = [
-                stats.pool_leak_at_k_bound(
-                    pool, ALL_K, binary=True, confidence=confidence, side="both", seed=key
-                )
-                for pool, key in zip(self._unlike, keys, strict=True)
-            ]
-            yield self._each(stack(leak_at_k))
+            bound = partial(stats.pool_leak_at_k_bound, k=ALL_K, binary=True, side="both")
+            yield self._by_pool(partial(bound, confidence=confidence))
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Statements about all questions, and the worst query of all."""
@@ -179,6 +171,12 @@ class Pooled:
     def _iid(self) -> Fixed | None:
         """The pools as questions with draws of one law; None where they are not."""
         return None if self.design == "fixed" else self._single(self.scores)
+
+    def _by_pool(self, bound: Callable[..., stats.Estimate]) -> stats.Estimate:
+        """A bound of every question, from its pool."""
+        keys = self.order.keys(tuple(self.members)).tolist()
+        made = [bound(pool, seed=key) for pool, key in zip(self._unlike, keys, strict=True)]
+        return self._each(stack(made))
 
     @cached_property
     def _unlike(self) -> list[stats.Pool]:
