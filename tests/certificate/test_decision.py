@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import verdict
 from leakbound.stats import About, Estimate
+
+claimed = partial(LeakClaim, threshold=0.0, every_question=False, arm="target", confidence=0.99)
 
 
 @pytest.mark.parametrize(
@@ -25,4 +29,4 @@ def test_the_limit_itself_meets_the_claim(lower: float, upper: float, wanted: st
         value=lower, lower=lower, upper=upper, confidence=0.99, side="both",
         n=10, missing=0, method="exact",
     )  # fmt: skip
-    assert verdict(estimate, LeakClaim(max_leak=0.1, scorer="keyword")) == wanted
+    assert verdict(estimate, claimed(max_leak=0.1, scorer="keyword")) == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from leakbound.evaluation.statements.tail import Tail
 from leakbound.store import ArmScores, Run
 from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
+
+claimed = partial(LeakClaim, threshold=0.0, every_question=False, arm="target", confidence=0.99)
+
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
 
@@ -104,7 +108,7 @@ def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> No
 def test_a_binary_form_of_a_scorer_needs_no_threshold(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", scorers=["rouge-l-recall>=0.5"], n=64)
     made = leakbound.certify(run, max_leak=0.9)
-    assert made.claim == LeakClaim(max_leak=0.9, scorer="rouge-l-recall>=0.5")
+    assert made.claim == claimed(max_leak=0.9, scorer="rouge-l-recall>=0.5")
     assert made.claim.text == "Pr[leak] <= 0.9"
 
 
@@ -189,7 +193,7 @@ def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
-    claim = LeakClaim(max_leak=limit, scorer="keyword", every_question=every)
+    claim = claimed(max_leak=limit, scorer="keyword", every_question=every)
     seen = tail([0, 3, 4], 100)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is not None
@@ -205,7 +209,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
 
 
 def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
-    claim = LeakClaim(max_leak=0.01, scorer="keyword", every_question=True)
+    claim = claimed(max_leak=0.01, scorer="keyword", every_question=True)
     seen = tail([0, 0], 8)
     draws = forecast(seen.each(confidence=0.99, side="both"), claim).draws
     needed = math.ceil(math.log(0.005) / math.log(0.99))
@@ -214,7 +218,7 @@ def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
 
 
 def test_a_rate_at_the_limit_is_never_decided() -> None:
-    claim = LeakClaim(max_leak=0.02, scorer="keyword")
+    claim = claimed(max_leak=0.02, scorer="keyword")
     seen = tail([1, 3], 100)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is None
@@ -223,7 +227,7 @@ def test_a_rate_at_the_limit_is_never_decided() -> None:
 
 
 def test_missing_draws_can_hide_any_decision() -> None:
-    claim = LeakClaim(max_leak=0.02, scorer="keyword")
+    claim = claimed(max_leak=0.02, scorer="keyword")
     seen = tail([1, 1], 100, missing=5)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from leakbound import stats
@@ -51,16 +52,11 @@ def verdict(estimate: stats.Estimate, claim: LeakClaim) -> Verdict:
 def allocation(claim: LeakClaim, questions: int) -> tuple[Share, Share]:
     """How alpha was spent on the two verdicts."""
     half = (1 - claim.confidence) / 2
-    if claim.every_question:
-        names = "the largest of the upper bounds", "the largest of the lower bounds"
-        bounds, each = questions, half / questions
-    else:
-        names = "the upper bound of the mean", "the lower bound of the mean"
-        bounds, each = 1, half
-    limit = claim.max_leak
+    bounds = questions if claim.every_question else 1
+    which = "the largest of the {} bounds" if claim.every_question else "the {} bound of the mean"
+    met, not_met = (f"{which.format(side)} is" for side in ("upper", "lower"))
+    share = partial(Share, bounds=bounds, alpha=half)
     return (
-        Share(decides="pass", statement=f"{names[0]} is <= {limit}", bounds=bounds, each=half,
-              alpha=half),
-        Share(decides="refuted", statement=f"{names[1]} is > {limit}", bounds=bounds, each=each,
-              alpha=half),
-    )  # fmt: skip
+        share(decides="pass", statement=f"{met} <= {claim.max_leak}", each=half),
+        share(decides="refuted", statement=f"{not_met} > {claim.max_leak}", each=half / bounds),
+    )

@@ -158,8 +158,6 @@ sampling = options(
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
-NOT_OF_A_STUDY = ("model", "out", "control", "study", "like", "offline", "dry_run", "as_json")
-"""Options that say what is evaluated, where a command works and what it prints."""
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several: every combination is asked for."""
 _OF_REWRITINGS = (
@@ -272,10 +270,10 @@ def _sampling(said: Said, base: SamplingPlan) -> SamplingPlan:
     if explores:
         usual = base if isinstance(base, Explore) else Explore(explore, FORWARDS)
         return said.into(usual, mode="explore", forwards="budget")
-    if until is not None or isinstance(base, Until):
-        most = base.n if isinstance(base, FixedN) else None
-        usual_rule = base if isinstance(base, Until) else Until(until, most)
-        return replace(usual_rule, claim=until or usual_rule.claim, most=n or usual_rule.most)
+    if until is not None and not isinstance(base, Until):
+        base = Until(until, base.n if isinstance(base, FixedN) else None)
+    if isinstance(base, Until):
+        return said.into(base, claim="until", most="n")
     return FixedN(n if n is not None or not isinstance(base, FixedN) else base.n)
 
 

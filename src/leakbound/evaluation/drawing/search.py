@@ -20,8 +20,7 @@ from leakbound.evaluation.planning.attack_queries import FOLDER
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.names import arm_keys
 from leakbound.evaluation.planning.plan import Prepared
-from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
-from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.ordering import Order, leakage_at_fixed_n
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates

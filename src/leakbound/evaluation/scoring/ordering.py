@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leakbound import stats
 from leakbound.evaluation.planning.plan import scoring
 from leakbound.stats import order_key
-from leakbound.store import Arm, ImportedDraws
+from leakbound.store import Arm, ArmScores, ImportedDraws
 from leakbound.store.arm_key import Asks
 from leakbound.types import Scorer
 
@@ -76,3 +78,19 @@ def purpose_of(arm: Arm) -> str | None:
     if isinstance(arm.spec.draws, ImportedDraws):
         return None
     return scoring(arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as)
+
+
+def leakage_at_fixed_n(
+    scores: ArmScores, binary: bool, order: Order, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """Bound the leakage of every question: Pr[leak] for a `binary` scorer, else the mean score.
+
+    One entry a question of `scores`, each of which holds by itself: Clopper-Pearson, or betting
+    that meets the draws in the `order` of the experiment.
+    """
+    if binary:
+        return stats.proportion_bound(
+            scores.hits, scores.n, confidence=confidence, side=side, missing=scores.missing
+        )
+    bound = partial(stats.mean_bound, scores.scores, scores.counts, missing=scores.missing)
+    return bound(confidence=confidence, side=side, seed=order.keys(scores.query_ids))

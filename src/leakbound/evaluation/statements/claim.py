@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,6 @@ def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimat
     bound = looks.bound(scores.scores, **drawn, seed=keys)
     decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
-    return stats.Estimate(
-        about=looks.claim.about,
-        value=truth,
-        lower=np.nan_to_num(truth, nan=0.0),
-        upper=np.nan_to_num(truth, nan=1.0),
-        confidence=looks.confidence,
-        side="both",
-        n=scores.n,
-        missing=scores.missing,
-        method=bound.method,
-        seed=bound.seed,
-        stopping=bound.stopping,
-    )
+    ends = {"lower": np.nan_to_num(truth, nan=0.0), "upper": np.nan_to_num(truth, nan=1.0)}
+    about, confidence = looks.claim.about, looks.confidence
+    return replace(bound, about=about, value=truth, **ends, confidence=confidence, side="both")

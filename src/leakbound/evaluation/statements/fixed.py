@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.evaluation.scoring.leakage import leakage_at_fixed_n
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
 from leakbound.evaluation.statements.quantities import (
     ALL_K,
     CURVE_X,

@@ -26,7 +26,6 @@ from leakbound.types import Decoding, Scorer
 
 GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
 KNOBS = ("temperature", "top-p")
-TOGETHER = "temperature and top-p together"  # as `stats.two_way` names the effect of both
 Setting = tuple[float, float]
 """Temperature and top-p."""
 

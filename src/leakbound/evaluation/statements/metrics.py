@@ -146,27 +146,15 @@ def _write(
     fluency: Fluency | None,
 ) -> None:
     """Store metrics with what made them; what others keep in the file stays."""
-    arms = {
-        model: {"metrics": {name: asdict(values) for name, values in by_name.items()}}
-        for model, by_name in found.items()
+    arms = {model: {"metrics": by_name} for model, by_name in found.items()}
+    fingerprint: dict[str, object] = {
+        "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in found},
+        "parts": {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()},
     }
-    parts = {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()}
-    models = {model: run.arms[str(MODELS[model])].spec.fingerprint for model in found}
-    needs = {
-        part: {**asdict(need), "kinds": sorted(need.kinds), "compared": sorted(need.compared)}
-        for part, need in wanted.needs.items()
-    }
-    made = {
-        "arms": arms,
-        "needs": needs,
-        "left_out": dict(wanted.left_out),
-        "fingerprint": {
-            "models": models,
-            "parts": parts,
-            **({} if fluency is None else {"classifier": fluency.to_dict()}),
-        },
-    }
-    write_sealed(run.path / FILE, {**stored_metrics(run), **made})
+    if fluency is not None:
+        fingerprint["classifier"] = fluency.to_dict()
+    made = {"arms": arms, "needs": wanted.needs, "left_out": wanted.left_out}
+    write_sealed(run.path / FILE, {**stored_metrics(run), **made, "fingerprint": fingerprint})
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
