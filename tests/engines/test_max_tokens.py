@@ -10,7 +10,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.explore import knows_masses
+from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Query, Sample
 from tiny import tiny_llama, tiny_tokenizer
 
@@ -69,8 +69,9 @@ def test_it_has_no_exact_mode(engine: TransformersEngine) -> None:
 
 
 def test_what_it_draws_has_no_known_mass(engine: TransformersEngine) -> None:
-    assert knows_masses(engine, Decoding())
-    assert not knows_masses(engine, Decoding(max_tokens=9))
+    assert require_explores(engine, "target", Decoding()) is engine
+    with pytest.raises(InputError, match="'target' cannot be explored: max_tokens 9 bounds"):
+        require_explores(engine, "target", Decoding(max_tokens=9))
 
 
 def test_examples_are_part_of_the_prompt(engine: TransformersEngine) -> None:
