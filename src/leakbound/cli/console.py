@@ -103,20 +103,19 @@ class _Rates:
 
     def text(self, done: float, unit: str, tokens: int = 0) -> str:
         """The units a second; beside them, where they are told, tokens and how many a second."""
-        speed = self._per_second(done - self._first)
+        speed = self._speed(done - self._first)
         said = [f"{speed:,.3g} {unit}/s"] if speed > 0 else []
-        if tokens:
-            said.append(f"{tokens:,} tokens ({self._per_second(tokens):,.3g}/s)")
+        said += [f"{tokens:,} tokens ({self._speed(tokens):,.3g}/s)"] if tokens else []
         return ", ".join(said)
 
     def left(self, done: float, total: float) -> str:
         """The time left at this speed, as a person says it; nothing where none is known."""
-        speed = self._per_second(done - self._first)
+        speed = self._speed(done - self._first)
         return duration((total - done) / speed) if speed > 0 else ""
 
-    def _per_second(self, number: float) -> float:
+    def _speed(self, amount: float) -> float:
         seconds = time.monotonic() - self._started
-        return number / seconds if seconds > 0 else 0.0
+        return amount / seconds if seconds > 0 else 0.0
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leakbound.evaluation.views.table import Table
 from leakbound.reporting.page import PAGE, REDACTED_PAGE, page_of, report, write_report
 from leakbound.reporting.picture import Picture, picture
 
@@ -10,7 +9,6 @@ __all__ = [
     "PAGE",
     "REDACTED_PAGE",
     "Picture",
-    "Table",
     "page_of",
     "picture",
     "report",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -126,15 +126,11 @@ def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
         for i, model in enumerate(view.models)
         if (cells := cells_of(view, model, scorer))
     }
-    at_worst = f"at each model's own worst question ({scorer.name})"
-    figures = [
-        _k_figure(
-            f"leak@k, mean over the questions ({scorer.name})", _mean_curves(view, scorer), view
-        ),
-        _k_figure(f"leak@k {at_worst}", _k_curves(worst), view),
-        _tail_figure(f"Pr[X > x] {at_worst}", view, worst),
+    caption = f"leak@k, mean over the questions ({scorer.name})"
+    return [
+        *_k_figure(caption, _mean_curves(view, scorer), view),
+        *_curves(f" at each model's own worst question ({scorer.name})", view, worst),
     ]
-    return [figure for figure in figures if figure is not None]
 
 
 def question_figures(view: View, number_: int) -> list[Figure]:
@@ -147,19 +143,22 @@ def question_figures(view: View, number_: int) -> list[Figure]:
             for i, model in enumerate(view.models)
             if (scorer.name, question) in model.measured
         }
-        if not cells:
-            continue
-        curves = (
-            _k_figure(f"leak@k ({scorer.name})", _k_curves(cells), view),
-            _tail_figure(f"Pr[X > x] ({scorer.name})", view, cells),
-        )
-        found += [figure for figure in curves if figure is not None]
+        found += _curves(f" ({scorer.name})", view, cells)
         found += [
             _histogram(view.models[i].label, cell, scorer, style_of(i))
             for i, cell in cells.items()
             if sum(cell.histogram) and not scorer.binary
         ]
     return found
+
+
+def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[Figure]:
+    """leak@k and Pr[X > x] of one question for each model's index, as far as they are known."""
+    bounded = {
+        i: (cell.by_parameter("leak@k"), _means([cell], "worst of k")) for i, cell in cells.items()
+    }
+    yield from _k_figure(f"leak@k{where}", bounded, view)
+    yield from _tail_figure(f"Pr[X > x]{where}", view, cells)
 
 
 def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) -> list[Mark]:
@@ -174,15 +173,11 @@ def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) 
             f"{question.id}: {question.text} {quantity(scorer)} {interval(cell.leakage)}, "
             f"greedy {number(cell.greedy)}"
         )
-        marks.append(
-            Mark(
-                anchor(number_),
-                title + (f", control {interval(beside.leakage)}" if beside else ""),
-                cell.leakage,
-                cell.greedy,
-                beside.leakage if beside else None,
-            )
-        )
+        mark = Mark(anchor(number_), title, cell.leakage, cell.greedy)
+        if beside:
+            title = f"{title}, control {interval(beside.leakage)}"
+            mark = replace(mark, title=title, control=beside.leakage)
+        marks.append(mark)
     return rising(marks)
 
 
@@ -205,31 +200,18 @@ def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Fi
     return Figure(caption, histogram_chart(axes, shares, cell.greedy, style), style)
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
-    """leak@k of the model with this index: bounds by k, and the naive estimates."""
-
-    model: int
-    bounds: Mapping[float, Bound]
-    naive: Mapping[float, float]
+Curve = tuple[Mapping[float, Bound], Mapping[float, float]]
+"""leak@k of a model: bounds by k, and the naive estimates."""
 
 
-def _mean_curves(view: View, scorer: ScorerView) -> list[_Curve]:
-    """The means over the questions of the estimates."""
-    found = []
+def _mean_curves(view: View, scorer: ScorerView) -> dict[int, Curve]:
+    """The means over the questions of the estimates, by the index of the model."""
+    found: dict[int, Curve] = {}
     for i, model in enumerate(view.models):
         cells = cells_of(view, model, scorer)
         bounds = {k: Interval(mean, mean, mean) for k, mean in _means(cells, "leak@k").items()}
-        found.append(_Curve(i, bounds, _means(cells, "worst of k")))
+        found[i] = (bounds, _means(cells, "worst of k"))
     return found
-
-
-def _k_curves(cells: Mapping[int, Measured]) -> list[_Curve]:
-    """One question's bounds, by the index of the model."""
-    return [
-        _Curve(i, cell.by_parameter("leak@k"), _means([cell], "worst of k"))
-        for i, cell in cells.items()
-    ]
 
 
 def _means(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
@@ -240,23 +222,23 @@ def _means(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
     return {k: mean for k, mean in means.items() if mean is not None}
 
 
-def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | None:
-    """Curves over k as far as any goes, k on a logarithmic scale; None without one."""
-    top = max((k for curve in curves for k in curve.bounds), default=0)
+def _k_figure(caption: str, curves: Mapping[int, Curve], view: View) -> Iterator[Figure]:
+    """Curves over k as far as any goes, k on a logarithmic scale, by the index of the model."""
+    top = max((k for bounds, _ in curves.values() for k in bounds), default=0)
     if top < 2:
-        return None
+        return
 
     def place(k: float) -> float:
         return math.log(k) / math.log(top)
 
     series = [
         Series(
-            view.models[curve.model].label,
-            style_of(curve.model),
-            [(place(k), bound) for k, bound in sorted(curve.bounds.items())],
-            [(place(k), value) for k, value in curve.naive.items()],
+            view.models[i].label,
+            style_of(i),
+            [(place(k), bound) for k, bound in sorted(bounds.items())],
+            [(place(k), value) for k, value in naive.items()],
         )
-        for curve in curves
+        for i, (bounds, naive) in curves.items()
     ]
     ticks = STANDARD_K if top <= STANDARD_K[-1] else _DECADES
     axes = Axes(
@@ -270,11 +252,11 @@ def _k_figure(caption: str, curves: Sequence[_Curve], view: View) -> Figure | No
         y_label="leak@k",
         x_ticks=[(place(k), _short(k)) for k in ticks if k <= top],
     )
-    return Figure(caption, curves_chart(axes, series))
+    yield Figure(caption, curves_chart(axes, series))
 
 
-def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Figure | None:
-    """Pr[X > x] of one question for each model's index; None without one."""
+def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Iterator[Figure]:
+    """Pr[X > x] of one question for each model's index; nothing without one."""
     series = [
         Series(view.models[i].label, style_of(i), sorted(tail.items()))
         for i, cell in cells.items()
@@ -287,7 +269,8 @@ def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Fig
         y_label="Pr[X > x]",
         x_ticks=_QUARTERS,
     )
-    return Figure(caption, curves_chart(axes, series)) if series else None
+    if series:
+        yield Figure(caption, curves_chart(axes, series))
 
 
 def _short(k: int) -> str:

@@ -29,7 +29,7 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 
 
 def read_asked(
-    model: int, label: str, run: Run, arm: Arm, *, redact: bool, texts: bool
+    model: int, label: str, run: Run, arm: Arm, redact: bool, texts: bool
 ) -> RewrittenModel:
     """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
     rows = ArmRows(arm.name, run.estimates)

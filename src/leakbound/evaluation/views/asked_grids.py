@@ -11,10 +11,9 @@ from leakbound.evaluation.views.grids import (
     Column,
     anchor,
     beyond_columns,
+    label_cell,
     leakage_column,
     mean_heading,
-    others_columns,
-    others_grid,
 )
 from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.evaluation.views.table import (
@@ -65,21 +64,14 @@ def tried_grid(view: View) -> Table:
 
 def protocols_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: greedy answers, the output distribution, and full, side by side."""
-
-    def worst_query(asked: RewrittenModel) -> Cell:
-        rows = asked.rows
-        return bound_cell(rows.leakage(scorer.name, scope="worst question", inputs="worst query"))
-
-    def greedy(asked: RewrittenModel) -> Cell:
-        return number_cell(mean_of(greedy_rows(view.models[asked.model], scorer)))
-
+    mean = leakage_column(scorer, scope="mean")
     columns: dict[str, Callable[[RewrittenModel], Cell]] = {
-        "Model": lambda asked: Cell(asked.label),
-        "Greedy": greedy,
-        "Output": lambda asked: leakage_column(scorer, "mean")(view.models[asked.model]),
-        "Full": leakage_column(scorer, "mean"),
-        "Full: worst question": leakage_column(scorer, "worst question"),
-        "Full: worst query": worst_query,
+        "Model": label_cell,
+        "Greedy": lambda asked: number_cell(mean_of(greedy_rows(view.models[asked.model], scorer))),
+        "Output": lambda asked: mean(view.models[asked.model]),
+        "Full": mean,
+        "Full: worst question": leakage_column(scorer, scope="worst question"),
+        "Full: worst query": leakage_column(scorer, scope="worst question", inputs="worst query"),
         **beyond_columns(scorer),
     }
     n = max(asked.n for asked in view.asked)
@@ -87,37 +79,23 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     return table_of(title, columns, view.asked)
 
 
-def asked_statements_grid(view: View, scorer: ScorerView) -> Table | None:
-    """A row a model: what else holds of all questions in all their queries; None without."""
-    title = f"Scorer {scorer.name}: full, more on all questions"
-    return others_grid(title, others_columns(view.asked, scorer), view.asked)
-
-
 def attacked_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: all questions as they were found, and beyond the control and own words."""
     columns: dict[str, Column] = {
-        "Model": lambda one: Cell(one.label),
-        mean_heading(scorer): leakage_column(scorer, "mean"),
-        "Worst question": leakage_column(scorer, "worst question"),
+        "Model": label_cell,
+        mean_heading(scorer): leakage_column(scorer, scope="mean"),
+        "Worst question": leakage_column(scorer, scope="worst question"),
         **beyond_columns(scorer),
         **_gap_columns(scorer, "Beyond own words"),
     }
     return table_of(f"Scorer {scorer.name}: as they were found", columns, view.attacked)
 
 
-def attacked_statements_grid(view: View, scorer: ScorerView) -> Table | None:
-    """A row a model: what else holds of all questions as they were found; None without."""
-    title = f"Scorer {scorer.name}: as they were found, more on all questions"
-    return others_grid(title, others_columns(view.attacked, scorer), view.attacked)
-
-
 def gaps_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model: how much more is found beyond the questions' own words, and where."""
     columns: dict[str, Column] = {
-        "Model": lambda asked: Cell(asked.label),
-        "Mean over the questions": lambda asked: bound_cell(
-            asked.rows.leakage(scorer.name, scope="mean", beyond="own words")
-        ),
+        "Model": label_cell,
+        "Mean over the questions": leakage_column(scorer, scope="mean", beyond="own words"),
         **_gap_columns(scorer, "Full"),
         **_gap_columns(scorer, "Worst query", inputs="worst query"),
     }

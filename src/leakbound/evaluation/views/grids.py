@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.remarks import remarks, title_of
@@ -38,10 +38,11 @@ from leakbound.evaluation.views.words import (
 )
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import EstimateRow
+from leakbound.store.estimates import Fields
 from leakbound.text.figures import DASH
 
-T = TypeVar("T")
 Asked = Model | RewrittenModel | FoundModel
+T = TypeVar("T", bound=Asked)
 Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
@@ -105,46 +106,50 @@ def typical_k(view: View, scorer: ScorerView) -> int:
     return min(TYPICAL_K, max(known, default=1))
 
 
-def leakage_column(scorer: ScorerView, scope: Scope) -> Column:
-    """The leakage of all questions."""
-    return lambda asked: bound_cell(asked.rows.leakage(scorer.name, scope=scope))
+def leakage_column(scorer: ScorerView, /, **wanted: Unpack[Fields]) -> Column:
+    """The leakage of all questions that is about this."""
+    return lambda asked: bound_cell(asked.rows.leakage(scorer.name, **wanted))
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
     """How much more that is than the control's, on average and where it is most."""
-    scopes: tuple[Scope, Scope] = ("mean", "worst question")
+    mean = leakage_column(scorer, scope="mean", beyond="control")
+    worst = leakage_column(scorer, scope="worst question", beyond="control")
+    return dict(zip(BEYOND, (mean, worst), strict=True))
 
-    def cell(scope: Scope, asked: Asked) -> Cell:
-        return bound_cell(asked.rows.leakage(scorer.name, scope=scope, beyond="control"))
 
-    return {name: partial(cell, scope) for name, scope in zip(BEYOND, scopes, strict=True)}
+def label_cell(asked: Asked) -> Cell:
+    """What a model is called."""
+    return Cell(asked.label)
 
 
 def statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
-    columns: dict[str, Callable[[Model], Cell]] = {**others_columns(view.models, scorer)}
-    if proved(view):
 
-        def most(found: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
-            rows = map(found, cells_of(view, model, scorer))
-            end = max((row.lower for row in rows if row is not None), default=0.0)
-            return Cell(f"≥ {at_least(end)}", end)
+    def most(found: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
+        rows = map(found, cells_of(view, model, scorer))
+        end = max((row.lower for row in rows if row is not None), default=0.0)
+        return Cell(f"≥ {at_least(end)}", end)
 
-        columns[PROVED_TO_LEAK] = lambda model: _proved_cell(view, model, scorer)
-        columns["Most that is proved"] = partial(most, lambda cell: cell.proved)
-        columns["Most in a million draws"] = partial(most, lambda cell: cell.proved_leak_at_k)
-    return others_grid(f"Scorer {scorer.name}: more on all questions", columns, view.models)
+    proofs: dict[str, Callable[[Model], Cell]] = {
+        PROVED_TO_LEAK: lambda model: _proved_cell(view, model, scorer),
+        "Most that is proved": partial(most, lambda cell: cell.proved),
+        "Most in a million draws": partial(most, lambda cell: cell.proved_leak_at_k),
+    }
+    title = f"Scorer {scorer.name}: more on all questions"
+    return others_grid(title, view.models, scorer, proofs if proved(view) else {})
 
 
 def others_grid(
-    title: str, columns: Mapping[str, Callable[[T], Cell]], items: Sequence[T]
+    title: str,
+    items: Sequence[T],
+    scorer: ScorerView,
+    more: Mapping[str, Callable[[T], Cell]] | None = None,
 ) -> Table | None:
-    """These columns; None where they are the names alone."""
-    return table_of(title, columns, items) if len(columns) > 1 else None
+    """A row a model: what is said of all questions but the mean and the worst, and these columns.
 
-
-def others_columns(items: Sequence[Asked], scorer: ScorerView) -> dict[str, Column]:
-    """What is said of all questions but the mean and the worst, of any of these models."""
+    None where there is neither.
+    """
 
     def said(asked: Asked) -> dict[str, EstimateRow]:
         rows = asked.rows.of(scorer.name).plain()
@@ -157,7 +162,10 @@ def others_columns(items: Sequence[Asked], scorer: ScorerView) -> dict[str, Colu
         return Cell(of_count(row) if row.scope == "count" else interval(row), row.value)
 
     names = dict.fromkeys(name for asked in items for name in said(asked))
-    return {"Model": lambda asked: Cell(asked.label), **{n: partial(cell, n) for n in names}}
+    if not names and not more:
+        return None
+    stated = {name: partial(cell, name) for name in names}
+    return table_of(title, {"Model": label_cell, **stated, **(more or {})}, items)
 
 
 def questions_grid(view: View, scorer: ScorerView) -> Table:
@@ -207,7 +215,7 @@ def cost_grid(view: View) -> Table:
         return Cell(f"{saved:.1f}×", saved) if saved else Cell(DASH)
 
     columns: dict[str, Callable[[Model], Cell]] = {
-        "Model": lambda model: Cell(model.label),
+        "Model": label_cell,
         "Draws": lambda model: count_cell(model.usage.draws),
         "Tokens forwarded": lambda model: (
             count_cell(model.usage.forwards) if model.usage.forwards else Cell(DASH)

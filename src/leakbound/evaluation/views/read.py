@@ -160,8 +160,7 @@ class _Reader:
             run = self.runs[place.run]
             arm = run.arm(place.arm.key.with_rewritings)
             if arm is not None:
-                how = {"redact": self.redact, "texts": self.texts}
-                yield read_asked(i, place.label, run, arm, **how)
+                yield read_asked(i, place.label, run, arm, self.redact, self.texts)
 
     def _model(self, place: _Place) -> Model:
         run, arm = self.runs[place.run], place.arm
