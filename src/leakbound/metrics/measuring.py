@@ -67,34 +67,24 @@ def attack(measure: Measure, *, gradient_norm: bool = False) -> Metric:
     return Metric(needs=(forget, holdout), value=value)
 
 
-def against_retrained(compare: Callable[[Items, Items], Values], needs: tuple[Need, ...]) -> Metric:
-    """A comparison with the retrained model on the same prompts; without it there is no value."""
+def against_retrained(
+    compare: Callable[[Items, Items], Values],
+    needs: tuple[Need, ...],
+    alone: Callable[[Items], Values] | None = None,
+) -> Metric:
+    """A comparison with the retrained model on the same prompts; without it, `alone` if given."""
 
     def value(items: Items, reference: Items | None) -> Values:
         if reference is None:
-            return Values(None)
+            return Values(None) if alone is None else alone(items)
         for need in needs:
             _require_same(need.part, items, reference)
         return compare(items, reference)
 
-    return Metric(needs=needs, value=value, reference="retrained")
-
-
-def against_retrained_or_chance(
-    statistic: Callable[[Items], float],
-    compare: Callable[..., float],
-    needs: tuple[Need, ...],
-) -> Metric:
-    """A statistic compared with the retrained model's on the same prompts, or else with chance."""
-
-    def value(items: Items, reference: Items | None) -> Values:
-        if reference is None:
-            return Values(compare(statistic(items)))
-        for need in needs:
-            _require_same(need.part, items, reference)
-        return Values(compare(statistic(items), statistic(reference)))
-
-    return Metric(needs=needs, value=value, reference="retrained or chance")
+    return Metric(
+        needs=needs, value=value,
+        reference="retrained" if alone is None else "retrained or chance",
+    )  # fmt: skip
 
 
 def told_apart(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Values:

@@ -15,7 +15,6 @@ from leakbound.metrics.measuring import (
     NOTHING,
     Measure,
     against_retrained,
-    against_retrained_or_chance,
     attack,
     combined,
     known,
@@ -147,6 +146,15 @@ def _min_k_auc(items: Items) -> float:
     return membership.auc([*forget.values()], [*holdout.values()])
 
 
+def _min_k_change(of: Callable[..., float]) -> Metric:
+    """A change of that AUC from the retrained model's, or else from chance."""
+    return against_retrained(
+        lambda items, reference: Values(of(_min_k_auc(items), _min_k_auc(reference))),
+        _BOTH_SIDES,
+        lambda items: Values(of(_min_k_auc(items))),
+    )
+
+
 def _reference_attack(items: Items, reference: Items) -> Values:
     forget, holdout = (_reference_scores(items, reference, part) for part in SIDES)
     return told_apart(forget, holdout)
@@ -185,8 +193,8 @@ METRICS: dict[str, Metric] = {
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
     "membership_gradient_norm": attack(_gradient_norm, gradient_norm=True),
-    "privleak": against_retrained_or_chance(_min_k_auc, membership.privleak, _BOTH_SIDES),
-    "rel_diff": against_retrained_or_chance(_min_k_auc, membership.rel_diff, _BOTH_SIDES),
+    "privleak": _min_k_change(membership.privleak),
+    "rel_diff": _min_k_change(membership.rel_diff),
 }
 
 _AS_OPENUNLEARNING = {

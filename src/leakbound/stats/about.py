@@ -76,7 +76,19 @@ class About:
     @property
     def name(self) -> str:
         """The quantity alone: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
-        return _name(self.quantity, self._own, self.constant, self.knob)
+        one = self._own if isinstance(self._own, int | float) else None
+        match self.quantity:
+            case "tail":
+                return "Pr[X > x]" if one is None else f"Pr[X > {one:g}]"
+            case "leak@k":
+                return self.quantity if one is None else f"leak@{one:.0f}"
+            case "expectation deviation":
+                return f"mean + {self.constant:g} standard deviations"
+            case "claim on leak probability" | "claim on mean leakage":
+                return f"claim {self.claimed}"
+            case "effect":
+                return f"effect of {self.knob}, root mean square"
+        return self.quantity
 
     @property
     def estimand(self) -> str:
@@ -165,27 +177,6 @@ def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
     """The x or k of an estimate, of one number or a row of them."""
     values: float | list[float] = np.asarray(points, dtype=np.float64).tolist()
     return tuple(values) if isinstance(values, list) else values
-
-
-def _name(
-    quantity: Quantity,
-    parameter: float | tuple[float, ...] | None,
-    constant: float | None,
-    knob: str | None,
-) -> str:
-    one = parameter if isinstance(parameter, int | float) else None
-    match quantity:
-        case "tail":
-            return "Pr[X > x]" if one is None else f"Pr[X > {one:g}]"
-        case "leak@k":
-            return quantity if one is None else f"leak@{one:.0f}"
-        case "expectation deviation":
-            return f"mean + {constant:g} standard deviations"
-        case "claim on leak probability" | "claim on mean leakage":
-            return f"claim {_CLAIMED[quantity]}<={constant}"
-        case "effect":
-            return f"effect of {knob}, root mean square"
-    return quantity
 
 
 BEYOND: Mapping[Beyond, str] = {

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.estimate import Array, Estimate, Side
 from leakbound.stats.questions import BoundFunction, worst_question
 from leakbound.stats.whole import whole
 
@@ -40,6 +40,7 @@ def each_query(
         result[drawn] = known
         return result
 
+    keys = made.seed
     return replace(
         made,
         value=spread(made.value, np.nan),
@@ -47,7 +48,8 @@ def each_query(
         upper=spread(made.upper, 1.0),
         n=got,
         missing=spread(made.missing, 0).astype(np.int64),
-        seed=_of_all(made.seed, drawn),
+        # a query without outputs has no order: its key is 0
+        seed=spread(keys, 0).astype(np.int64) if isinstance(keys, np.ndarray) else keys,
     )
 
 
@@ -67,12 +69,3 @@ def worst_query(
     made = worst_question(of_all, queries, confidence=confidence, side=side)
     about = replace(made.about, scope="question", inputs="worst query")
     return replace(made, about=about)
-
-
-def _of_all(seed: int | Counts | None, drawn: npt.NDArray[np.bool_]) -> int | Counts | None:
-    """The keys of all queries; 0 for those without outputs, which have no order."""
-    if not isinstance(seed, np.ndarray):
-        return seed
-    keys = np.zeros(len(drawn), dtype=np.int64)
-    keys[drawn] = seed
-    return keys

@@ -68,13 +68,8 @@ def two_way(
         for name, weights in parts.items()
         for squares in [_square_range(*_range(weights, low.ravel(), high.ravel()))]
     )
-    larger = (
-        rows
-        if of_rows.lower > of_columns.upper
-        else columns
-        if of_columns.lower > of_rows.upper
-        else None
-    )
+    above = (rows, of_rows.lower > of_columns.upper), (columns, of_columns.lower > of_rows.upper)
+    larger = next((knob for knob, beyond in above if beyond), None)
     return TwoWay(rows=of_rows, columns=of_columns, interaction=of_both, larger=larger)
 
 
