@@ -175,7 +175,7 @@ def test_models_that_cannot_be_used(
     name: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the target or as the control: nothing is sampled before both are looked at."""
-    monkeypatch.delattr(hf, "Forest")
+    monkeypatch.delattr(hf, "Sampler")
     broken, named = broken_models(model, tmp_path)[name]
     how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL)
     refused(leakbound("evaluate", broken, *how), str(broken), named)
@@ -187,7 +187,7 @@ def test_models_that_cannot_be_used(
 def test_a_question_longer_than_the_context(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(hf, "Forest")
+    monkeypatch.delattr(hf, "Sampler")
     file = tmp_path / "long.csv"
     file.write_text(f"question,answer\nwho,Ann\n{'who wrote ' * 80},Bob\n")
     how = ("--benchmark", file, "--out", tmp_path / "run", *SMALL)

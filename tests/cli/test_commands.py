@@ -76,7 +76,7 @@ def test_a_finished_command_runs_again_without_sampling(
     run: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Run.open(run)
-    monkeypatch.setattr("leakbound.engines.hf.Forest", no_model)
+    monkeypatch.setattr("leakbound.engines.hf.Sampler", no_model)
     questions = before.study.benchmark
     done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
     assert Run.open(run).estimates == before.estimates
