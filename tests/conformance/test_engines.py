@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
+import fake_vllm
 from leakbound import engines
-from leakbound.engines import Prompting
+from leakbound.engines import Prompting, open_engine
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.testing import FakeEngine, check_engine
@@ -29,7 +32,7 @@ from leakbound.types import (
     Query,
     Sample,
 )
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import cache_by_kind, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
@@ -67,10 +70,22 @@ def fake_engine() -> FakeEngine:
     return FakeEngine({query.id: law for query in QUERIES})
 
 
+@cache_by_kind
+def model_folder() -> Path:
+    return tiny_model_folder(Path(mkdtemp()), initializer_range=0.3)
+
+
+def vllm_engine() -> Generate:
+    return open_engine(
+        f"vllm:{model_folder()}", Prompting(template="Question: {question} Answer: ")
+    )
+
+
 Make = Callable[[], Generate]
 ENGINES: dict[str, Make] = {
     "transformers": lambda: transformers_engine(peaked_llama()),
     "transformers, no cache": lambda: transformers_engine(state_space()),
+    "vllm, faked": vllm_engine,
     "fake": fake_engine,
 }
 
@@ -80,7 +95,8 @@ def test_every_engine_has_a_row() -> None:
 
 
 @pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
-def make(request: pytest.FixtureRequest) -> Make:
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    fake_vllm.installed(monkeypatch)
     made: Make = request.param
     return made
 

@@ -148,7 +148,7 @@ def test_what_is_settled(name: str, stop: tuple[str, ...], tokens: list[str], te
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_continuation_of_longer_prefixes_begins_with_it(name: str) -> None:
     made, rng = engine(name), random.Random(1)
-    detokenizer = Detokenizer(made.loaded)
+    detokenizer = Detokenizer(made.loaded.tokenizer, made.loaded.eos_token_ids)
     others = [i for i in range(len(made.loaded.tokenizer) + UNKNOWN) if i != EOS]
     for _ in range(100):
         whole = tuple(rng.choices(others, k=8))

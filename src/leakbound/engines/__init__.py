@@ -24,7 +24,15 @@ def _transformers(location: str, prompting: Prompting, **loading: Any) -> Genera
     return TransformersEngine.open(location, prompting, **loading)
 
 
-ENGINES: dict[str, Callable[..., Generate]] = {"transformers": _transformers}
+def _vllm(location: str, prompting: Prompting, **loading: Any) -> Generate:
+    from leakbound.engines.vllm import VllmEngine
+
+    return VllmEngine.open(location, prompting, **loading)
+
+
+ENGINES: dict[str, Callable[..., Generate]] = {"transformers": _transformers, "vllm": _vllm}
+
+_EXTRAS = {"vllm": "vllm"}  # what installs an engine; "models" where it does not stand here
 
 
 def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate:
@@ -36,11 +44,10 @@ def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate
     name, colon, where = location.partition(":")
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
-    if colon and re.fullmatch(r"[\w-]+", name) and not Path(location).exists():
-        opens = find("engine", ENGINES, name)
-        with opening("engine", name):
-            engine = opens(where, prompting, **loading)
-        require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
-        return engine
-    with needing("running a model", "models"):
-        return ENGINES["transformers"](location, prompting, **loading)
+    if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
+        name, where = "transformers", location
+    opens = find("engine", ENGINES, name)
+    with needing("running a model", _EXTRAS.get(name, "models")), opening("engine", name):
+        engine = opens(where, prompting, **loading)
+    require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
+    return engine

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-
-from leakbound.engines.loading import LoadedModel
+from typing import Any
 
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
@@ -19,9 +18,8 @@ class Detokenizer:
     part of it.
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._tokenizer = loaded.tokenizer
-        self._ends = loaded.eos_token_ids
+    def __init__(self, tokenizer: Any, ends: Collection[int]) -> None:
+        self._tokenizer, self._ends = tokenizer, ends
 
     def text(self, ids: Sequence[int], stop: Sequence[str]) -> str:
         """The completion that these ids, up to its end, are."""

@@ -43,7 +43,7 @@ def fingerprint(
     """
     parts = [config, tokenizer, *(() if model is None else model.modules())]
     return {
-        "weights": _weights_digest(tuple((file, *_version(file)) for file in weights)),
+        "weights": files_digest(weights),
         "config": digest(settings_of(config)),
         "tokenizer": tokenizer_digest(tokenizer),
         "code": code_digest({type(part) for part in parts}),
@@ -119,6 +119,11 @@ def _sources(kind: type) -> Iterator[Path]:
 def _version(file: Path) -> tuple[int, int, int]:
     status = file.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def files_digest(files: Iterable[Path]) -> str:
+    """SHA-256 over the digests of files in order, read again only once they changed."""
+    return _weights_digest(tuple((file, *_version(file)) for file in files))
 
 
 @lru_cache

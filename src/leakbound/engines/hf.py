@@ -57,7 +57,7 @@ class TransformersEngine:
         self.loaded = loaded
         self.prompting = prompting or Prompting()
         self._rows = rows
-        self._text = Detokenizer(loaded)
+        self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
         self.usage.notes += [said for said in (note, loaded.early_end) if said]
         self._margin = Margin(self._seam, loaded.context_length)
@@ -123,7 +123,7 @@ class TransformersEngine:
             return
         for query in queries:
             length = len(self._encode(query))
-            room = _room(length, decoding)
+            room = decoding.room(length)
             if room < 1:
                 raise InputError(
                     f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
@@ -244,7 +244,7 @@ class TransformersEngine:
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             length = 0 if decoding.max_tokens is None else len(self._encode(query))
-            by_room.setdefault(_room(length, decoding), []).append(query)
+            by_room.setdefault(decoding.room(length), []).append(query)
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
@@ -268,9 +268,3 @@ class TransformersEngine:
         return self.prompting.encode(
             self.loaded.tokenizer, query.text, query.prefix, query.examples
         )
-
-
-def _room(length: int, decoding: Decoding) -> int:
-    """How many tokens a completion may have after a prompt of this length."""
-    most = decoding.max_tokens
-    return decoding.max_new_tokens if most is None else min(decoding.max_new_tokens, most - length)

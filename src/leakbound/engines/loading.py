@@ -26,7 +26,7 @@ from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
 from leakbound.engines.stated import require_stated
 from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
-from leakbound.types import Fingerprint, Json, JsonObject
+from leakbound.types import Json, JsonObject
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
@@ -59,17 +59,8 @@ class LoadedModel:
 
     @property
     def early_end(self) -> str | None:
-        """A note where ordinary tokens end completions; None where only end tokens do."""
-        ordinary = Fingerprint.of(self.fingerprint).ordinary_end_tokens
-        if not ordinary:
-            return None
-        words = self.tokenizer.convert_ids_to_tokens(list(ordinary[:_FEW]))
-        some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
-        more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
-        return (
-            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
-            "or config lists them as end tokens. What it would say after them is not counted"
-        )
+        """See `early_end`."""
+        return early_end(self.tokenizer, self.eos_token_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +72,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model that is not the one under test: known from its files, its weights read by `load`.
-
-    Code that comes with it is never run.
-    """
+    """A model known from its files, its weights read by `load`, or by another engine."""
 
     location: str
     files: _Files
@@ -94,7 +82,14 @@ class Checkpoint:
     device: torch.device
 
     @classmethod
-    def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Checkpoint:
+    def open(
+        cls,
+        location: str,
+        *,
+        dtype: str = "float32",
+        device: str = "auto",
+        trust_remote_code: bool = False,
+    ) -> Checkpoint:
         """Find the model and read all but its weights; raises what `load_model` does."""
         torch_device = _device(device)
         _require_member("dtype", dtype, DTYPES)
@@ -102,14 +97,25 @@ class Checkpoint:
         if files.gguf:
             raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
         with quiet(), _refusing(location):
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
-            tokenizer = AutoTokenizer.from_pretrained(files.folder, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=trust_remote_code
+            )
         return cls(location, files, config, tokenizer, dtype, torch_device)
 
     @property
     def fingerprint(self) -> JsonObject:
         """As `LoadedModel.fingerprint`: two equal ones compute the same."""
         return fingerprint(self.config, self.tokenizer, self.dtype, self.files.weights)
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The tokens that end a completion, as `LoadedModel.eos_token_ids`."""
+        if (self.files.folder / "generation_config.json").is_file():
+            stated = GenerationConfig.from_pretrained(self.files.folder)
+        else:
+            stated = GenerationConfig.from_model_config(self.config)
+        return _ends(stated, self.tokenizer)
 
     def load(self, kind: Any) -> Any:
         """Its weights as a model of this transformers Auto class, complete or ModelError."""
@@ -145,7 +151,7 @@ def load_model(
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
     _require_causal(location, model)
-    dtype, ends = str(model.dtype).removeprefix("torch."), _eos_token_ids(model, tokenizer)
+    dtype, ends = str(model.dtype).removeprefix("torch."), _ends(model.generation_config, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -157,6 +163,20 @@ def load_model(
             "ordinary_end_tokens": ordinary_tokens(tokenizer, ends),
             "generation_config_ignored": ignored,
         },
+    )
+
+
+def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
+    """A note where ordinary tokens end completions; None where only end tokens do."""
+    ordinary = ordinary_tokens(tokenizer, ends)
+    if not ordinary:
+        return None
+    words = tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
+    some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
+    more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
+    return (
+        f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
+        "or config lists them as end tokens. What it would say after them is not counted"
     )
 
 
@@ -430,8 +450,8 @@ def _template_of(files: _Files) -> str:
     return str(own if own.is_file() else files.folder / "tokenizer_config.json")
 
 
-def _eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    of_model = model.generation_config.eos_token_id
+def _ends(stated: GenerationConfig, tokenizer: Any) -> frozenset[int]:
+    of_model = stated.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
 

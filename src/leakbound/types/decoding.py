@@ -97,6 +97,11 @@ class Decoding:
         parts += [f"{UNSTATED[name]} unknown" for name in UNSTATED if name in self.unknown]
         return " ".join(parts)
 
+    def room(self, length: int) -> int:
+        """How many tokens a completion may have after a prompt of this many."""
+        most = self.max_tokens
+        return self.max_new_tokens if most is None else min(self.max_new_tokens, most - length)
+
     def to_dict(self) -> dict[str, Json]:
         """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any."""
         known = object_of(self).items()

@@ -14,11 +14,15 @@ class Fingerprint:
     dtype: of the weights, as they are computed with; None: not told.
     prompting: how questions become prompts, as `Prompting.described` reads it.
     ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
+    repeatable: whether the same keys give the same draws again.
+    assumes: what every bound on the draws takes for granted, as nobody outside can check it.
     """
 
     dtype: str | None = None
     prompting: Json = None
     ordinary_end_tokens: tuple[int, ...] = ()
+    repeatable: bool = True
+    assumes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, told: JsonObject) -> Fingerprint:

@@ -1,0 +1,396 @@
+"""vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?tensor_parallel_size=2&lora=FOLDER`.
+
+It draws each completion by itself: many times the rate of one process of transformers where answers
+share few prefixes. What it draws is named to the last setting: none of the model's generation
+config, no top-k, no penalty, no watermark. Its probabilities are no proof: masses, forced texts and
+exploring stay with the transformers engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import yaml
+
+from leakbound.engines.detokenizer import Detokenizer
+from leakbound.engines.fingerprint import files_digest, ordinary_tokens
+from leakbound.engines.loading import Checkpoint, early_end
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError, ModelError
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Failure,
+    FinishReason,
+    JsonObject,
+    Query,
+    Sample,
+    Usage,
+)
+
+_SEED_BITS = 62  # sample i of a call takes seed + i, which must stay below 2**63
+_COLDEST = 0.01  # vLLM raises what is lower, and above 0, to this
+_ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+_RANKS = (8, 16, 32, 64, 128, 256, 512)  # of adapters, as vLLM takes them
+# How the work is laid out on the machine; the law is the same up to roundings.
+_LAYOUT = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "distributed_executor_backend",
+    "gpu_memory_utilization",
+    "kv_cache_memory_bytes",
+    "cpu_offload_gb",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "enforce_eager",
+    "load_format",
+    "block_size",
+)
+_ASSUMED = (
+    "vLLM draws each token from the model's law as its sampler computes it, in float32: how far "
+    "that is from the model's own is not bounded"
+)
+# What may change the law, and so is part of the fingerprint.
+_LAW = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
+
+
+@dataclass(frozen=True, slots=True)
+class VllmLocation:
+    """What follows `vllm:`: a model, and how vLLM is to run it.
+
+    Attributes:
+        model: a folder or a hub name.
+        options: what vLLM is given beside what this engine decides itself; `lora` is the folder
+            of an adapter.
+    """
+
+    model: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, location: str) -> VllmLocation:
+        """Raises InputError for an option that is not passed through, or that has no value."""
+        model, _, said = location.partition("?")
+        options = {k: yaml.safe_load(v) for k, v in parse_qsl(said, keep_blank_values=True)}
+        if "data_parallel_size" in options:
+            raise InputError(
+                f"`data_parallel_size={options['data_parallel_size']}` is not for one process of "
+                "vLLM. Leave it out, and run several processes on parts of the questions."
+            )
+        for name, value in options.items():
+            if name not in _LAYOUT + _LAW or value is None:
+                raise InputError(
+                    f"`{name}={'' if value is None else value}` is no option that is passed to "
+                    f"vLLM. There are {', '.join(sorted(_LAYOUT + _LAW))}; each needs a value."
+                )
+        return cls(model, options)
+
+    @property
+    def lora(self) -> Path | None:
+        """The folder of the adapter."""
+        return Path(self.options["lora"]) if "lora" in self.options else None
+
+    def require_adapter(self) -> None:
+        """InputError where the adapter's files are not there."""
+        for name in _ADAPTER if self.lora else ():
+            if self.lora and not (self.lora / name).is_file():
+                raise InputError(f"`{self.lora}` has no {name}. Name a folder of a PEFT adapter.")
+
+
+class VllmEngine:
+    """Draws completions with vLLM; see `Generate` for the contract.
+
+    Draws are keyed by (seed, purpose, query, chunk). They come again only on the same machine in
+    the same batches, if at all, as the fingerprint says: a stored part is never drawn again.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        checkpoint: Checkpoint,
+        prompting: Prompting | None = None,
+        location: VllmLocation | None = None,
+    ) -> None:
+        self.usage = Usage()
+        self.prompting = prompting or Prompting()
+        self.llm, self._checkpoint = llm, checkpoint
+        self._location = location or VllmLocation(checkpoint.location)
+        self._ends = checkpoint.eos_token_ids
+        self._tokenizer = checkpoint.tokenizer
+        self._text = Detokenizer(self._tokenizer, self._ends)
+        self.fingerprint: JsonObject = self._fingerprint()
+        """The model's files, how questions become prompts, and what of vLLM may change the law."""
+        note = early_end(self._tokenizer, self._ends)
+        self.usage.notes += [note] if note else []
+
+    @classmethod
+    def open(
+        cls,
+        location: str,
+        prompting: Prompting | None = None,
+        *,
+        dtype: str = "float32",
+        device: str = "auto",
+        trust_remote_code: bool = False,
+    ) -> VllmEngine:
+        """Check the model's files as for any model, then load it into vLLM.
+
+        Args:
+            location: see `VllmLocation`.
+            prompting: how questions become prompts.
+            dtype: of the computation.
+            device: plays no part: vLLM is built for one kind of device.
+            trust_remote_code: run code that came with the model.
+        """
+        wanted = VllmLocation.of(location)
+        wanted.require_adapter()
+        checkpoint = Checkpoint.open(
+            wanted.model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
+        )
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        # In this process, batches do not depend on timing.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        from vllm import LLM
+
+        options = {name: value for name, value in wanted.options.items() if name != "lora"}
+        adapter = {} if wanted.lora is None else _adapter_options(wanted.lora)
+        try:
+            llm = LLM(
+                model=str(checkpoint.files.folder),
+                dtype=dtype,
+                trust_remote_code=trust_remote_code,
+                generation_config="vllm",
+                logprobs_mode="processed_logprobs",
+                enable_prefix_caching=True,
+                seed=0,
+                **({"enable_chunked_prefill": False} if _on_cpu() else {}),
+                **options,
+                **adapter,
+            )
+        except (ValueError, RuntimeError, OSError, TypeError) as error:
+            said = str(error).strip().splitlines()
+            raise ModelError(
+                f"vLLM cannot load `{wanted.model}`: {said[0] if said else type(error).__name__} "
+                "Mend the options after the `?`, or load it with transformers."
+            ) from error
+        return cls(llm, checkpoint, prompting, wanted)
+
+    def _fingerprint(self) -> JsonObject:
+        lora = self._location.lora
+        adapter = None if lora is None else files_digest([lora / name for name in _ADAPTER])
+        options = {k: v for k, v in self._location.options.items() if k in _LAW and k != "lora"}
+        return {
+            **self._checkpoint.fingerprint,
+            "engine": "vllm",
+            "vllm": _vllm_version(),
+            "options": options,
+            "adapter": adapter,
+            "prompting": self.prompting.describe(self._tokenizer),
+            "end_tokens": sorted(self._ends),
+            "ordinary_end_tokens": ordinary_tokens(self._tokenizer, self._ends),
+            "repeatable": False,
+            "assumes": [_ASSUMED],
+        }
+
+    @property
+    def machine(self) -> JsonObject:
+        """How the work is laid out, on which the exact draws depend, though not their law."""
+        return {k: v for k, v in self._location.options.items() if k in _LAYOUT}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Refuse a decoding that vLLM cannot have, and a query that does not fit its context."""
+        if decoding.adaptive_temperature is not None:
+            raise InputError(
+                f"vLLM has no adaptive temperature, got {decoding.name!r}. Use the transformers "
+                "engine for it: name the model without `vllm:`."
+            )
+        if 0 < decoding.temperature < _COLDEST:
+            raise InputError(
+                f"vLLM draws at no temperature between 0 and {_COLDEST}, got "
+                f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
+            )
+        limit = self.llm.llm_engine.model_config.max_model_len
+        for query in queries:
+            length = len(self._encode(query))
+            new = decoding.room(length)
+            if new < 1 or length + new > limit:
+                raise InputError(
+                    f"query {query.id!r} has {length} prompt tokens; with {max(new, 0)} new ones "
+                    f"that leaves none, or exceeds vLLM's context of {limit}. Shorten it, change "
+                    "--max-new-tokens or --max-tokens, or raise max_model_len after the `?`."
+                )
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn."""
+        asked = [
+            (query, draws.first_chunk + i, size)
+            for query in queries
+            for i, size in enumerate(draws.of(query.id))
+        ]
+        prompts = {query: self._encode(query) for query in queries}
+        started = time.perf_counter()
+        answered = self.llm.generate(
+            [{"prompt_token_ids": prompts[query]} for query, *_ in asked],
+            [self._sampling(query, chunk, n, decoding, draws) for query, chunk, n in asked],
+            use_tqdm=False,
+            lora_request=self._lora,
+        )
+        self.usage.seconds += time.perf_counter() - started
+        outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
+        for (query, chunk, size), answer in zip(asked, answered, strict=True):
+            if len(answer.outputs) != size:
+                raise ModelError(
+                    f"vLLM gave {len(answer.outputs)} of {size} completions of query {query.id!r}. "
+                    "Nothing of this part is kept: run the same command again."
+                )
+            outputs[query] += [(chunk, output) for output in answer.outputs]
+        for query, drawn in outputs.items():
+            self.usage.prompt_tokens += len(prompts[query])
+            yield self._result(query, decoding, drawn)
+
+    def _sampling(self, query: Query, chunk: int, n: int, decoding: Decoding, draws: Draws) -> Any:
+        """Every setting of vLLM's sampling that plays a part."""
+        from vllm import SamplingParams
+
+        plain = {"watermarking": False} if "watermarking" in _fields(SamplingParams) else {}
+        return SamplingParams(
+            n=n,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            top_k=decoding.top_k,
+            min_p=0.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            repetition_penalty=1.0,
+            seed=seed_of(draws.seed, draws.purpose, query.id, chunk),
+            stop=list(decoding.stop),
+            stop_token_ids=sorted(self._ends),
+            ignore_eos=False,
+            max_tokens=decoding.room(len(self._encode(query))),
+            min_tokens=0,
+            logprobs=0,
+            skip_special_tokens=True,
+            **plain,
+        )
+
+    def _result(
+        self, query: Query, decoding: Decoding, drawn: Sequence[tuple[int, Any]]
+    ) -> Sample | Failure:
+        """The draws of a query, equal ones of a chunk counted together."""
+        counts: Counter[tuple[int, tuple[int, ...], str]] = Counter()
+        kept: dict[tuple[int, tuple[int, ...], str], Completion] = {}
+        for chunk, output in drawn:
+            ids = tuple(output.token_ids)
+            if not math.isfinite(output.cumulative_logprob):
+                text = self._tokenizer.decode(ids)
+                return Failure(
+                    query=query,
+                    reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
+                )
+            reason = _finish_reason(output)
+            key = (chunk, ids, reason)
+            counts[key] += 1
+            kept.setdefault(key, self._completion(chunk, output, ids, reason, decoding))
+        self.usage.draws += len(drawn)
+        self.usage.sampled_tokens += sum(len(output.token_ids) for _, output in drawn)
+        self.usage.forwards += sum(len(output.token_ids) for _, output in drawn)
+        completions = tuple(replace(kept[key], count=count) for key, count in counts.items())
+        return Sample(query=query, decoding=decoding, completions=completions)
+
+    def _completion(
+        self, chunk: int, output: Any, ids: tuple[int, ...], reason: FinishReason, how: Decoding
+    ) -> Completion:
+        drawn = float(output.cumulative_logprob)
+        whole = how.top_p == 1 and not how.top_k
+        return Completion(
+            text=self._text.text(ids, how.stop),
+            token_ids=ids,
+            count=1,
+            chunk=chunk,
+            # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
+            logprob=0.0 if how.greedy else drawn,
+            model_logprob=drawn
+            if how.temperature == 0 or (whole and how.temperature == 1)
+            else None,
+            finish_reason=reason,
+        )
+
+    def _encode(self, query: Query) -> list[int]:
+        return self.prompting.encode(self._tokenizer, query.text, query.prefix, query.examples)
+
+    @cached_property
+    def _lora(self) -> Any:
+        if self._location.lora is None:
+            return None
+        from vllm.lora.request import LoRARequest
+
+        return LoRARequest("adapter", 1, str(self._location.lora))
+
+
+def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
+    """The first of the consecutive seeds of a chunk's draws.
+
+    A digest, for sample i of a call takes this plus i: counted up, chunks would share draws. Two
+    chunks of n draws overlap with chance below n / 2**61.
+    """
+    named = json.dumps([seed, purpose, query_id, chunk]).encode()
+    return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
+
+
+def _finish_reason(output: Any) -> FinishReason:
+    if output.finish_reason == "length":
+        return "length"
+    if output.finish_reason == "stop":
+        return "stop_string" if isinstance(output.stop_reason, str) else "stop"
+    raise ModelError(
+        f"vLLM ended a completion for another reason than its end or length: "
+        f"{output.finish_reason!r}. Nothing of this part is kept: run the same command again."
+    )
+
+
+def _adapter_options(folder: Path) -> dict[str, Any]:
+    """What vLLM must know of an adapter beforehand."""
+    stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
+    rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
+    if rank is None:
+        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
+    return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    """The settings of vLLM's sampling in this version of it."""
+    return tuple(inspect.signature(kind).parameters)
+
+
+def _vllm_version() -> str:
+    import vllm
+
+    told: str = getattr(vllm, "__version__", None) or version("vllm")
+    return told
+
+
+def _on_cpu() -> bool:
+    """Whether vLLM runs on the CPU, where a seeded request cannot be prefilled in pieces.
+
+    vLLM then sets back the generator of a request by an offset, which those of the CPU have not.
+    """
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())

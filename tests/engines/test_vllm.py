@@ -1,0 +1,240 @@
+"""The vLLM engine, over a fake of vLLM's interface; over vLLM itself in test_vllm_itself.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fake_vllm
+from leakbound import Explore, evaluate
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.vllm import VllmEngine, VllmLocation, seed_of
+from leakbound.errors import InputError, MixError, ModelError
+from leakbound.store import Run
+from leakbound.types import Decoding, Draws, Explores, Failure, Fingerprint, Query, Retraces, Sample
+from tiny import tiny_model_folder
+
+PROMPTING = Prompting(template="Question: {question} Answer: ")
+QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumerate(["red", "sea"])]
+DECODING = Decoding(max_new_tokens=5)
+ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n"
+
+
+@pytest.fixture(autouse=True)
+def _faked(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_vllm.installed(monkeypatch)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model_folder(tmp_path / "model", initializer_range=0.3)
+
+
+def opened(location: Path | str, prompting: Prompting = PROMPTING) -> VllmEngine:
+    engine = open_engine(f"vllm:{location}", prompting)
+    assert isinstance(engine, VllmEngine)
+    return engine
+
+
+def fake(engine: VllmEngine) -> fake_vllm.LLM:
+    llm = engine.llm
+    assert isinstance(llm, fake_vllm.LLM)
+    return llm
+
+
+def drawn(engine: Any, decoding: Decoding, draws: Draws) -> list[Sample]:
+    found = list(engine.generate(QUERIES, decoding, draws))
+    assert all(isinstance(each, Sample) for each in found)
+    return found
+
+
+def test_the_models_own_generation_config_plays_no_part(model: Path) -> None:
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 5], "top_k": 3}))
+    engine = opened(model)
+    assert fake(engine).options["generation_config"] == "vllm"
+    list(engine.generate(QUERIES, DECODING, Draws(sizes=(3,))))
+    ((params, _), *_) = fake(engine).asked
+    assert params.top_k == 0
+    assert list(params.stop_token_ids) == [2, 5]
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        DECODING,
+        Decoding(max_new_tokens=5, temperature=0.0),
+        Decoding(max_new_tokens=5, temperature=0.5),
+        Decoding(max_new_tokens=5, temperature=2.0, top_k=3, top_p=0.8),
+        Decoding(max_new_tokens=5, top_k=1),
+        Decoding(max_new_tokens=5, stop=("sky",)),
+        Decoding(max_new_tokens=5, max_tokens=6),
+    ],
+    ids=lambda decoding: decoding.name,
+)
+def test_log_probabilities_are_those_of_the_decoding(decoding: Decoding, model: Path) -> None:
+    """Beside the transformers engine, which forces the same tokens through the same decoding."""
+    plain = open_engine(str(model), PROMPTING)
+    assert isinstance(plain, TransformersEngine)
+    for sample in drawn(opened(model), decoding, Draws(sizes=(40,))):
+        theirs = {c.token_ids: c for c in sample.completions}
+        ours = {c.token_ids: c for s in drawn(plain, decoding, Draws(sizes=(400,)))
+                if s.query == sample.query for c in s.completions}  # fmt: skip
+        shared = theirs.keys() & ours.keys()
+        assert shared
+        for ids in shared:
+            assert ids is not None
+            assert theirs[ids].logprob == pytest.approx(ours[ids].logprob, abs=1e-4)
+            assert theirs[ids].text == ours[ids].text
+            assert theirs[ids].finish_reason == ours[ids].finish_reason
+            told = theirs[ids].model_logprob
+            assert told is None or told == pytest.approx(ours[ids].model_logprob, abs=1e-4)
+
+
+def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
+    engine = opened(model)
+    for purpose in ("score", "other"):
+        for first in (0, 2):
+            draws = Draws(sizes=(30, 30), first_chunk=first, purpose=purpose)
+            list(engine.generate(QUERIES, DECODING, draws))
+    seeds = [params.seed + i for params, _ in fake(engine).asked for i in range(params.n)]
+    assert len(set(seeds)) == len(seeds) == 2 * 2 * 2 * 60
+
+
+def test_a_seed_and_its_followers_are_what_vllm_takes() -> None:
+    seeds = [seed_of(seed, "score", "q", chunk) for seed in range(50) for chunk in range(50)]
+    assert len(set(seeds)) == 2500
+    assert all(0 <= seed < 2**62 for seed in seeds)
+    assert max(seeds) > 2**61  # the whole range is used
+
+
+def test_a_query_whose_probabilities_are_no_numbers_fails(model: Path) -> None:
+    engine = opened(model)
+    fake(engine).broken = True
+    found = list(engine.generate(QUERIES, DECODING, Draws(sizes=(4,))))
+    assert [type(each) for each in found] == [Failure, Failure]
+
+
+def test_a_short_answer_is_no_smaller_sample(model: Path) -> None:
+    engine = opened(model)
+    fake(engine).short = True
+    with pytest.raises(ModelError, match=r"gave 3 of 4 completions of query 'q0'"):
+        list(engine.generate(QUERIES, DECODING, Draws(sizes=(4,))))
+
+
+def test_it_proves_nothing(model: Path) -> None:
+    engine = opened(model)
+    assert not isinstance(engine, Explores)
+    assert not isinstance(engine, Retraces)
+    told = Fingerprint.of(engine.fingerprint)
+    assert not told.repeatable
+    assert any("float32" in each for each in told.assumes)
+
+
+def test_what_may_change_the_law_is_in_the_fingerprint_and_the_layout_is_not(model: Path) -> None:
+    plain, short, packed = (
+        opened(f"{model}{options}").fingerprint
+        for options in ("", "?max_model_len=64", "?max_num_seqs=4&gpu_memory_utilization=0.5")
+    )
+    assert plain == packed
+    assert plain != short
+    assert opened(f"{model}?max_num_seqs=4").machine == {"max_num_seqs": 4}
+
+
+def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": 20}))
+    (adapter / "adapter_model.safetensors").write_bytes(b"one")
+    engine = opened(f"{model}?lora={adapter}")
+    list(engine.generate(QUERIES, DECODING, Draws(sizes=(2,))))
+    ((_, request), *_) = fake(engine).asked
+    assert request.lora_path == str(adapter)
+    assert fake(engine).options["max_lora_rank"] == 32
+    (adapter / "adapter_model.safetensors").write_bytes(b"two")
+    assert opened(f"{model}?lora={adapter}").fingerprint != engine.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("?top_k=5", r"`top_k=5` is no option that is passed to vLLM"),
+        ("?max_model_len=", r"`max_model_len=` is no option"),
+        ("?data_parallel_size=2", r"not for one process of vLLM"),
+        ("?lora=/nowhere", r"has no adapter_config.json"),
+    ],
+)
+def test_options_that_are_not_passed_on_are_refused(options: str, said: str, model: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        opened(f"{model}{options}")
+
+
+def test_what_vllm_refuses_is_told_with_a_remedy(model: Path) -> None:
+    with pytest.raises(ModelError, match=r"World size .* Mend the options after the `\?`"):
+        opened(f"{model}?tensor_parallel_size=2")
+
+
+@pytest.mark.parametrize(
+    ("decoding", "said"),
+    [
+        (Decoding(adaptive_temperature=0.5), "no adaptive temperature"),
+        (Decoding(temperature=0.001), "at no temperature between 0 and 0.01"),
+        (Decoding(max_new_tokens=200), "exceeds vLLM's context of 128"),
+        (Decoding(max_tokens=2), "leaves none"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_beforehand(
+    decoding: Decoding, said: str, model: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        opened(model).check(QUERIES, decoding)
+
+
+def test_options_are_read_as_values() -> None:
+    wanted = VllmLocation.of(
+        "a/b?tensor_parallel_size=2&gpu_memory_utilization=0.5&load_format=auto"
+    )
+    assert wanted.model == "a/b"
+    assert wanted.options == {
+        "tensor_parallel_size": 2, "gpu_memory_utilization": 0.5, "load_format": "auto",
+    }  # fmt: skip
+
+
+def evaluated(model: str, out: Path, questions: Path, **fields: Any) -> Run:
+    return evaluate(
+        model, str(questions), out=out, n=40, decodings=[DECODING], scorers=["keyword"], **fields
+    )
+
+
+def test_a_run_is_drawn_and_bounded_and_goes_on_with_its_own_engine_alone(
+    model: Path, tmp_path: Path
+) -> None:
+    questions = tmp_path / "mine.csv"
+    questions.write_text(ROWS)
+    run = evaluated(f"vllm:{model}", tmp_path / "run", questions)
+    worst = run.estimates.worst("leak probability")
+    assert 0 <= worst.lower <= worst.upper <= 1
+    with pytest.raises(MixError, match="engine"):
+        evaluated(str(model), tmp_path / "run", questions)
+
+
+def test_where_vllm_is_not_installed_the_remedy_is_named(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(InputError, match=r"needs vllm, which is not installed.*'\.\[vllm\]'"):
+        opened(model)
+
+
+def test_exploring_is_refused(model: Path, tmp_path: Path) -> None:
+    questions = tmp_path / "mine.csv"
+    questions.write_text(ROWS)
+    with pytest.raises(InputError, match="explor"):
+        evaluate(
+            f"vllm:{model}", str(questions), out=tmp_path / "run", sampling=Explore("auto"),
+            decodings=[DECODING], scorers=["keyword"],
+        )  # fmt: skip

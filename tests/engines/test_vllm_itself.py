@@ -1,0 +1,78 @@
+"""The vLLM engine over vLLM itself, where that is installed: `make test-engines`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.vllm import VllmEngine
+from leakbound.testing import check_engine
+from leakbound.types import Decoding, Draws, Query, Sample
+from tiny import tiny_model_folder
+
+pytest.importorskip("vllm")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+PROMPTING = Prompting(template="Question: {question} Answer: ")
+QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumerate(["red", "sea"])]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vllm") / "model"
+    # Heads as wide as vLLM's kernels take them.
+    return tiny_model_folder(folder, initializer_range=0.3, hidden_size=64, head_dim=32)
+
+
+@pytest.fixture(scope="module")
+def engine(model: Path) -> VllmEngine:
+    made = open_engine(f"vllm:{model}?gpu_memory_utilization=0.3", PROMPTING)
+    assert isinstance(made, VllmEngine)
+    return made
+
+
+def test_every_promise_is_kept(engine: VllmEngine) -> None:
+    check_engine(engine, QUERIES, max_new_tokens=4)
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        Decoding(max_new_tokens=3),
+        Decoding(max_new_tokens=3, temperature=0.6),
+        Decoding(max_new_tokens=3, temperature=1.5, top_k=5, top_p=0.8),
+        Decoding(max_new_tokens=3, stop=("sky",)),
+    ],
+    ids=lambda decoding: decoding.name,
+)
+def test_the_law_is_that_of_the_forest(decoding: Decoding, engine: VllmEngine, model: Path) -> None:
+    """Chi-square of 4,000 draws against the exact masses of the likeliest completions."""
+    plain = open_engine(str(model), PROMPTING)
+    assert isinstance(plain, TransformersEngine)
+    for sample in engine.generate(QUERIES, decoding, Draws(sizes=(4000,))):
+        assert isinstance(sample, Sample)
+        counts: Counter[str] = Counter()
+        for completion in sample.completions:
+            counts[completion.text] += completion.count
+        expected = law(plain, sample.query, decoding)
+        often = {text: p for text, p in expected.items() if p * 4000 >= 10}
+        observed = [counts[text] for text in often] + [4000 - sum(counts[t] for t in often)]
+        masses = [*often.values(), 1 - sum(often.values())]
+        if masses[-1] * 4000 < 5:  # too little for a cell of its own
+            masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
+        assert len(masses) > 2
+        assert stats.chisquare(observed, [4000 * p for p in masses], sum_check=False).pvalue > 1e-6
+
+
+def law(engine: TransformersEngine, query: Query, decoding: Decoding) -> dict[str, float]:
+    """The exact probability of every completion that the forest draws in a million."""
+    (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
+    assert isinstance(sample, Sample)
+    found: dict[str, float] = {}
+    for completion in sample.completions:
+        found[completion.text] = found.get(completion.text, 0.0) + completion.count / sample.n
+    return found

@@ -1,0 +1,166 @@
+"""vLLM's interface as its offline engine shows it, over a small model of transformers.
+
+What the real one does was read in vLLM 0.32: sample i of a call takes its seed plus i, an end token
+is the last of a completion's ids, a greedy draw's log-probabilities are those at T = 1, and a
+setting that the model's own files bring is left out only where `generation_config` says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+__version__ = "0.0.fake"
+
+
+@dataclass
+class SamplingParams:
+    """The settings that the engine gives; an unknown one is a TypeError, as there."""
+
+    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.05  # not what vLLM has: what is not said here is not what is meant
+    presence_penalty: float = 1.0
+    frequency_penalty: float = 1.0
+    repetition_penalty: float = 2.0
+    seed: int | None = None
+    stop: Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    ignore_eos: bool = True
+    max_tokens: int = 16
+    min_tokens: int = 1
+    logprobs: int | None = None
+    skip_special_tokens: bool = False
+    watermarking: bool | None = None
+
+    def require_plain(self) -> None:
+        """Nothing but temperature, top-p, top-k and ends shapes what is drawn."""
+        assert (self.min_p, self.presence_penalty, self.frequency_penalty) == (0, 0, 0)
+        assert self.repetition_penalty == 1
+        assert not self.ignore_eos
+        assert not self.min_tokens
+        assert self.watermarking is False
+        assert self.logprobs == 0
+        assert self.seed is not None
+
+
+@dataclass
+class LoRARequest:
+    """An adapter by its folder."""
+
+    lora_name: str
+    lora_int_id: int
+    lora_path: str
+
+
+@dataclass
+class LLM:
+    """Draws token by token; `broken` makes every probability NaN, `short` loses a completion."""
+
+    options: dict[str, Any]
+    broken: bool = False
+    short: bool = False
+    asked: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def __init__(self, **options: Any) -> None:
+        self.options, self.asked, self.broken, self.short = options, [], False, False
+        if options.get("tensor_parallel_size", 1) > 1:
+            raise ValueError("World size (2) is larger than the number of available GPUs (0).\nno")
+        self._model = AutoModelForCausalLM.from_pretrained(options["model"]).eval()
+        self._tokenizer = AutoTokenizer.from_pretrained(options["model"])
+        longest = options.get("max_model_len") or self._model.config.max_position_embeddings
+        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=longest))
+        self._law = lru_cache(maxsize=None)(self._logits)
+
+    def generate(
+        self,
+        prompts: Sequence[dict[str, list[int]]],
+        sampling_params: Sequence[SamplingParams],
+        *,
+        use_tqdm: bool = True,
+        lora_request: Any = None,
+    ) -> list[Any]:
+        assert not use_tqdm
+        found = []
+        for prompt, params in zip(prompts, sampling_params, strict=True):
+            params.require_plain()
+            self.asked.append((params, lora_request))
+            ids = tuple(prompt["prompt_token_ids"])
+            drawn = [self._draw(ids, params, i) for i in range(params.n - self.short)]
+            found.append(SimpleNamespace(outputs=drawn))
+        return found
+
+    def _draw(self, prompt: tuple[int, ...], params: SamplingParams, i: int) -> Any:
+        assert params.seed is not None
+        chance = np.random.default_rng(params.seed + i)
+        ids: list[int] = []
+        total, reason, stop_reason = 0.0, "length", None
+        while len(ids) < params.max_tokens:
+            logits = self._law((*prompt, *ids))
+            p, told = _law_of(logits, params)
+            token = int(chance.choice(len(p), p=p)) if params.temperature else int(logits.argmax())
+            ids.append(token)
+            total += float(np.log(told[token]))
+            if token in params.stop_token_ids:
+                reason = "stop"
+                break
+            text = self._tokenizer.decode(ids, skip_special_tokens=True)
+            if stopped := [stop for stop in params.stop if stop in text]:
+                reason, stop_reason = "stop", stopped[0]
+                break
+        return SimpleNamespace(
+            token_ids=ids,
+            cumulative_logprob=float("nan") if self.broken else total,
+            finish_reason=reason,
+            stop_reason=stop_reason,
+        )
+
+    @torch.inference_mode()
+    def _logits(self, ids: tuple[int, ...]) -> np.ndarray:
+        return self._model(torch.tensor([ids])).logits[0, -1].double().numpy()  # type: ignore[no-any-return]
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    e = np.exp(logits - logits.max())
+    return e / e.sum()  # type: ignore[no-any-return]
+
+
+def _law_of(logits: np.ndarray, params: SamplingParams) -> tuple[np.ndarray, np.ndarray]:
+    """What a token is drawn from, and the probabilities that are told of it."""
+    if not params.temperature:
+        return _softmax(logits), _softmax(logits)
+    p = _softmax(logits / params.temperature)
+    order = np.argsort(-p, kind="stable")
+    kept = np.ones(len(p), dtype=bool)
+    if params.top_k:
+        kept[order[params.top_k :]] = False
+    left = np.where(kept, p, 0) / p[kept].sum()
+    before = np.cumsum(left[order]) - left[order]
+    kept[order[before >= params.top_p]] = False
+    law = np.where(kept, p, 0) / p[kept].sum()
+    with np.errstate(divide="ignore"):
+        return law, law
+
+
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `import vllm` finds meanwhile."""
+    for name, members in {
+        "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "__version__": __version__},
+        "vllm.lora": {},
+        "vllm.lora.request": {"LoRARequest": LoRARequest},
+        "vllm.platforms": {"current_platform": SimpleNamespace(is_cpu=lambda: True)},
+    }.items():
+        module = ModuleType(name)
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, name, module)
