@@ -241,7 +241,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "trust_remote_code": True,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
-    others = {"model", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
+    others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
     rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}

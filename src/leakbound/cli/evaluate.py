@@ -16,6 +16,7 @@ from leakbound.cli.steps import show
 from leakbound.errors import InputError, UnansweredError
 
 if TYPE_CHECKING:
+    from leakbound.evaluation import Cost, EngineChoice
     from leakbound.study import Study
 
 
@@ -48,9 +49,10 @@ def evaluate(**given: Any) -> None:
         _print_cost(said, study)
         return
     out = opt.hold(said.out, "evaluate")
+    model, control, _ = _models(said, study)
     try:
         with progress_bar(not said.as_json) as progress:
-            run = verb(said.model, study, out=out, control=opt.control_of(said), progress=progress)
+            run = verb(model, study, out=out, control=control, progress=progress)
     except UnansweredError:
         show(Run.open(out), said.as_json)
         raise
@@ -72,8 +74,9 @@ def sample(**given: Any) -> None:
     if said.dry_run:
         _print_cost(said, study, scores=False)
         return
+    model, control, _ = _models(said, study, scores=False)
     with progress_bar(not said.as_json) as progress:
-        run = verb(said.model, study, out=said.out, control=opt.control_of(said), progress=progress)
+        run = verb(model, study, out=said.out, control=control, progress=progress)
     usage = {name: arm.usage for name, arm in run.arms.items()}
     if said.as_json:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
@@ -96,25 +99,50 @@ def _asked(said: Said) -> Study:
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
+def _models(
+    said: Said, study: Study, *, scores: bool = True
+) -> tuple[str, str | None, EngineChoice | None]:
+    """The model and its control, and how their engine was chosen where it was left open."""
+    from leakbound.evaluation import choose_engine, leaves_open, prepared
+
+    model, control = opt.models_of(said)
+    if not leaves_open(model):
+        return model, control, None
+    with progress_bar(not said.as_json) as progress:
+        choice = choose_engine(model, prepared(study, scores=scores), said.out, progress)
+    say(f"engine: {choice.why}", err=True)
+    return choice.of(model), choice.of(control), choice
+
+
 def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
-    from leakbound.evaluation import prepared, probe
     from leakbound.study import Until
 
-    asked = prepared(study, scores=scores)
-    cost = probe(
-        said.model,
-        asked.benchmark,
-        n=asked.drawing,
-        decoding=study.decodings or (asked.benchmark.decoding,),
-        rewritings=study.rewritings,
-        settings=study.settings,
-    )
+    model, _, choice = _models(said, study, scores=scores)
+    cost = None if choice is None else choice.cost
+    if cost is None:
+        cost = _probed(model, study, scores=scores)
     if said.as_json:
-        print_json(asdict(cost))
+        engine = {} if choice is None else {"engine": choice.engine, "why": choice.why}
+        print_json({**engine, **asdict(cost)})
         return
     say(cost.text())
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")
+
+
+def _probed(model: str, study: Study, *, scores: bool) -> Cost:
+    """What the study would cost by the engine that the model names."""
+    from leakbound.evaluation import prepared, probe
+
+    asked = prepared(study, scores=scores)
+    return probe(
+        model,
+        asked.benchmark,
+        n=asked.drawing,
+        decoding=study.decodings or (asked.benchmark.decoding,),
+        rewritings=study.rewritings,
+        settings=study.settings,
+    )

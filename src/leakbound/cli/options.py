@@ -124,6 +124,7 @@ sampling = options(
     click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv."),
     click.option("--out", type=RUN, help="The run directory."),
     click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
+    click.option("--engine", metavar="NAME", help="What draws: transformers, vllm, or auto."),
     click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
@@ -229,12 +230,29 @@ def _base(said: Said) -> Study:
     return Study() if said.like is None else Run.open(said.like).study
 
 
-def control_of(said: Said) -> str | None:
-    """The control that was named, or that of the run of --like."""
+def models_of(said: Said) -> tuple[str, str | None]:
+    """The model and its control, which --like may name, each with the engine that was said."""
     from leakbound.store import Run
 
     named: str | None = said.control
-    return Run.open(said.like).control if named is None and said.like is not None else named
+    if named is not None:
+        return _drawn_by(said.engine, said.model), _drawn_by(said.engine, named)
+    control = None if said.like is None else Run.open(said.like).control
+    return _drawn_by(said.engine, said.model), control
+
+
+def _drawn_by(engine: str | None, model: str) -> str:
+    """A model's name that asks for this engine; a run, which is drawn, as it is."""
+    from leakbound.engines import engine_of, location_of
+
+    if engine is None or (Path(model) / "run.json").is_file():
+        return model
+    own, where = engine_of(model)
+    if where != model and own != engine:
+        raise InputError(
+            f"`{model}` names its engine, and `--engine {engine}` another. Leave one of them out."
+        )
+    return location_of(engine, where)
 
 
 def _require_profile(said: Said, base: Study) -> None:

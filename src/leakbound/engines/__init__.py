@@ -32,20 +32,36 @@ def _vllm(location: str, prompting: Prompting, **loading: Any) -> Generate:
 
 ENGINES: dict[str, Callable[..., Generate]] = {"transformers": _transformers, "vllm": _vllm}
 
+LOCAL = {"transformers": "transformers", "vllm": "vllm"}
+"""Engines that load a model by its name alone, and the package that each needs."""
+
 _EXTRAS = {"vllm": "vllm"}  # what installs an engine; "models" where it does not stand here
 
 
-def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate:
-    """The engine for `location`: `NAME:where` for a named engine, else a transformers model.
+def engine_of(location: str) -> tuple[str, str]:
+    """The engine that a model's name asks for, and the rest of it.
 
-    A folder that exists is a model, colons in its name or not. Raises InputError for an engine
-    that is not known, and for what the engine refuses.
+    `NAME:where` names one; anything else, and a folder that exists, is a transformers model.
     """
     name, colon, where = location.partition(":")
+    if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
+        return "transformers", location
+    return name, where
+
+
+def location_of(engine: str, model: str) -> str:
+    """A model's name that asks for this engine, as `engine_of` reads it."""
+    return model if engine == "transformers" else f"{engine}:{model}"
+
+
+def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate:
+    """The engine for `location`, as `engine_of` reads it.
+
+    Raises InputError for an engine that is not known, and for what the engine refuses.
+    """
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
-    if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
-        name, where = "transformers", location
+    name, where = engine_of(location)
     opens = find("engine", ENGINES, name)
     with needing("running a model", _EXTRAS.get(name, "models")), opening("engine", name):
         engine = opens(where, prompting, **loading)

@@ -18,6 +18,7 @@ from leakbound.evaluation.drawing.checks import (
     require_inputs_fit,
     require_possible,
 )
+from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
 from leakbound.evaluation.drawing.queries import QueryPlan, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
@@ -73,7 +74,8 @@ def evaluate(
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open,
+            `auto:MODEL` the one that draws this soonest.
         study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
@@ -261,6 +263,9 @@ def draw_study(
     for, come before that; what metrics need is read right after it.
     """
     study, task, drawing = asked.study, asked.benchmark, asked.drawing
+    if leaves_open(model):
+        choice = choose_engine(str(model), asked, out, progress)
+        model, control = choice.of(model), choice.of(control)
     arms = _arms(study.decodings)
     source = finished_run(control)
     sampled = not drawing.explores and not all(how.greedy for how in arms.values())

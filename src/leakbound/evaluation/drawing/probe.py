@@ -17,7 +17,8 @@ from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample, Scorer
 
 _QUESTIONS = 2
-_DRAWS = 64
+_DRAWS = (16, 64, 256)  # of a question, one after the other while there is time
+_SECONDS = 5.0
 _FORWARDS = 128
 _BYTES_PER_TOKEN = 12  # compressed text, ids and numbers of a distinct completion
 
@@ -30,9 +31,14 @@ class Opens(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Expected cost of sampling: `seconds` and `bytes` as a range, from less to more sharing.
+    """Expected cost of sampling: `seconds` and `bytes` as a range, from more to less sharing.
 
     Where distributions are explored it is so many `forwards`, and no range; else they are 0.
+
+    Attributes:
+        expected: seconds within the range, from how the work grew with the draws.
+        rate: tokens drawn in a second, of the few draws that were made.
+        saving: tokens drawn for each that was forwarded, of the same.
     """
 
     questions: int
@@ -41,7 +47,10 @@ class Cost:
     tokens: int = 0
     forwards: int = 0
     seconds: tuple[float, float]
+    expected: float
     bytes: tuple[int, int]
+    rate: float = 0.0
+    saving: float = 1.0
 
     def text(self) -> str:
         """For a person."""
@@ -52,7 +61,9 @@ class Cost:
         else:
             what = (
                 f"{self.draws:,} draws, about {self.tokens:,} tokens; {low} to {high} minutes, "
-                f"{small} to {large} MB (the less the draws share, the more)"
+                f"{self.expected / 60:.1f} as the work grew, {small} to {large} MB (the less the "
+                f"draws share, the more); {self.rate:,.0f} tokens a second, {self.saving:.1f} for "
+                "each one forwarded"
             )
         return (
             f"{self.questions} questions, {self.decodings} decodings, {what}; one model, loading "
@@ -120,28 +131,73 @@ def _of_drawing(
     these share much and like their number where they share nothing: the two ends of the range.
     """
     queries = _tried(benchmark)
-    draws = Draws(sizes=(min(round(work[0].draws), _DRAWS),), purpose="pilot")
-    tokens, distinct, started = 0, 0, time.perf_counter()
-    for how in decoding:
-        for result in engine.generate(queries, how, draws):
-            if isinstance(result, Sample):
-                tokens += sum(c.count * len(c.token_ids or ()) for c in result.completions)
-                distinct += sum(len(c.token_ids or ()) for c in result.completions)
-    seconds = time.perf_counter() - started
+    most = max(round(work[0].draws), 1)
+    drawn = [_draw(engine, queries, decoding, min(_DRAWS[0], most))]
+    for n in _DRAWS[1:]:
+        if n <= most and sum(one.seconds for one in drawn) < _SECONDS:
+            drawn.append(_draw(engine, queries, decoding, n))
+    last = drawn[-1]
     questions = len(benchmark.prompts) / len(queries) / len(decoding)
-    alone = questions * sum(one.total / draws.n for one in work)
-    shared = questions * sum(
-        one.decodings * one.queries * math.sqrt(one.draws / draws.n) for one in work
-    )
-    low, high = sorted((shared, alone))
+
+    def grown(power: float) -> float:
+        """How much more the study is than the last draws, where work grows like that power."""
+        each = (one.decodings * one.queries * math.pow(one.draws / last.n, power) for one in work)
+        return questions * sum(each)
+
+    alone = grown(1)
+    low, high = sorted((grown(1 / 2), alone))
     return Cost(
         questions=len(benchmark.prompts),
         decodings=len(decoding),
         draws=round(len(benchmark.prompts) * sum(one.total for one in work)),
-        tokens=round(tokens * alone),
-        seconds=(seconds * low, seconds * high),
-        bytes=(round(distinct * low * _BYTES_PER_TOKEN), round(distinct * high * _BYTES_PER_TOKEN)),
+        tokens=round(last.tokens * alone),
+        seconds=(last.seconds * low, last.seconds * high),
+        expected=last.seconds * grown(_power(drawn)),
+        bytes=(
+            round(last.distinct * low * _BYTES_PER_TOKEN),
+            round(last.distinct * high * _BYTES_PER_TOKEN),
+        ),
+        rate=last.tokens / last.seconds,
+        saving=last.tokens / max(last.forwards, 1),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What n draws of each of a few questions took."""
+
+    n: int
+    tokens: int
+    distinct: int
+    forwards: int
+    seconds: float
+
+
+def _draw(
+    engine: Generate, queries: Sequence[Query], decoding: Sequence[Decoding], n: int
+) -> _Drawn:
+    draws = Draws(sizes=(n,), purpose="pilot")
+    before, started = engine.usage.forwards, time.perf_counter()
+    results = [found for how in decoding for found in engine.generate(queries, how, draws)]
+    seconds = time.perf_counter() - started
+    lengths = [
+        (completion.count, len(completion.token_ids or ()))
+        for found in results
+        if isinstance(found, Sample)
+        for completion in found.completions
+    ]
+    tokens = sum(count * length for count, length in lengths)
+    distinct = sum(length for _, length in lengths)
+    return _Drawn(n, tokens, distinct, engine.usage.forwards - before, seconds)
+
+
+def _power(drawn: Sequence[_Drawn]) -> float:
+    """The power of the number of draws that forwards grew like, between 1/2 and 1."""
+    *_, before, last = (drawn[0], *drawn)
+    if before.n == last.n or not before.forwards or not last.forwards:
+        return 1.0
+    power = math.log(last.forwards / before.forwards) / math.log(last.n / before.n)
+    return min(max(power, 1 / 2), 1.0)
 
 
 def _of_exploring(
@@ -172,5 +228,6 @@ def _of_exploring(
         decodings=len(decoding),
         forwards=total,
         seconds=(seconds * more, seconds * more),
+        expected=seconds * more,
         bytes=(round(tokens * more * _BYTES_PER_TOKEN),) * 2,
     )
