@@ -10,7 +10,18 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.types import Completion, Decoding, Draws, Failure, Query, Sample, Usage
+from leakbound.store import DrawnPart, Part
+from leakbound.types import Completion, Decoding, Draws, Exploration, Failure, Query, Sample, Usage
+
+
+def drawn_part(
+    part: Part,
+    results: Sequence[Sample | Exploration | Failure],
+    usage: Usage | None = None,
+    **machine: int,
+) -> DrawnPart:
+    """A part as whoever drew it hands it to the store."""
+    return DrawnPart.of(part.query_ids, results, usage or Usage(), machine)
 
 
 class CannedEngine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from canned import drawn_part
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
 from leakbound.evaluation.drawing.begin import begin
@@ -53,7 +54,8 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
         for part in arm.parts:
             queries = [query for query in run.queries if query.id in part.query_ids]
             found = [_explored(query, decoding) for query in queries]
-            arm.write_explored(part, found, Usage(draws=sum(f.sample.n for f in found)), {})
+            cost = Usage(draws=sum(f.sample.n for f in found))
+            arm.write_part(part, drawn_part(part, found, cost))
     score_run(run, [scorer])
     return run
 

@@ -77,7 +77,7 @@ def command(*arguments: object) -> int:
 
 def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
     names = {field.name for field in fields(Study)}
-    assert set(SAID) == names - {"servers"}
+    assert set(SAID) == names - {"servers", "workers"}
     assert set(StudyFields.__annotations__) == (names - {"benchmark"}) | {"n"}
     for name in SAID:
         assert getattr(WHOLE, name) != getattr(Study(), name), f"say something of {name}"
@@ -242,6 +242,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
+    others |= {"ray", "ray_workers", "ray_gpus", "ray_threads"}  # who does it, not what
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
     rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}

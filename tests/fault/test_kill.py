@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from contents import contents
 from leakbound.store import Run
 from tiny import tiny_model_folder
 
@@ -61,23 +61,6 @@ def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out
         time.sleep(seconds)
         process.kill()
     assert process.returncode == -signal.SIGKILL
-
-
-def contents(run: Run) -> dict[str, Any]:
-    """All that a run says: completions and scores of every arm, and the estimates."""
-    found: dict[str, Any] = {"estimates": run.estimates}
-    for name, arm in run.arms.items():
-        found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
-        found[name, "failures"] = arm.failures
-        for file in sorted((arm.folder / "scores").glob("*.parquet")):
-            scores = arm.scores(file.stem)
-            found[name, file.name] = (
-                scores.query_ids,
-                scores.scores.tolist(),
-                scores.counts.tolist(),
-                scores.missing.tolist(),
-            )
-    return found
 
 
 def test_the_run_has_a_part_for_every_question_and_two_for_the_first(whole: Run) -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_kill import contents, finish, kill_when
+from test_kill import finish, kill_when
 
+from contents import contents
 from leakbound.store import Run
 from tiny import tiny_model_folder
 

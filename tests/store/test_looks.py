@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from test_run import QUERIES, begin, fill, spec
 
+from canned import drawn_part
 from leakbound.errors import MixError
 from leakbound.store import (
     TARGET,
@@ -25,7 +26,7 @@ from leakbound.store import (
 from leakbound.store.cut import Cut
 from leakbound.store.looks import rounds_of
 from leakbound.store.sealed import write_sealed
-from leakbound.types import Failure, Sample, Usage
+from leakbound.types import Failure, Sample
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
 
@@ -203,7 +204,7 @@ def test_a_query_none_of_whose_draws_came_has_them_all_missing(tmp_path: Path) -
     results: list[Sample | Failure] = [
         Sample(query=query, decoding=arm.decoding, completions=(), missing=4) for query in QUERIES
     ]
-    arm.write_part(arm.parts[0], results, Usage(), {})
+    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], results))
     arm.score("s", "s", lambda table: [])
     scores = arm.scores("s")
     assert scores.query_ids == tuple(query.id for query in QUERIES)

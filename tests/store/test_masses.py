@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from canned import drawn_part
 from leakbound.store import Plan
 from leakbound.store.cut import Cut
 from leakbound.store.masses import Masses
@@ -53,7 +54,7 @@ def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -
     masses = Masses(folder, arm, lambda: PARTS)
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
-        masses.write(part, mine[::-1])  # in any order
+        masses.write(part, drawn_part(part, mine[::-1]).masses)  # in any order
     return masses
 
 
@@ -115,7 +116,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
         Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
-    masses.write(PARTS[1], [found("q4", ("leak", 0.2))])
+    masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]).masses)
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
     assert asked == [3, 3, 3, 1]

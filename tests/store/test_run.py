@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from canned import drawn_part
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.store import (
     CONTROL,
@@ -80,7 +81,8 @@ def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
                 if count
             )
             results.append(Sample(query=query, decoding=arm.decoding, completions=completions))
-        arm.write_part(part, results, Usage(draws=part.draws, forwards=3), {"threads": 1})
+        cost = Usage(draws=part.draws, forwards=3)
+        arm.write_part(part, drawn_part(part, results, cost, threads=1))
 
 
 def begin(path: Path) -> Run:
@@ -271,7 +273,7 @@ def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
     fill(arm)
     later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
     failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
-    arm.write_part(later, failed, Usage(), {})
+    arm.write_part(later, drawn_part(later, failed))
     arm.score("s", "s", lambda table: [0.0] * len(table))
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
@@ -285,7 +287,7 @@ def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
         for q in QUERIES
         if q.id in part.query_ids
     ]
-    arm.write_part(part, lost, Usage(), {})
+    arm.write_part(part, drawn_part(part, lost))
     arm.score("s", "s", lambda table: [0.0] * len(table))
     scores = arm.scores("s")
     assert scores.missing.tolist() == [4, 0, 0, 0, 0]
@@ -347,7 +349,7 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
         if q.id in part.query_ids
     ]
     for arm, threads in zip(arms, (1, 2), strict=True):
-        arm.write_part(part, results, Usage(seconds=threads), {"threads": threads})
+        arm.write_part(part, drawn_part(part, results, Usage(seconds=threads), threads=threads))
     one, other = (next(arm.meta([part])) for arm in arms)
     assert one.digest == other.digest
     assert one.usage != other.usage

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakbound.cli.said import Said
     from leakbound.store import Run
     from leakbound.study import Attack, Rewritings, SamplingPlan, Study
-    from leakbound.types import Decoding
+    from leakbound.types import Decoding, Workers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -109,6 +109,12 @@ loading = options(
         help="auto: a GPU where there is one.",
     ),
 )
+ray = options(
+    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster draw."),
+    click.option("--ray-workers", type=int, help="At most.  [default: all there is room for]"),
+    click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
+    click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
+)
 calibration = click.option(
     "--calibration", type=FILE, help="Labelled items: allow for the judge's errors."
 )
@@ -154,11 +160,13 @@ sampling = options(
     click.option("--system", help="System message for chat models."),
     click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
     loading,
+    ray,
     click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),
     click.option("--offline", is_flag=True, help="Never ask the hub."),
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
 )
 
+_OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 """Fields of a decoding, and the options that list several: every combination is asked for."""
 _OF_REWRITINGS = (
@@ -199,6 +207,7 @@ def asked(said: Said) -> Study:
         sampling=_sampling(said, base.sampling),
         rewritings=_rewritings(said, base.rewritings),
         attack=_attack(said, base.attack),
+        workers=_workers(said),
         # Running a model's own code is said each time, never taken over from a file.
         settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
     )
@@ -325,6 +334,17 @@ def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
     if not asked.ids:
         _refuse_idle(said, ("ids_draws", "ids_criterion"), "ids")
     return asked
+
+
+def _workers(said: Said) -> Workers | None:
+    """The workers that draw; None where this process does."""
+    from leakbound.study import RayWorkers
+
+    if said.value("ray") is None:
+        _refuse_idle(said, _OF_RAY, "ray")
+        return None
+    named = dict(zip(("most", "gpus", "threads"), _OF_RAY, strict=True))
+    return said.into(RayWorkers(said.ray), **named)
 
 
 def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:

@@ -27,6 +27,7 @@ from leakbound.store import (
     Arm,
     ArmKey,
     ArmSpec,
+    DrawnPart,
     ImportedDraws,
     Part,
     Plan,
@@ -111,7 +112,8 @@ def _store(
     """The draws, and what they were given by these scorers."""
     draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
     for part in arm.parts_to_draw():
-        arm.write_part(part, _samples(arm, part, draws), _usage(part, drawn), {})
+        results = _samples(arm, part, draws)
+        arm.write_part(part, DrawnPart.of(part.query_ids, results, _usage(part, drawn), {}))
     for spec in scorers:
         scorer = make_scorer(spec)
         arm.score(scorer.name, slug(scorer), partial(_given, arm, draws, scorer.name))

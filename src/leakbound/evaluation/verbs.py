@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -83,14 +84,15 @@ def evaluate(
         progress: called with phase, done, total and unit.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, scorers, calibration, metrics,
-            confidence, seed, settings; n=256 is short for sampling=FixedN(256).
+            confidence, seed, settings, workers; n=256 is short for sampling=FixedN(256).
 
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
     asked = prepared(study_of(study, fields))
-    run = draw_study(model, asked, control, Path(out), progress)
-    score_run(run, asked.scorers, progress)
+    with _staffed(asked) as staffed:
+        run = draw_study(model, staffed, control, Path(out), progress)
+        score_run(run, asked.scorers, progress)
     if asked.study.calibration is not None:
         calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
     bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
@@ -116,8 +118,8 @@ def sample(
 
     Raises InputError where scores would steer what is drawn, else what `evaluate` does.
     """
-    asked = prepared(study_of(study, fields), scores=False)
-    return draw_study(model, asked, control, Path(out), progress)
+    with _staffed(prepared(study_of(study, fields), scores=False)) as staffed:
+        return draw_study(model, staffed, control, Path(out), progress)
 
 
 @holding("score")
@@ -272,7 +274,8 @@ def draw_study(
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
     _require_fit(asked, arms, source)
-    opened = cache(partial(model_arms, model, arms, task, study.settings, progress))
+    opens = partial(model_arms, benchmark=task, settings=study.settings, crew=asked.crew)
+    opened = cache(partial(opens, model, arms, progress=progress))
     query_plan = _query_plan(asked, opened, progress)
     record = {**study.to_dict(), "control": _named(control)}
     run = begin(out, task, record, query_plan, notes=study.departures(task))
@@ -285,7 +288,7 @@ def draw_study(
     jobs = with_inputs(opened(), shares)
     if control is not None and source is None:
         beside = {key.control: how for key, how in arms.items()}
-        jobs += with_inputs(model_arms(control, beside, task, study.settings, progress), shares)
+        jobs += with_inputs(opens(control, beside, progress=progress), shares)
     require_possible(jobs, run, drawing, wanted)
     planned = [plan_arm(run, job, drawing, study.seed) for job in jobs]
     run.remember_study(record)
@@ -300,6 +303,16 @@ def draw_study(
         asked_too = next((job for job in jobs if job.key.is_control), None)
         attack_questions(run, search, asked_too, drawing)
     return run
+
+
+@contextmanager
+def _staffed(asked: Prepared) -> Iterator[Prepared]:
+    """The study with the workers that it names at work."""
+    if asked.study.workers is None:
+        yield asked
+        return
+    with asked.study.workers.open() as crew:
+        yield replace(asked, crew=crew)
 
 
 def _named(control: str | Path | Generate | None) -> object:

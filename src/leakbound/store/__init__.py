@@ -13,6 +13,7 @@ from leakbound.store.arm_key import (
     ArmKey,
 )
 from leakbound.store.current import calibration_file, read_calibration
+from leakbound.store.drawn import DrawnMasses, DrawnPart
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
@@ -77,6 +78,8 @@ __all__ = [
     "AttackRecord",
     "CopiedFrom",
     "DamagedError",
+    "DrawnMasses",
+    "DrawnPart",
     "EstimateRow",
     "Estimates",
     "ExploredDraws",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.cut import Cut
+from leakbound.store.drawn import DrawnPart
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
@@ -20,7 +21,7 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, Stoppe
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
-from leakbound.types import Exploration, Failure, JsonObject, Prompt, Query, Sample, Usage
+from leakbound.types import JsonObject, Prompt, Query, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +138,37 @@ class Arm:
         return [part for part in self.parts if not self._usable(part)]
 
     def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
-        """The missing parts from a number on, for who draws them now, each before the next.
+        """The missing parts from a number on, for who draws them now.
 
         Files that cannot be used are set aside, with a note; nobody else renames anything.
-        How large a part is, is decided by what the one before it took, and recorded (see `Cut`).
+        How large a part is, is decided by what the last one that is stored took, and recorded (see
+        `Cut`): so others may be asked for while some are drawn, once the arm is `timed`.
         """
         number = first
         while True:
             if number > self.cut.decided and self.spec.cut is None:
-                self._decide(self.parts[number - 1])
+                self._decide(number - 1)
             if number >= len(self.parts):
                 return
             if not self._usable(part := self.parts[number], self.set_aside):
                 yield part
             number += 1
 
-    def _decide(self, part: Part) -> None:
-        """Fix the size of the part after this one, which is stored."""
-        (meta,) = self.meta([part])
-        self.cut = self.cut.after(part.number, part.amount, meta.usage.seconds)
+    @property
+    def timed(self) -> bool:
+        """True once its first part is stored: what that took tells how large others can be."""
+        return not self.parts or self.has(self.parts[0])
+
+    def _decide(self, number: int) -> None:
+        """Fix the size of the part after this one, as large as the last stored one suggests.
+
+        Where this one is still being drawn, it is taken to go as fast.
+        """
+        last = next(part for part in reversed(self.parts[: number + 1]) if self.has(part))
+        (meta,) = self.meta([last])
+        amount = self.parts[number].amount
+        seconds = meta.usage.seconds * amount / last.amount
+        self.cut = self.cut.after(number, amount, seconds)
         write_sealed(self._cut_file, self.cut)
         self.rounds = self._known_rounds()
 
@@ -180,38 +193,21 @@ class Arm:
         """True if the part is stored, be it with failures."""
         return all(file.exists() for file in self._files(part))
 
-    def write_part(
-        self,
-        part: Part,
-        results: Sequence[Sample | Failure],
-        usage: Usage,
-        machine: JsonObject,
-    ) -> None:
-        """Store a finished part whole, its failures recorded."""
-        order = {query_id: i for i, query_id in enumerate(part.query_ids)}
-        samples = sorted(
-            (r for r in results if isinstance(r, Sample)), key=lambda s: order[s.query.id]
-        )
+    def write_part(self, part: Part, drawn: DrawnPart) -> None:
+        """Store a finished part whole, its failures recorded; of an explored one its masses first.
+
+        The completions are there, or the part is not.
+        """
+        if self.explored:
+            self.masses.write(part, drawn.masses)
         meta = {
             **part.owned_by(self.identity),
-            "failures": {r.query.id: r.reason for r in results if isinstance(r, Failure)},
-            "missing": {s.query.id: s.missing for s in samples if s.missing},
-            "usage": asdict(usage),
-            "machine": dict(machine),
+            "failures": drawn.failures,
+            "missing": drawn.missing,
+            "usage": asdict(drawn.usage),
+            "machine": dict(drawn.machine),
         }
-        tables.write_table(self._file(part), tables.completions_table(samples), meta)
-
-    def write_explored(
-        self,
-        part: Part,
-        results: Sequence[Exploration | Failure],
-        usage: Usage,
-        machine: JsonObject,
-    ) -> None:
-        """Store a part of an exploration: first its masses, then the draws of the remainders."""
-        self.masses.write(part, [r for r in results if isinstance(r, Exploration)])
-        draws = [r.sample if isinstance(r, Exploration) else r for r in results]
-        self.write_part(part, draws, usage, machine)
+        tables.write_table(self._file(part), drawn.completions, meta)
 
     def copy_part(self, part: Part, source: Arm) -> None:
         """Store another arm's part as this arm's own, with what it cost there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from leakbound.store import tables
+from leakbound.store.drawn import DrawnMasses
 from leakbound.store.plan import Part
-from leakbound.types import Exploration, JsonObject
+from leakbound.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,15 @@ class Masses:
     def file(self, part: Part) -> Path:
         return self._folder / "masses" / f"part-{part.number:05d}.parquet"
 
-    def write(self, part: Part, found: Sequence[Exploration]) -> None:
+    def write(self, part: Part, found: DrawnMasses) -> None:
         """Store what was found of a part's queries."""
-        order = {query_id: i for i, query_id in enumerate(part.query_ids)}
-        ordered = sorted(found, key=lambda one: order[one.query.id])
         meta = {
             **part.owned_by(self._identity),
-            "remainder": {one.query.id: one.remainder for one in ordered},
-            "settled": {one.query.id: _settled(one) for one in ordered},
-            "forwards": {one.query.id: [one.explored, one.forwards] for one in ordered},
+            "remainder": found.remainder,
+            "settled": found.settled,
+            "forwards": {query_id: [*both] for query_id, both in found.forwards.items()},
         }
-        tables.write_table(self.file(part), tables.masses_table(ordered), meta)
+        tables.write_table(self.file(part), found.events, meta)
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
@@ -157,7 +155,3 @@ class Masses:
     def _made_from(self, scorer: str) -> JsonObject:
         digests = [self.digest(part) for part in self._parts()]
         return {"scorer": scorer, "masses": digests}
-
-
-def _settled(found: Exploration) -> float:
-    return fsum(event.mass for event in found.events if event.ended or found.sample.n)

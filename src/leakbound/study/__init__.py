@@ -1,5 +1,6 @@
 """What is asked of a model, as frozen values: `Study`, and what it is made of."""
 
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.study.attack import Attack
 from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Explore, FixedN, SamplingPlan, Until
@@ -14,6 +15,7 @@ __all__ = [
     "FixedN",
     "Loading",
     "ModelSettings",
+    "RayWorkers",
     "Rewritings",
     "SamplingPlan",
     "Study",

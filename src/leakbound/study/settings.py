@@ -18,6 +18,24 @@ class Loading(TypedDict):
     trust_remote_code: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EngineOpener:
+    """How to open the engine of a model: see `open_engine`. The fields are those of `Loading`."""
+
+    model: str
+    prompting: Prompting
+    dtype: str
+    device: str
+    trust_remote_code: bool
+
+    def open(self) -> Generate:
+        """The engine, which another process opens alike."""
+        loading = Loading(
+            dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
+        )
+        return open_engine(self.model, self.prompting, **loading)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """How models are loaded and prompted.
@@ -39,6 +57,10 @@ class ModelSettings:
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
         """The engine for `model`, prompting as the benchmark says where the user did not."""
+        return self.opener(model, benchmark).open()
+
+    def opener(self, model: str, benchmark: Benchmark) -> EngineOpener:
+        """How to open it, in whatever process."""
         prompting = Prompting(
             template=self.template or benchmark.template,
             system=self.system,
@@ -46,7 +68,7 @@ class ModelSettings:
             chat=False if self.template else benchmark.chat,
             compat=benchmark.compat,
         )
-        return open_engine(model, prompting, **self.loading)
+        return EngineOpener(model, prompting, self.dtype, self.device, self.trust_remote_code)
 
     @property
     def loading(self) -> Loading:

@@ -15,7 +15,7 @@ from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
 from leakbound.study.settings import ModelSettings
 from leakbound.text.yaml_file import read_yaml
-from leakbound.types import Decoding, from_json, object_of
+from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
@@ -45,6 +45,7 @@ class StudyFields(TypedDict, total=False):
     seed: int
     settings: ModelSettings
     servers: frozenset[str] | None
+    workers: Workers | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,7 +53,8 @@ class Study:
     """All that is asked of a model. `replace(study, seed=1)` asks the same otherwise.
 
     What is left at its default is filled in from the benchmark, and from the profile where there
-    is one. run.json holds every field but `servers`, so that a study can be carried out again.
+    is one. run.json holds every field but `servers` and `workers`, so that a study can be carried
+    out again.
 
     Attributes:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
@@ -74,6 +76,8 @@ class Study:
         servers: URLs of the chat servers that may be asked (None: those that scorers and
             rewritings name). A study that is read from a run or a file trusts none, nor the code
             of a model: what is sent quotes questions and answers, the file may be anybody's.
+        workers: who draws, such as `RayWorkers` (None: this process). The results are the same:
+            a run that was begun without goes on with them, and the other way round.
 
     Raises InputError for fields that exclude one another.
     """
@@ -94,6 +98,7 @@ class Study:
     seed: int = 0
     settings: ModelSettings = _SETTINGS
     servers: frozenset[str] | None = field(default=None, compare=False)
+    workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("decodings", "scorers", "metrics"):  # a single one is a tuple of one

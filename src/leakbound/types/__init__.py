@@ -5,6 +5,7 @@ Layer 0: the standard library only. Frozen values; protocols for whatever does t
 
 from __future__ import annotations
 
+from leakbound.types.crew import Crew, Opener, Spreads, Workers, alone
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
 from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
@@ -33,6 +34,7 @@ __all__ = [
     "Classify",
     "Compat",
     "Completion",
+    "Crew",
     "Decoding",
     "Differentiates",
     "Draws",
@@ -51,6 +53,7 @@ __all__ = [
     "Measures",
     "Message",
     "Models",
+    "Opener",
     "Passage",
     "ProbedPrompt",
     "Probes",
@@ -65,10 +68,13 @@ __all__ = [
     "Role",
     "Sample",
     "Scorer",
+    "Spreads",
     "Tell",
     "Tells",
     "Truncates",
     "Usage",
+    "Workers",
+    "alone",
     "from_json",
     "object_of",
     "probe_difference",

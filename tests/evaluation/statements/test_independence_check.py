@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, drawn_part
 from exploring import DECODING, LAWS, benchmark, token_ids
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, score_run
@@ -17,7 +17,7 @@ from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, FixedDraws, Plan, Run, ScorerRecord
-from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Usage
+from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}
 Counts = Mapping[str, int]
@@ -52,10 +52,10 @@ def arm_of(
     )
     sample = Sample(query=run.queries[0], decoding=decoding, completions=completions)
     if remainder is None:
-        arm.write_part(arm.parts[0], [sample], Usage(), {})
+        arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [sample]))
     else:
         one = Exploration(events=(), remainder=remainder, sample=sample, explored=1, forwards=2)
-        arm.write_explored(arm.parts[0], [one], Usage(), {})
+        arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [one]))
     return arm
 
 
@@ -112,7 +112,7 @@ def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
     rows = [Completion(**{k: v for k, v in r.items() if k != "query_id"}) for r in table]
     sample = Sample(query=arm.asked.queries[0], decoding=DECODING, completions=(*rows, twice))
     require_independent_draws(arm)
-    arm.write_part(part, [sample], Usage(), {})
+    arm.write_part(part, drawn_part(part, [sample]))
     with pytest.raises(InputError, match="one text came 28 times"):
         require_independent_draws(arm)
 

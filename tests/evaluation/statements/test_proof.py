@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from canned import drawn_part
 from exploring import (
     DECODING,
     EXACT,
@@ -28,7 +29,7 @@ from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, Plan, ScorerRecord
-from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample, Usage
+from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample
 
 FAR = 1048576
 
@@ -95,7 +96,7 @@ def explored_arm(
     one = Exploration(
         events=tuple(events), remainder=remainder, sample=sample, explored=1, forwards=2
     )
-    arm.write_explored(arm.parts[0], [one], Usage(), {})
+    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [one]))
     return arm
 
 
@@ -160,9 +161,8 @@ def test_a_question_that_failed_proves_nothing(tmp_path: Path) -> None:
         query=arm.asked.queries[0], decoding=Decoding(), completions=(completion(ANN, 1, 0.1),)
     )
     broken = Failure(query=arm.asked.queries[0], reason="NaN")
-    arm.write_part(part, [whole, broken], Usage(), {})
+    arm.write_part(part, drawn_part(part, [whole, broken]))
     assert proofs(explored_arm(tmp_path / "s", [], [completion(ANN, 1, 0.1)])) != {}
-    arm.masses.write(part, [])
     assert proofs(arm) == {}
 
 

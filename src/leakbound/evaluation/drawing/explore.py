@@ -8,16 +8,17 @@ its statements are wider, never wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
+from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
 from leakbound.evaluation.planning.plan import scoring
 from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.scorers import check_bounds, score_ranges
-from leakbound.store import Arm, ExploredDraws
+from leakbound.store import Arm, DrawnPart, ExploredDraws, Part
 from leakbound.types import (
     Decoding,
     Effort,
@@ -100,39 +101,66 @@ def with_answers(
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExploreJob:
+    """A part to be explored: its queries with this effort, the scorer settling prefixes.
+
+    prompts: by query id.
+    """
+
+    part: Part
+    queries: tuple[Query, ...]
+    decoding: Decoding
+    effort: Effort
+    scorer: Scorer
+    prompts: Mapping[str, Prompt]
+
+
 def explore_arm(
     arm: Arm, planned: ExploredDraws, engine: Generate, scorer: Scorer, progress: Progress = silent
 ) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
-    explorer = require_explores(engine, arm.name, arm.decoding)
-    prompts = prompts_by_query(arm)
-    queries = {query.id: query for query in arm.queries}
+    require_explores(engine, arm.name, arm.decoding)
     purpose, seed = scoring(arm.key), arm.spec.seed or 0
     effort = Effort(mode=planned.mode, forwards=planned.forwards, seed=seed, purpose=purpose)
-    settle = ranges(scorer, prompts)
     total = sum(len(part.query_ids) for part in arm.parts)
     done = total - sum(len(part.query_ids) for part in arm.missing_parts())
     phase, worth = f"exploring {arm.name}", 1 / effort.forwards
-    meter, spent = Meter(progress, phase, "questions", done, total, worth), Usage()
-    meter.show()
+    meter = Meter(progress, phase, "questions", done, total, worth)
+    return draw_parts(arm, _jobs(arm, effort, scorer), engine, explore_part, meter)
+
+
+def _jobs(arm: Arm, effort: Effort, scorer: Scorer) -> Iterator[ExploreJob]:
+    """The missing parts of an arm, each as it is planned."""
+    queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     for part in arm.parts_to_draw():
-        mine = [queries[q] for q in part.query_ids]
-        with meter.part(engine, len(mine)) as cost:
-            found: list[Exploration | Failure] = []
-            for result in explorer.explore(mine, arm.decoding, effort, settle):
-                found.append(result)
-                if isinstance(result, Exploration):
-                    _try_bounds(scorer, result, prompts[result.query.id])
-                meter.reach(len(found))
-            samples = [one.sample for one in found if isinstance(one, Exploration)]
-            drawn = with_answers(samples, engine, arm.decoding, prompts)
-        found = [
-            replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
-            for one in found
-        ]
-        arm.write_explored(part, found, cost, getattr(engine, "machine", {}))
-        spent.add(cost)
-    return spent
+        yield ExploreJob(
+            part=part,
+            queries=tuple(queries[q] for q in part.query_ids),
+            decoding=arm.decoding,
+            effort=effort,
+            scorer=scorer,
+            prompts={q: prompts[q] for q in part.query_ids},
+        )
+
+
+def explore_part(reach: Reach, engine: Generate, job: ExploreJob) -> DrawnPart:
+    """What the engine finds of a part, and draws of what that leaves; `reach` is told of it."""
+    explorer, settle = cast(Explores, engine), ranges(job.scorer, job.prompts)
+    with costing(engine) as cost:
+        found: list[Exploration | Failure] = []
+        for result in explorer.explore(job.queries, job.decoding, job.effort, settle):
+            found.append(result)
+            if isinstance(result, Exploration):
+                _try_bounds(job.scorer, result, job.prompts[result.query.id])
+            reach(len(found) / len(job.queries))
+        samples = [one.sample for one in found if isinstance(one, Exploration)]
+        drawn = with_answers(samples, engine, job.decoding, job.prompts)
+    found = [
+        replace(one, sample=drawn[one.query.id]) if isinstance(one, Exploration) else one
+        for one in found
+    ]
+    return DrawnPart.of(job.part.query_ids, found, cost, machine(engine))
 
 
 def _try_bounds(scorer: Scorer, found: Exploration, prompt: Prompt) -> None:

@@ -1,11 +1,10 @@
-"""What is done of an arm, told while its parts are drawn, and what each part took."""
+"""What is done of an arm, told while its parts are drawn."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from leakbound.types import Generate, Progress, Tells, Usage, untold
 
@@ -34,10 +33,8 @@ class Meter:
         self.progress(self.phase, done, self.total, self.unit, tokens=self._tokens)
 
     @contextmanager
-    def part(self, engine: Generate, amount: float) -> Iterator[Usage]:
-        """Draw a part of this amount; gives what it cost, which is known once it is drawn."""
-        before, started = replace(engine.usage, notes=[]), time.perf_counter()
-        cost = Usage()
+    def part(self, engine: Generate, amount: float) -> Iterator[Callable[[float], None]]:
+        """Draw a part of this amount here; gives what is told which share of it is there."""
         self._now = 0.0
 
         def tell(draws: int, tokens: int) -> None:
@@ -49,15 +46,22 @@ class Meter:
             engine.tell = tell
         self.show()
         try:
-            yield cost
+            yield lambda share: self._reach(share * amount)
         finally:
             if isinstance(engine, Tells):
                 engine.tell = untold
-        cost.add(engine.usage.since(before, time.perf_counter() - started))
+        self._add(amount)
+
+    def add(self, amount: float, cost: Usage) -> None:
+        """A part of this amount was drawn elsewhere, at this cost."""
+        self._tokens += cost.forwards
+        self._add(amount)
+
+    def _add(self, amount: float) -> None:
         self.done, self._now = self.done + amount, 0.0
         self.show()
 
-    def reach(self, amount: float) -> None:
+    def _reach(self, amount: float) -> None:
         """So much of the part is there, whatever was told."""
         self._now = max(self._now, amount)
         self.show()

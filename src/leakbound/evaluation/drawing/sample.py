@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
 from leakbound.evaluation.drawing.meter import Meter
+from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
 from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.plan import SteeredPlan, scoring
@@ -20,6 +21,7 @@ from leakbound.store import (
     ArmKey,
     ArmSpec,
     CopiedFrom,
+    DrawnPart,
     ExploredDraws,
     FixedDraws,
     Part,
@@ -33,9 +35,10 @@ from leakbound.types import (
     Draws,
     Failure,
     Generate,
-    JsonObject,
     Probes,
     Progress,
+    Prompt,
+    Query,
     Sample,
     Scorer,
     Usage,
@@ -94,12 +97,6 @@ def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
     return Plan.of(drawing.n), FixedDraws() if stops and job.key.is_control else drawing.draws
 
 
-def machine(engine: Generate) -> JsonObject:
-    """What the exact draws, though not their distribution, depend on besides the plan."""
-    described: JsonObject = getattr(engine, "machine", {})
-    return described
-
-
 def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
     match arm.spec.draws:
@@ -141,47 +138,70 @@ def _draw(
     arm: Arm, first: int, engine: Generate, progress: Progress, purpose: str | None = None
 ) -> Usage:
     """Draw the missing parts of an arm from this number on."""
-    prompts = prompts_by_query(arm)
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in arm.missing_parts())
-    meter, spent = Meter(progress, f"sampling {arm.name}", "draws", done, total), Usage()
-    meter.show()
+    meter = Meter(progress, f"sampling {arm.name}", "draws", done, total)
+    return draw_parts(arm, _jobs(arm, first, purpose), engine, draw_part, meter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawJob:
+    """A part to be drawn: its queries, and `draws` of each under `decoding`.
+
+    answers: prompts by query id whose true answers are forced beside the draws.
+    """
+
+    part: Part
+    queries: tuple[Query, ...]
+    decoding: Decoding
+    draws: Draws
+    answers: Mapping[str, Prompt]
+
+
+def _jobs(arm: Arm, first: int, purpose: str | None) -> Iterator[DrawJob]:
+    """The missing parts of an arm from this number on, each as it is planned."""
+    queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     for part in arm.parts_to_draw(first):
-        with meter.part(engine, part.draws) as cost:
-            results: list[Sample | Failure] = []
-            for result in _results(arm, part, engine, purpose):
-                results.append(result)
-                meter.reach(len(results) / len(part.query_ids) * part.draws)
-            if part.first_chunk == 0 and purpose is None:
-                samples = [result for result in results if isinstance(result, Sample)]
-                drawn = with_answers(samples, engine, arm.decoding, prompts)
-                results = [drawn.get(result.query.id, result) for result in results]
-        arm.write_part(part, results, cost, machine(engine))
-        spent.add(cost)
-    return spent
+        forces = part.first_chunk == 0 and purpose is None
+        own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
+        yield DrawJob(
+            part=part,
+            queries=tuple(queries[query_id] for query_id in part.query_ids),
+            decoding=arm.decoding,
+            draws=Draws(
+                sizes=part.sizes,
+                first_chunk=part.first_chunk,
+                seed=arm.spec.seed or 0,
+                purpose=scoring(arm.key) if purpose is None else purpose,
+                draws_per_query=dict(own),
+            ),
+            answers={q: prompts[q] for q in part.query_ids} if forces else {},
+        )
 
 
-def _results(
-    arm: Arm, part: Part, engine: Generate, purpose: str | None
-) -> Iterator[Sample | Failure]:
-    """What the engine draws of a part, which is as much as was planned."""
-    known = {query.id: query for query in arm.queries}
-    planned = dict(zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query)))
-    draws = Draws(
-        sizes=part.sizes,
-        first_chunk=part.first_chunk,
-        seed=arm.spec.seed or 0,
-        purpose=scoring(arm.key) if purpose is None else purpose,
-        draws_per_query=planned,
-    )
-    for result in engine.generate([known[q] for q in part.query_ids], arm.decoding, draws):
-        wanted = planned.get(result.query.id)
-        if isinstance(result, Sample) and wanted is not None and result.n != wanted:
-            raise ModelError(
-                f"the engine drew {result.n} outputs of query {result.query.id!r} where {wanted} "
-                "were planned. It does not heed `Draws.draws_per_query`."
-            )
-        yield result
+def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
+    """What the engine draws of a part, which is as much as was planned; `reach` is told of it."""
+    with costing(engine) as cost:
+        results: list[Sample | Failure] = []
+        for result in engine.generate(job.queries, job.decoding, job.draws):
+            _require_planned(result, job.draws)
+            results.append(result)
+            reach(len(results) / len(job.queries))
+        if job.answers:
+            samples = [result for result in results if isinstance(result, Sample)]
+            drawn = with_answers(samples, engine, job.decoding, job.answers)
+            results = [drawn.get(result.query.id, result) for result in results]
+    return DrawnPart.of(job.part.query_ids, results, cost, machine(engine))
+
+
+def _require_planned(result: Sample | Failure, draws: Draws) -> None:
+    """Refuse a query that was drawn more or less often than was planned of it."""
+    planned = draws.draws_per_query.get(result.query.id)
+    if isinstance(result, Sample) and planned is not None and result.n != planned:
+        raise ModelError(
+            f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
+            "planned. It does not heed `Draws.draws_per_query`."
+        )
 
 
 def finished_run(control: object) -> Path | None:

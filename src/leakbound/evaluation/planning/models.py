@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines import engine_of, location_of
+from leakbound.engines.crew_engine import CrewEngine
+from leakbound.errors import InputError
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Generate, Progress, Query, silent
+from leakbound.types import Crew, Decoding, Generate, Progress, Query, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,33 @@ def model_arms(
     arms: Mapping[ArmKey, Decoding],
     benchmark: Benchmark,
     settings: ModelSettings,
+    crew: Crew | None = None,
     progress: Progress = silent,
 ) -> list[ModelArm]:
-    """The model's arms to be drawn; it is opened once where it is only named."""
+    """The model's arms to be drawn; it is opened once where it is only named.
+
+    With a crew it is opened at its workers; InputError for an engine, which stands here.
+    """
     if isinstance(model, str | Path):
         progress(f"loading {Path(model).name}", 0, 1, "models")
-        name, engine = str(model), settings.open(str(model), benchmark)
+        name, engine = str(model), _opened(str(model), benchmark, settings, crew)
         progress(f"loading {Path(model).name}", 1, 1, "models")
     else:
         name, engine = type(model).__name__, model
+        if crew is not None:
+            raise InputError(
+                f"workers open a model by its name, and this is an engine, {name}. Name the model, "
+                "or leave `workers` out."
+            )
     return [ModelArm(key, decoding, name, engine) for key, decoding in arms.items()]
+
+
+def _opened(
+    model: str, benchmark: Benchmark, settings: ModelSettings, crew: Crew | None
+) -> Generate:
+    """The engine of a model, here or at the workers, which may work in other folders."""
+    if crew is None:
+        return settings.open(model, benchmark)
+    name, where = engine_of(model)
+    found = str(Path(where).resolve()) if Path(where).exists() else where
+    return CrewEngine(crew, settings.opener(location_of(name, found), benchmark))

@@ -11,7 +11,7 @@ from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.errors import InputError
 from leakbound.store import ArmDraws, ArmKey, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
 from leakbound.study import Attack, Explore, FixedN, Study, Until
-from leakbound.types import Scorer
+from leakbound.types import Crew, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,16 @@ class SteeredPlan:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn."""
+    """A study with all of it said, its benchmark and scorers loaded, and how it is drawn.
+
+    crew: the workers that draw and score; None where this process does.
+    """
 
     study: Study
     benchmark: Benchmark
     scorers: tuple[Scorer, ...]
     drawing: SteeredPlan
+    crew: Crew | None = None
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:

@@ -1,0 +1,247 @@
+"""Work shared among workers that come and go: what is lost with one is done again by another."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from leakbound.errors import IncompleteError
+from leakbound.types import Opener
+
+J = TypeVar("J")
+R = TypeVar("R")
+T = TypeVar("T")
+
+_MOST_LOSSES = 5  # workers that one job may lose: more, and it is the job that kills them
+_PATIENCE = 600.0  # seconds without any worker
+_LOOK = 1.0  # seconds between two looks for workers that could join
+
+
+class WorkerLostError(Exception):
+    """A worker is gone, and what it was doing with it: its process ended, or its machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What each worker does once, before its next job."""
+
+    opener: Opener[Any]
+    do: Callable[[Any, Any], object]
+    what: Any
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job as it is sent to a worker: first what it must have done, then what it is to do."""
+
+    opener: Opener[Any]
+    do: Callable[[Any, Any], Any]
+    job: Any
+    first: tuple[Preparation, ...] = ()
+
+
+class Worker:
+    """What stands in a worker's process: it opener what it needs once, and keeps it open."""
+
+    def __init__(self) -> None:
+        self._open: dict[Opener[Any], Any] = {}
+
+    def do(self, task: Task) -> Any:
+        """The result of the job."""
+        for one in task.first:
+            one.do(self._opened(one.opener), one.what)
+        return task.do(self._opened(task.opener), task.job)
+
+    def _opened(self, opener: Opener[Any]) -> Any:
+        if opener not in self._open:
+            self._open[opener] = opener.open()
+        return self._open[opener]
+
+
+class Cluster(Protocol):
+    """The machines: they give workers and carry tasks. A worker and a ticket can be keys."""
+
+    def room(self) -> int:
+        """How many workers there is room for in all, as far as is known now."""
+        ...
+
+    def hire(self) -> tuple[Hashable, Hashable]:
+        """A new worker, and the ticket that is done once it stands."""
+        ...
+
+    def send(self, worker: Any, task: Task) -> Hashable:
+        """Let a worker do this; gives a ticket."""
+        ...
+
+    def wait(self, tickets: Sequence[Any], seconds: float) -> Sequence[Hashable]:
+        """Those that are done, as soon as one is; none after so many seconds."""
+        ...
+
+    def fetch(self, ticket: Any) -> Any:
+        """The result; raises what the task raised, or WorkerLostError."""
+        ...
+
+    def dismiss(self, worker: Any) -> None:
+        """End a worker, wherever it is in its work."""
+        ...
+
+
+@dataclass(slots=True)
+class _Sent(Generic[J]):
+    """A job, and how often a worker was lost with it."""
+
+    job: J
+    losses: int = 0
+
+
+@dataclass(slots=True)
+class _Work(Generic[J]):
+    """What one call of `each` still has to do."""
+
+    left: Iterator[J | None]
+    again: deque[_Sent[J]] = field(default_factory=deque)
+    out: dict[Hashable, tuple[Hashable, _Sent[J]]] = field(default_factory=dict)
+    ended: bool = False
+
+    def take(self) -> _Sent[J] | None:
+        """The next job, one that was lost before new ones; None where there is none now."""
+        if self.again:
+            return self.again.popleft()
+        for job in self.left:
+            return None if job is None else _Sent(job)
+        self.ended = True
+        return None
+
+    @property
+    def done(self) -> bool:
+        return self.ended and not self.again and not self.out
+
+
+class HiredCrew:
+    """See `Crew`. Workers are hired while there is room, `most` at a time (None: all there are).
+
+    Room is looked for every `look` seconds. Where no worker is to be had for `patience` seconds,
+    IncompleteError.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        most: int | None = None,
+        look: float = _LOOK,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._cluster, self._most, self._look, self._patience = cluster, most, look, patience
+        self._starting: dict[Hashable, Hashable] = {}  # ticket -> worker
+        self._idle: list[Hashable] = []
+        self._prepared: dict[Hashable, int] = {}  # worker -> the last preparation it was sent
+        self._preparations: dict[tuple[Opener[Any], Any], Preparation] = {}
+        self._looked, self._seen = -math.inf, time.monotonic()
+        self._why = "the cluster is busy"
+
+    def each(
+        self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J | None]
+    ) -> Iterator[tuple[J, R]]:
+        """See `Crew.each`."""
+        work = _Work(iter(jobs))
+        try:
+            while True:
+                self._hire()
+                while self._idle and (sent := work.take()):
+                    self._send(work, Task(opener, do, sent.job), sent)
+                if work.done:
+                    return
+                for ticket in self._finished(work):
+                    worker, sent = work.out.pop(ticket)
+                    self._idle.append(worker)
+                    try:
+                        result = self._cluster.fetch(ticket)
+                    except WorkerLostError as error:
+                        self._lost(worker, error, sent)
+                        work.again.append(sent)
+                    else:
+                        yield sent.job, result
+        finally:
+            for worker, _ in work.out.values():  # nobody waits for what they do
+                self._dismiss(worker)
+
+    def prepare(self, opener: Opener[T], do: Callable[[T, J], object], what: J) -> None:
+        """See `Crew.prepare`."""
+        number = 1 + max((one.number for one in self._preparations.values()), default=0)
+        self._preparations[opener, do] = Preparation(opener, do, what, number)
+
+    def close(self) -> None:
+        """Dismiss every worker."""
+        for worker in list(self._prepared):
+            self._dismiss(worker)
+
+    def _hire(self) -> None:
+        """Hire as many workers as there is room for; looked for now and then."""
+        now = time.monotonic()
+        if now - self._looked < self._look:
+            return
+        self._looked = now
+        room = self._cluster.room()
+        for _ in range(len(self._prepared), room if self._most is None else min(room, self._most)):
+            worker, ticket = self._cluster.hire()
+            self._prepared[worker] = 0
+            self._starting[ticket] = worker
+
+    def _send(self, work: _Work[J], task: Task, sent: _Sent[J]) -> None:
+        worker = self._idle.pop()
+        known = self._prepared[worker]
+        every = sorted(self._preparations.values(), key=lambda one: one.number)
+        first = tuple(one for one in every if one.number > known)
+        self._prepared[worker] = first[-1].number if first else known
+        ticket = self._cluster.send(worker, Task(task.opener, task.do, task.job, first))
+        work.out[ticket] = worker, sent
+
+    def _finished(self, work: _Work[J]) -> list[Hashable]:
+        """The tickets of jobs that are done; workers that have come are idle by then."""
+        found = self._cluster.wait([*work.out, *self._starting], self._look)
+        for ticket in found:
+            if ticket in self._starting:
+                self._welcome(ticket)
+        if work.out or self._idle:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > self._patience:
+            raise IncompleteError(
+                f"no worker was to be had for {self._patience:.0f} seconds: {self._why}. What was "
+                "finished is kept: run the same command again once there is room, or without "
+                "workers."
+            )
+        return [ticket for ticket in found if ticket in work.out]
+
+    def _welcome(self, ticket: Hashable) -> None:
+        worker = self._starting.pop(ticket)
+        try:
+            self._cluster.fetch(ticket)
+        except WorkerLostError as error:
+            self._why = str(error)
+            self._dismiss(worker)  # another is hired at the next look
+        else:
+            self._idle.append(worker)
+
+    def _lost(self, worker: Hashable, error: WorkerLostError, sent: _Sent[J]) -> None:
+        """Count a loss; IncompleteError where this job has lost too many workers."""
+        self._dismiss(worker)
+        self._why = str(error)
+        sent.losses += 1
+        if sent.losses == _MOST_LOSSES:
+            raise IncompleteError(
+                f"{_MOST_LOSSES} workers were lost one after the other with the same work, the "
+                f"last one thus: {error}. Give a worker more memory, or fewer workers to a "
+                "machine, and run the same command again: what was finished is kept."
+            ) from error
+
+    def _dismiss(self, worker: Hashable) -> None:
+        self._prepared.pop(worker, None)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._cluster.dismiss(worker)

@@ -1,0 +1,221 @@
+"""Workers draw what one process draws, whoever is lost or joins, and whenever they are called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canned import CannedEngine
+from clusters import FakeCluster
+from contents import contents
+from leakbound.engines import open_engine
+from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.drawing.sample import DrawJob
+from leakbound.store import Arm, Run
+from leakbound.study import Attack, Explore, ModelSettings, RayWorkers, Rewritings, Until
+from leakbound.types import Decoding
+from tiny import tiny_model_folder
+
+SETTINGS = ModelSettings(device="cpu")
+SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)
+N = 1100  # two chunks
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A model, and questions of which several parts are drawn."""
+    folder = tmp_path_factory.mktemp("asked")
+    questions = folder / "mine.csv"
+    rows = ["who wrote red,Ann", "who wrote blue,Bob sea", "green sky,red", "sea,sky", "red,Ann"]
+    questions.write_text("question,answer\n" + "\n".join(rows) + "\n")
+    model = tiny_model_folder(folder / "model")
+    return {"model": str(model), "study": f"csv:{questions}"}
+
+
+def drawn(asked: dict[str, Any], out: Path, **fields: Any) -> Run:
+    how = {"scorers": ("contains",), "settings": SETTINGS, "decodings": SHORT, "seed": 3}
+    steered = "sampling" in fields
+    return evaluate(**asked, out=out, **{**how, **({} if steered else {"n": N}), **fields})
+
+
+@pytest.fixture(scope="module")
+def whole(asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run of one process."""
+    return drawn(asked, tmp_path_factory.mktemp("whole") / "run")
+
+
+def before_parts(cluster: FakeCluster) -> int:
+    """How many tasks were sent before the first part."""
+    return next(i for i, task in enumerate(cluster.sent) if isinstance(task.job, DrawJob))
+
+
+@pytest.fixture(scope="module")
+def shared(
+    asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Run, FakeCluster]:
+    """The run of two workers that are never lost, and these."""
+    cluster = FakeCluster()
+    return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
+
+
+def test_two_workers_draw_what_one_process_draws(
+    shared: tuple[Run, FakeCluster], whole: Run
+) -> None:
+    run, cluster = shared
+    assert contents(run) == contents(whole)
+    assert cluster.most_out == 2
+    assert set(cluster.by) == {1, 2}
+    assert [len(arm.parts) for arm in run.arms.values()] == [1, 4]
+    for name, arm in run.arms.items():
+        assert arm.spec.machine == whole.arms[name].spec.machine
+        assert arm.usage.draws == whole.arms[name].usage.draws
+        assert arm.usage.forwards == whole.arms[name].usage.forwards
+
+
+def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
+    asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
+) -> None:
+    _, steady = shared
+    begun = before_parts(steady)
+    failing = FakeCluster(loses=frozenset({1, begun + 2, begun + 5}))
+    run = drawn(asked, tmp_path / "run", workers=failing)
+    assert contents(run) == contents(whole)
+    assert len(failing.sent) == len(steady.sent) + 3
+    assert failing.hired == steady.hired + 3
+
+
+@pytest.mark.parametrize("rooms", [(1,) * 12 + (3,), (0, 0, 2)], ids=["later", "none at first"])
+def test_a_worker_that_joins_gets_work(
+    asked: dict[str, Any], whole: Run, tmp_path: Path, rooms: Sequence[int]
+) -> None:
+    cluster = FakeCluster(rooms=rooms, stillborn=frozenset({2}))
+    run = drawn(asked, tmp_path / "run", workers=cluster)
+    assert contents(run) == contents(whole)
+    assert len(set(cluster.by)) >= 2
+    assert 2 not in cluster.by
+
+
+@pytest.mark.parametrize("begun_with_workers", [True, False])
+def test_workers_may_be_called_or_sent_home_between_two_commands(
+    asked: dict[str, Any],
+    whole: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begun_with_workers: bool,
+) -> None:
+    write_part, left = Arm.write_part, [3]
+
+    def stops(arm: Arm, *args: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        write_part(arm, *args)
+
+    workers = [FakeCluster(), None] if begun_with_workers else [None, FakeCluster()]
+    with monkeypatch.context() as patched:
+        patched.setattr(Arm, "write_part", stops)
+        with pytest.raises(KeyboardInterrupt):
+            drawn(asked, tmp_path / "run", workers=workers[0])
+    stored = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("part-*.parquet")}
+    assert len(stored) == 3
+    run = drawn(asked, tmp_path / "run", workers=workers[1])
+    assert contents(run) == contents(whole)
+    assert all(file.stat().st_mtime_ns == when for file, when in stored.items())
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "explored": {"sampling": Explore("hybrid", 60)},
+    "until": {"sampling": Until("p<=0.3", 150)},
+    "rewritten": {
+        "rewritings": Rewritings("rules", queries=2, ids=True, ids_draws=16),
+        "n": 40,
+    },
+    "attacked": {"attack": Attack(32), "n": 40},
+    "measured": {"metrics": ("forget_probability", "forget_rouge_l_recall"), "n": 40},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whatever_is_asked_workers_find_the_same(
+    asked: dict[str, Any], tmp_path: Path, way: str
+) -> None:
+    one = drawn(asked, tmp_path / "one", **WAYS[way])
+    two = drawn(asked, tmp_path / "two", **WAYS[way], workers=FakeCluster())
+    assert contents(two) == contents(one)
+
+
+def test_a_worker_with_another_model_is_refused(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = iter([asked["model"], str(tiny_model_folder(tmp_path / "other", seed=1))])
+    monkeypatch.setattr(
+        "leakbound.study.settings.open_engine",
+        lambda model, prompting, **loading: open_engine(next(folders), prompting, **loading),
+    )
+    with pytest.raises(ModelError, match=r"has another model .* its weights differ"):
+        drawn(asked, tmp_path / "run", workers=FakeCluster())
+
+
+def test_what_a_worker_raises_is_raised_here(asked: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"no model folder"):
+        drawn({**asked, "model": f"{tmp_path}/absent"}, tmp_path / "run", workers=FakeCluster())
+    with pytest.raises(InputError, match=r"exceeds the model's context of 128"):
+        drawn(asked, tmp_path / "run", workers=FakeCluster(), decodings=LONG)
+
+
+def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
+    asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
+) -> None:
+    deadly = FakeCluster(loses=frozenset(range(before_parts(shared[1]) + 2, 99)))
+    with pytest.raises(IncompleteError, match=r"5 workers were lost .* ran out of memory"):
+        drawn(asked, tmp_path / "run", workers=deadly)
+    assert len(list((tmp_path / "run").rglob("part-*.parquet"))) == 1
+    assert contents(drawn(asked, tmp_path / "run")) == contents(whole)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (FakeCluster(rooms=(0,)), "the cluster is busy"),
+        (FakeCluster(stillborn=frozenset(range(999_999))), "it has no leakbound"),
+    ],
+)
+def test_without_any_worker_the_run_is_incomplete(
+    asked: dict[str, Any], tmp_path: Path, cluster: FakeCluster, why: str
+) -> None:
+    with pytest.raises(IncompleteError, match=f"no worker was to be had .* {why}"):
+        drawn(asked, tmp_path / "run", workers=cluster)
+
+
+def test_an_engine_that_stands_here_is_no_model_for_workers(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"this is an engine, CannedEngine"):
+        drawn({**asked, "model": CannedEngine({})}, tmp_path / "run", workers=FakeCluster())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"most": 0}, "`most` of the workers must be at least 1, got 0"),
+        ({"threads": 0}, "`threads` of the workers must be at least 1, got 0"),
+        ({"gpus": 1.5}, "a fraction below 1 or a whole number, got 1.5"),
+        ({"gpus": -1.0}, "a fraction below 1 or a whole number, got -1.0"),
+    ],
+)
+def test_numbers_that_no_worker_can_have_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        RayWorkers(**wrong)
+
+
+def test_without_ray_the_message_says_what_installs_it(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"Ray needs ray, which is not installed.*'\.\[ray\]'"):
+        drawn(asked, tmp_path / "run", workers=RayWorkers())
