@@ -52,8 +52,8 @@ def test_the_demo_shows_the_finding(folder: Path, capsys: pytest.CaptureFixture[
 
     assert tuple(made.runs) == LABELS
     (results, phases) = made.tables
-    assert [row[0] for row in results.rows] == list(LABELS)
-    assert phases.rows[-1][0] == "all"
+    assert [row[0].text for row in results.rows] == list(LABELS)
+    assert phases.rows[-1][0].text == "all"
     page = made.report.read_text(encoding="utf-8")
     for question in made.runs["NPO"].prompts:
         assert question.question in page
