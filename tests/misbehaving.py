@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,13 +20,17 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back; `cut` bytes of the body are promised and kept back."""
+    """What is sent back; `cut` bytes of the body are promised and kept back.
+
+    instead: what is done with the connection in place of that.
+    """
 
     body: str = "{}"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     cut: int = 0
+    instead: Callable[[socket.socket], None] | None = None
 
 
 def says(text: str | None, **how: Any) -> Answer:
@@ -39,10 +45,11 @@ def fails(status: int, message: str = "no", **headers: str) -> Answer:
 
 @dataclass
 class Served:
-    """A server that is up: its address, what it was asked, and how much of that at once."""
+    """A server that is up: its address, what it was asked, how often, and how much at once."""
 
     url: str = ""
     asked: list[Body] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
     under_way: int = 0
     most_under_way: int = 0
@@ -58,9 +65,13 @@ Rule = Callable[[Body, int], Answer]
 """(what is asked, how often these messages were asked before) -> the answer."""
 
 
+def _question(body: Body) -> str:
+    return json.dumps(body.get("messages", body.get("prompt")))
+
+
 @contextmanager
-def chat_server(rule: Rule) -> Iterator[Served]:
-    """Serve by the rule, on a free port, while the `with` lasts."""
+def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterator[Served]:
+    """Serve by the rule, on a free port, while the `with` lasts; `pages`: what a GET gives."""
     served = Served()
 
     class Handler(BaseHTTPRequestHandler):
@@ -70,7 +81,8 @@ def chat_server(rule: Rule) -> Iterator[Served]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with served.lock:
-                before = sum(one["messages"] == body["messages"] for one in served.asked)
+                before = served.times[_question(body)]
+                served.times[_question(body)] += 1
                 served.asked.append(body)
                 served.headers.append({k.lower(): v for k, v in self.headers.items()})
                 served.under_way += 1
@@ -81,9 +93,20 @@ def chat_server(rule: Rule) -> Iterator[Served]:
                 with served.lock:
                     served.under_way -= 1
 
+        def do_GET(self) -> None:
+            if self.path in (pages or {}):
+                self.answer(Answer(json.dumps((pages or {})[self.path])))
+            else:
+                self.answer(fails(404))
+
         def answer(self, answer: Answer) -> None:
             time.sleep(answer.delay)
             payload = answer.body.encode()
+            if answer.instead is not None:
+                with suppress(OSError):
+                    answer.instead(self.connection)
+                self.close_connection = True
+                return
             try:
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
@@ -98,10 +121,15 @@ def chat_server(rule: Rule) -> Iterator[Served]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Quiet(ThreadingHTTPServer):
+        def handle_error(self, *where: Any) -> None:
+            if not isinstance(sys.exception(), ConnectionError):  # the client has hung up
+                super().handle_error(*where)
+
+    server = Quiet(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.block_on_close = False
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     try:
@@ -127,7 +155,7 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         block_on_close = False
 
     server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,6 +35,8 @@ from leakbound.types import (
     Query,
     Sample,
 )
+from misbehaving import chat_server
+from serving import LISTED, honest
 from tiny import cache_by_kind, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
@@ -70,6 +75,20 @@ def fake_engine() -> FakeEngine:
     return FakeEngine({query.id: law for query in QUERIES})
 
 
+@cache
+def address() -> str:
+    """Of a server of words, up as long as the tests run."""
+    words = {"red": 0.5, "sea": 0.2, "Ann": 0.15, "Bob": 0.1, "sky": 0.05}
+    law = {f"{a} {b}": p * q for a, p in words.items() for b, q in words.items()}
+    up = ExitStack()
+    atexit.register(up.close)
+    return up.enter_context(chat_server(honest({"": law}), LISTED)).url
+
+
+def served_engine() -> Generate:
+    return open_engine(f"openai:{address()}#m?n=64&probe=off", Prompting())
+
+
 @cache_by_kind
 def model_folder() -> Path:
     return tiny_model_folder(Path(mkdtemp()), initializer_range=0.3)
@@ -86,6 +105,7 @@ ENGINES: dict[str, Make] = {
     "transformers": lambda: transformers_engine(peaked_llama()),
     "transformers, no cache": lambda: transformers_engine(state_space()),
     "vllm, faked": vllm_engine,
+    "openai, served": served_engine,
     "fake": fake_engine,
 }
 
@@ -94,7 +114,14 @@ def test_every_engine_has_a_row() -> None:
     assert engines.ENGINES.keys() <= {row.partition(",")[0] for row in ENGINES}
 
 
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES.keys())
+SLOW = {"openai, served"}
+MADE = [
+    pytest.param(make, id=row, marks=[pytest.mark.slow] * (row in SLOW))
+    for row, make in ENGINES.items()
+]
+
+
+@pytest.fixture(params=MADE)
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
     fake_vllm.installed(monkeypatch)
     made: Make = request.param

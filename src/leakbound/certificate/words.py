@@ -40,7 +40,7 @@ def sentence(
     questions: int,
     asked: str = OWN_WORDS,
 ) -> str:
-    """What was found, about what, and what that means for the claim."""
+    """What was found, about what, what that means for the claim, and what it takes for granted."""
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
@@ -55,8 +55,10 @@ def sentence(
     }[verdict]  # fmt: skip
     where = where if claim.every_question else "on average over"
     put = "" if asked == OWN_WORDS else f", asked {asked},"
-    early_ends = len(Fingerprint.of(arm.fingerprint).ordinary_end_tokens)
+    told = Fingerprint.of(arm.fingerprint)
+    early_ends = len(told.ordinary_end_tokens)
     tokens = "an ordinary token" if early_ends == 1 else f"{early_ends:,} ordinary tokens"
+    given = f", taking for granted that {'; that '.join(told.assumes)}" if told.assumes else ""
     ended = f", ended by {tokens} too," if early_ends else ""
     unknown = "max_new_tokens" in arm.decoding.unknown
     most = "" if unknown else f" (max {arm.decoding.max_new_tokens} tokens)"
@@ -64,5 +66,5 @@ def sentence(
         f"With {stats.percent(claim.confidence)} confidence, a completion of {arm.model} "
         f"drawn at {arm.decoding.name}{most}{put}{ended} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
-        f"{outcome}."
+        f"{outcome}{given}."
     )

@@ -240,13 +240,19 @@ def _base(said: Said) -> Study:
 
 
 def models_of(said: Said) -> tuple[str, str | None]:
-    """The model and its control, which --like may name, each with the engine that was said."""
+    """The model and its control, which --like may name, each with the engine that was said.
+
+    Raises UnnamedServerError for a control of that run on a server that the user does not name.
+    """
+    from leakbound.engines.servers import require_named_control, servers_of
     from leakbound.store import Run
 
     named: str | None = said.control
     if named is not None:
         return _drawn_by(said.engine, said.model), _drawn_by(said.engine, named)
     control = None if said.like is None else Run.open(said.like).control
+    if control is not None:
+        require_named_control(control, said.model, servers_of(said.value("scorers") or ()))
     return _drawn_by(said.engine, said.model), control
 
 

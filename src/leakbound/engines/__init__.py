@@ -30,12 +30,23 @@ def _vllm(location: str, prompting: Prompting, **loading: Any) -> Generate:
     return VllmEngine.open(location, prompting, **loading)
 
 
-ENGINES: dict[str, Callable[..., Generate]] = {"transformers": _transformers, "vllm": _vllm}
+def _openai(location: str, prompting: Prompting, **loading: Any) -> Generate:
+    from leakbound.engines.openai import ServedEngine
+
+    return ServedEngine.open(location, prompting, **loading)
+
+
+ENGINES: dict[str, Callable[..., Generate]] = {
+    "transformers": _transformers,
+    "vllm": _vllm,
+    "openai": _openai,
+}
 
 LOCAL = {"transformers": "transformers", "vllm": "vllm"}
 """Engines that load a model by its name alone, and the package that each needs."""
 
-_EXTRAS = {"vllm": "vllm"}  # what installs an engine; "models" where it does not stand here
+# What installs an engine; "models" where it does not stand here.
+_EXTRAS = {"vllm": "vllm", "openai": "judge"}
 
 
 def engine_of(location: str) -> tuple[str, str]:

@@ -34,6 +34,27 @@ def key_for(url: str) -> str:
     return key
 
 
+def located(location: str) -> tuple[str, str]:
+    """URL and model of `URL#MODEL`, the URL without a slash at its end.
+
+    Raises InputError for a location that is none, or whose URL would show credentials in results.
+    """
+    url, _, model = location.partition("#")
+    origin(url, ENDPOINT)
+    if not model:
+        raise InputError(
+            "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
+            "For example openai:http://localhost:8000/v1#my-model."
+        )
+    parts = urlsplit(url)
+    if parts.username is not None or parts.query:
+        raise InputError(
+            f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
+            f"query, as it stands in results. Remove them, and set {KEY_VARIABLE}."
+        )
+    return url.rstrip("/"), model
+
+
 def origin(url: str, name: str) -> tuple[str, str, int | None]:
     """Scheme, host and port of a URL; InputError, saying by `name` which, for one that is none."""
     try:

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from leakbound.engines.api_key import ENDPOINT, KEY_VARIABLE, key_for, origin
+from leakbound.engines.api_key import key_for, located
+from leakbound.engines.manner import require_offered
 from leakbound.engines.reply_cache import ReplyCache, default_folder
 from leakbound.engines.server import NoReplyError, Patience, RefusedError, Server
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import IncompleteError
 from leakbound.text.replies import json_object
 from leakbound.types import Decoding, Json, JsonObject, Request
 
@@ -72,21 +72,9 @@ class EndpointChat:
         Replies are kept in `cache`, else in `default_folder()`. Raises InputError for a location
         that is none.
         """
-        url, _, model = location.partition("#")
-        origin(url, ENDPOINT)
-        if not model:
-            raise InputError(
-                "a chat endpoint is named openai:URL#MODEL, and after the URL there is no model. "
-                "For example openai:http://localhost:8000/v1#my-model."
-            )
-        parts = urlsplit(url)
-        if parts.username is not None or parts.query:
-            raise InputError(
-                f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
-                f"query, as it stands in results. Remove them, and set {KEY_VARIABLE}."
-            )
+        url, model = located(location)
         kept = ReplyCache(cache or default_folder())
-        return cls(url.rstrip("/"), model, kept, patience or Patience())
+        return cls(url, model, kept, patience or Patience())
 
     @property
     def name(self) -> str:
@@ -99,7 +87,7 @@ class EndpointChat:
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """See `Chat.chat`. Raises InputError for a decoding that such servers do not offer."""
-        _require_offered(decoding)
+        require_offered(decoding)
         keys = [self._key(request, decoding, seed) for request in requests]
         replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
         of_key = dict(zip(keys, requests, strict=True))
@@ -215,11 +203,3 @@ def _content(answered: Any) -> str | None:
         raise ValueError("a content that is no text")
     text.encode()  # half a character is no text: UnicodeEncodeError is a ValueError
     return text
-
-
-def _require_offered(decoding: Decoding) -> None:
-    if decoding.top_k or decoding.adaptive_temperature is not None:
-        raise InputError(
-            f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "
-            "top-k and the adaptive temperature out."
-        )

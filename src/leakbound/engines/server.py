@@ -1,4 +1,4 @@
-"""One POST of JSON to a server that may be busy, broken or gone: tried again as long as that helps.
+"""A server of JSON that may be busy, broken or gone: asked again as long as that helps.
 
 Redirects are not followed, and no proxy stands before this machine itself: what is sent goes to
 the server that the user named and no further. Whatever it answers, time and memory are limited.
@@ -16,16 +16,17 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from threading import Event, Timer
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx2
 
 from leakbound.errors import ModelError
-from leakbound.types import JsonObject
+from leakbound.types import Json, JsonObject
 
 _PASSING = {408, 409, 425, 429}  # and all from 500 on
 _REFUSING = {400, 413, 414, 422, 431, 451}  # this request, as it is put; no other says so of it
+_TURNED_AWAY = {429, 503}  # before it was looked at: nothing was drawn for it
 _FAULTS = {
     401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
     402: "See to the account, then run the same command again: replies that came are kept.",
@@ -47,12 +48,21 @@ class RefusedError(NoReplyError):
     """The server does not take this request as it is put."""
 
 
-class _PassingError(Exception):
-    """Another attempt may bring an answer, `after` as many seconds as the server says."""
+class LostError(NoReplyError):
+    """The answer did not arrive whole, and what it said may be the reason."""
 
-    def __init__(self, reason: str, after: float | None = None) -> None:
+
+class _PassingError(Exception):
+    """Another attempt may bring an answer, `after` as many seconds as the server says.
+
+    `turned_away`: the server never began to answer.
+    """
+
+    def __init__(
+        self, reason: str, after: float | None = None, *, turned_away: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.after = after
+        self.after, self.turned_away = after, turned_away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +83,15 @@ class Patience:
     concurrency: int = 8
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is sent, and where to."""
+
+    method: str
+    url: str
+    body: JsonObject | None = None
+
+
 class Server:
     """A connection pool to one address, open while the `with` lasts; threads may share it."""
 
@@ -91,6 +110,7 @@ class Server:
             headers=headers, timeout=patience.timeout, limits=limits, transport=direct
         )
         self._answers = False  # whether it ever did
+        self._under_way: set[Callable[[], None]] = set()
 
     def __enter__(self) -> Server:
         return self
@@ -98,24 +118,54 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
+    @property
+    def abandoned(self) -> bool:
+        """True once no further attempt is made."""
+        return self._closing.is_set()
+
     def abandon(self) -> None:
         """Make no further attempt at anything."""
         self._closing.set()
 
-    def post(self, path: str, body: JsonObject, read: Callable[[Any], T]) -> T:
+    def cut(self) -> None:
+        """Abandon, and wait for no answer that is still to come."""
+        self.abandon()
+        for hang_up in list(self._under_way):
+            hang_up()
+
+    def post(
+        self, path: str, body: JsonObject, read: Callable[[Any], T], *, again: bool = True
+    ) -> T:
         """What `read` makes of the JSON answered, after as many attempts as patience allows.
 
-        `read` raises ValueError for an answer that another attempt should replace. Raises
-        RefusedError for a request that the server does not take, NoReplyError where it kept
-        failing, ModelError where it cannot be reached at all or wants another key or address.
+        `read` raises ValueError for an answer that another attempt should replace. Unless `again`,
+        only a request that was turned away is repeated: what was lost of another may have been lost
+        for what it said, and LostError says so. Raises RefusedError for a request that the server
+        does not take, NoReplyError where it kept failing, ModelError where it cannot be reached at
+        all or wants another key or address.
         """
+        return self._asked(_Call("POST", f"{self.url}/{path}", body), read, again)
+
+    def get(self, url: str) -> Json:
+        """The JSON at an address of this server; None where it has none there.
+
+        Raises NoReplyError where it kept failing, ModelError where it cannot be reached.
+        """
+        try:
+            return self._asked(_Call("GET", url), lambda found: cast("Json", found), True)
+        except RefusedError:
+            return None
+
+    def _asked(self, call: _Call, read: Callable[[Any], T], again: bool) -> T:
         if self._closing.is_set():
             raise NoReplyError("it is not asked any more")
         wait, attempts = self.patience.first_wait, 0
         while True:
             try:
-                return self._attempt(path, body, read)
+                return self._attempt(call, read)
             except _PassingError as error:
+                if not (again or error.turned_away):
+                    raise LostError(str(error)) from error
                 pause = wait if error.after is None else error.after
                 failure = error
             wait, attempts = 2 * wait, attempts + 1
@@ -127,23 +177,30 @@ class Server:
                 ) from failure
             hopeless = attempts >= self.patience.attempts or pause > self.patience.longest_wait
             if hopeless or self._closing.wait(pause):
-                raise NoReplyError(str(failure)) from failure
+                kind = NoReplyError if failure.turned_away else LostError
+                raise kind(str(failure)) from failure
 
-    def _attempt(self, path: str, body: JsonObject, read: Callable[[Any], T]) -> T:
+    def _attempt(self, call: _Call, read: Callable[[Any], T]) -> T:
         try:
             with (
-                _cut_after(self.patience.whole) as traced,
+                _cut_after(self.patience.whole, self._under_way) as traced,
                 self._client.stream(
-                    "POST", f"{self.url}/{path}", json=body, extensions=traced
+                    call.method, call.url, json=call.body, extensions=traced
                 ) as response,
             ):
                 answer = _whole(response)
         except httpx2.TransportError as error:
-            raise _PassingError(f"{type(error).__name__}: {error}") from error
+            unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            reason = f"{type(error).__name__}: {error}"
+            raise _PassingError(reason, turned_away=unsent) from error
         self._answers = True
         status, said = response.status_code, self._shown(response, answer)
+        turned_away = status in _TURNED_AWAY
+        if call.method == "GET" and not (response.is_success or turned_away):
+            raise RefusedError(said)
         if status in _PASSING or status >= 500:
-            raise _PassingError(said, _retry_after(response.headers.get("retry-after")))
+            after = _retry_after(response.headers.get("retry-after"))
+            raise _PassingError(said, after, turned_away=turned_away)
         if status in _REFUSING:
             raise RefusedError(said)
         if not response.is_success:
@@ -152,7 +209,9 @@ class Server:
         try:
             return read(json.loads(answer))
         except (ValueError, RecursionError) as error:
-            raise _PassingError(f"an answer of another kind, {said}") from error
+            if call.method == "GET":
+                raise RefusedError(said) from error
+            raise _PassingError(f"an answer of another kind, {said}: {error}") from error
 
     def _shown(self, response: httpx2.Response, answer: bytes) -> str:
         """Status and the beginning of a body, without the key that some servers repeat."""
@@ -176,10 +235,13 @@ def _whole(response: httpx2.Response) -> bytes:
 
 
 @contextmanager
-def _cut_after(seconds: float) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
+def _cut_after(
+    seconds: float, under_way: set[Callable[[], None]]
+) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
     """Extensions of a request whose connection is cut when its time is up, drip as it may.
 
-    Time-outs begin anew with every byte, in headers too, so that they end no slow drip.
+    What cuts it is among those `under_way` meanwhile. Time-outs begin anew with every byte, in
+    headers too, so that they end no slow drip.
     """
     streams: list[Any] = []
 
@@ -196,9 +258,11 @@ def _cut_after(seconds: float) -> Iterator[dict[str, Callable[[str, Mapping[str,
     timer = Timer(seconds, cut)
     timer.daemon = True
     timer.start()
+    under_way.add(cut)
     try:
         yield {"trace": trace}
     finally:
+        under_way.discard(cut)
         timer.cancel()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, models_of
 
-_SERVED = ("openai",)  # engines of `CHATS` that run elsewhere
+_SERVED = ("openai",)  # engines of `ENGINES` and `CHATS` that run elsewhere
 
 
 class UnnamedServerError(InputError):
@@ -20,7 +20,7 @@ class UnnamedServerError(InputError):
 
 
 def server_of(model: str) -> str | None:
-    """The URL of the server that a chat model's name points to; None for one that runs here."""
+    """The URL of the server that a model's name points to; None for one that runs here."""
     engine, colon, location = model.partition(":")
     if not colon or engine not in _SERVED:
         return None
@@ -35,6 +35,19 @@ def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[
     asked = [model for spec in scorers for model in models_of(make_scorer(spec))]
     found = (server_of(model) for model in (*asked, *models))
     return frozenset(url for url in found if url is not None)
+
+
+def require_named_control(control: str, model: str, servers: Collection[str]) -> None:
+    """Raise UnnamedServerError for a control that a file names on a server that nobody else does.
+
+    `model` is the one that the user named: where that one is asked, the control may be too.
+    """
+    url = server_of(control)
+    if url is not None and url not in {*servers, server_of(model)}:
+        raise UnnamedServerError(
+            f"the control {control!r} runs on a server that only a run names, so nothing was sent "
+            f"to `{url}`. If you trust it with the questions, name it yourself with --control."
+        )
 
 
 def require_named(model: str, servers: Collection[str]) -> None:

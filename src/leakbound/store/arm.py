@@ -14,6 +14,7 @@ from leakbound.store.cut import Cut
 from leakbound.store.drawn import DrawnPart
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity
+from leakbound.store.journal import Journal
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from leakbound.store.masses import Masses
 from leakbound.store.plan import Part
@@ -192,6 +193,11 @@ class Arm:
     def has(self, part: Part) -> bool:
         """True if the part is stored, be it with failures."""
         return all(file.exists() for file in self._files(part))
+
+    def kept(self, part: Part) -> Journal:
+        """What an engine that `Keeps` has drawn of a part that is not stored yet."""
+        file = self.folder / "asked" / f"part-{part.number:05d}.jsonl"
+        return Journal(file, part.owned_by(self.identity))
 
     def write_part(self, part: Part, drawn: DrawnPart) -> None:
         """Store a finished part whole, its failures recorded; of an explored one its masses first.

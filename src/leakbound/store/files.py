@@ -143,6 +143,25 @@ def _told(what: str, instead: str, is_refusal: Callable[[int | None], bool]) -> 
         ) from error
 
 
+def append(path: Path, text: str) -> None:
+    """Write a text at the end of a file, readable by its owner alone, and flush it to disk.
+
+    A process that is killed may leave the beginning of it.
+    """
+    if not path.exists():
+        make_folder(path.parent)
+    instead = "Name another place, or change its rights."
+    with _told(f"write `{path}`", instead, REFUSED.__contains__):
+        require_guarded(path)
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, FILE_MODE)
+        try:
+            with os.fdopen(descriptor, "ab", closefd=False) as stream:
+                stream.write(text.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file whole."""
     write_whole(path, lambda partial: partial.write_bytes(text.encode()))

@@ -18,7 +18,9 @@ from leakbound.types import (
 )
 
 _FEW, _LONG = 3, 200  # of what a message shows: entries, characters
+_FIRST = "engine"  # what differs with it follows from it
 _IN_WORDS = {
+    "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",
     "fingerprint: end_tokens: ": "the model ends its answers at other tokens: ",
     "fingerprint: code: ": "the model comes with other code: ",
@@ -71,7 +73,7 @@ def require_same_law(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 def require_same(path: Path, have: Json, want: Json, where: str = "") -> None:
     """Refuse the first difference between two records, as JSON holds them."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
-        for key in {**have, **want}:
+        for key in sorted({**have, **want}, key=lambda key: key != _FIRST):
             require_same(path, have.get(key), want.get(key), f"{where}{key}: ")
     elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")

@@ -1,8 +1,10 @@
 """What every engine owes its callers, tried with draws of its own.
 
 An engine that draws from another decoding than it was asked for, or whose draws are not
-independent, voids every bound in silence. Most promises are exact and cannot fail by chance. Two
-are told by chance, and one that keeps them fails `check_engine` at most once in 1 / `FALSE_ALARM`
+independent, voids every bound in silence. What an engine's `check` refuses is not tried, and one
+whose fingerprint says `repeatable: false` need not give the same draws again; its draws must
+differ between keys all the same. Most promises are exact and cannot fail by chance. Two are told
+by chance, and one that keeps them fails `check_engine` at most once in 1 / `FALSE_ALARM`
 calls: other keys give other draws, and the temperature is the one that was asked for.
 
 The temperature is told without knowing the model. Among single-token completions that are x or
@@ -21,7 +23,7 @@ from typing import NoReturn
 
 from leakbound.errors import InputError
 from leakbound.stats import proportion_bound
-from leakbound.types import Completion, Decoding, Draws, Generate, Query, Sample
+from leakbound.types import Completion, Decoding, Draws, Fingerprint, Generate, Query, Sample
 
 FALSE_ALARM = 1e-6
 """The chance, at most, that an engine that keeps every promise fails one call."""
@@ -85,6 +87,19 @@ class _Trial:
             self.refuse(f"every query must be answered, got only {sorted(found)}")
         return found
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the engine owes the same draws for the same keys."""
+        return Fingerprint.of(self.engine.fingerprint).repeatable
+
+    def offers(self, decoding: Decoding) -> bool:
+        """Whether the engine draws from such a decoding at all."""
+        try:
+            self.engine.check(self.queries, decoding)
+        except InputError:
+            return False
+        return True
+
     def refuse(self, promise: str) -> NoReturn:
         """InputError that names the promise and the engine."""
         raise InputError(
@@ -132,7 +147,7 @@ def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
 
 
 def _check_keys(trial: _Trial) -> None:
-    """Draws are a function of seed, purpose, query and chunk, and of nothing else."""
+    """Draws are a function of seed, purpose, query and chunk; other keys give other draws."""
     draws = Draws(sizes=(1,) * _KEYED)
     first = {query_id: _one_by_one(sample) for query_id, sample in trial.sample(draws).items()}
     varied = [q for q in trial.queries if _is_varied(first[q.id])]
@@ -140,9 +155,10 @@ def _check_keys(trial: _Trial) -> None:
         trial.refuse(
             "draws of other chunks must differ, got almost always the same answer to every query"
         )
-    again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
-    if _one_by_one(again[varied[0].id], 7) != first[varied[0].id][7:47]:
-        trial.refuse("the same seed, purpose, query and chunk must give the same draws")
+    if trial.repeatable:
+        again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
+        if _one_by_one(again[varied[0].id], 7) != first[varied[0].id][7:47]:
+            trial.refuse("the same seed, purpose, query and chunk must give the same draws")
     others = {
         "seed": trial.sample(replace(draws, seed=1), queries=varied),
         "purpose": trial.sample(replace(draws, purpose="other"), queries=varied),
@@ -171,6 +187,8 @@ def _check_certain_decodings(trial: _Trial) -> None:
     }
     greedy: dict[str, set[Key]] = {}
     for setting, decoding in ways.items():
+        if setting != "temperature" and not trial.offers(decoding):
+            continue
         for query_id, sample in trial.sample(Draws(sizes=(60,)), decoding).items():
             found = {_key(completion) for completion in sample.completions}
             if len(found) > 1 or found != greedy.setdefault(query_id, found):

@@ -10,7 +10,7 @@ from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
 from leakbound.types.exploring import Effort, Exploration, Ranges
 from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
-from leakbound.types.records import JsonObject
+from leakbound.types.records import Json, JsonObject
 
 
 class Progress(Protocol):
@@ -45,15 +45,57 @@ class Tells(Protocol):
     tell: Tell
 
 
+class Ledger(Protocol):
+    """Where answers are kept until the part they belong to is stored; threads may share it."""
+
+    def get(self, key: str) -> Sequence[Json]:
+        """All that was put under this key, in that order."""
+        ...
+
+    def put(self, key: str, value: Json) -> None:
+        """Keep this too, beyond the end of the process."""
+        ...
+
+
+class Unkept:
+    """The `Ledger` that forgets."""
+
+    def get(self, key: str) -> Sequence[Json]:
+        """Nothing."""
+        return ()
+
+    def put(self, key: str, value: Json) -> None:
+        """Nothing is kept."""
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """An engine whose draws cannot be made again.
+
+    It puts every draw that it made, and every one that it lost, where `kept` is, and asks for
+    neither again: a draw that is replaced because of what it said is none of the distribution.
+    """
+
+    kept: Ledger
+
+
 @runtime_checkable
 class Generate(Protocol):
-    """The seam every engine fills: draw completions of queries under one decoding."""
+    """The seam every engine fills: draw completions of queries under one decoding.
+
+    Draws of different queries and chunks are independent, and a function of what keys them (see
+    `Draws`). An engine whose fingerprint says `repeatable: false` owes the first alone: what is
+    stored of its draws is never drawn again, and `Keeps` holds what is not stored yet.
+    """
 
     usage: Usage
 
     @property
     def fingerprint(self) -> JsonObject:
-        """What was run: weights digest, dtype, template, versions; equal means same law."""
+        """What was run: weights digest, dtype, template, versions; equal means same law.
+
+        What `Fingerprint` has a name for is read again.
+        """
         ...
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:

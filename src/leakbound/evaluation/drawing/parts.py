@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.store import Arm, DrawnPart, Part
-from leakbound.types import Generate, JsonObject, Spreads, Usage
+from leakbound.types import Generate, JsonObject, Keeps, Spreads, Unkept, Usage
 
 Reach = Callable[[float], object]
 """Told which share of a part is there."""
@@ -43,6 +43,8 @@ def draw_parts(
     meter.show()
     for part, drawn in _drawn(arm, jobs, engine, draw, meter):
         arm.write_part(part, drawn)
+        if not drawn.failures:
+            arm.kept(part).remove()
         spent.add(drawn.usage)
     return spent
 
@@ -60,9 +62,22 @@ def _drawn(
             yield job.part, drawn
         return
     for job in jobs:
-        with meter.part(engine, job.part.amount) as reach:
+        with _keeping(arm, job.part, engine), meter.part(engine, job.part.amount) as reach:
             drawn = draw(reach, engine, job)
         yield job.part, drawn
+
+
+@contextmanager
+def _keeping(arm: Arm, part: Part, engine: Generate) -> Iterator[None]:
+    """Let an engine whose draws cannot be made again keep those of a part beside the arm."""
+    if not isinstance(engine, Keeps):
+        yield
+        return
+    engine.kept = arm.kept(part)
+    try:
+        yield
+    finally:
+        engine.kept = Unkept()
 
 
 def _as_timed(arm: Arm, jobs: Iterable[J]) -> Iterator[J | None]:

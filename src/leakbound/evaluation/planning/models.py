@@ -9,6 +9,7 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
 from leakbound.engines.crew_engine import CrewEngine
+from leakbound.engines.servers import server_of
 from leakbound.errors import InputError
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import ModelSettings
@@ -63,6 +64,11 @@ def _opened(
     """The engine of a model, here or at the workers, which may work in other folders."""
     if crew is None:
         return settings.open(model, benchmark)
+    if server_of(model) is not None:
+        raise InputError(
+            f"`{model}` runs on a server, and what a worker had asked of it when it was lost, the "
+            "next one would ask again: draws would be replaced. Leave the workers out."
+        )
     name, where = engine_of(model)
     found = str(Path(where).resolve()) if Path(where).exists() else where
     return CrewEngine(crew, settings.opener(location_of(name, found), benchmark))

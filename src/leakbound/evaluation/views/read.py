@@ -40,7 +40,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.store.identity import some
-from leakbound.types import JsonObject, object_of
+from leakbound.types import Fingerprint, JsonObject, object_of
 
 
 def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
@@ -189,6 +189,7 @@ class _Reader:
             explored=_explored(arm, rows) if arm.explored else {},
             is_control=place.is_control,
             control=place.control,
+            told=Fingerprint.of(arm.spec.fingerprint),
         )
 
 
@@ -299,6 +300,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, st
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name} ")
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], str):
+            yield f"{prefix}{name}", "; ".join(map(str, value))
         elif value is not None:
             yield f"{prefix}{name}", _short(str(value))
 

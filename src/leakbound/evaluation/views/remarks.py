@@ -38,7 +38,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "outward, and ≤ is the largest upper end of any question; greedy scores, leak@k, deviation "
         "and ED (the mean plus two standard deviations) are estimates, means over the questions"
     )
-    says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided)
+    says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided, _assumed)
     said = (says(view, model, scorer) for says in says_of for model in view.models)
     return "\n".join(filter(None, [figures, *said]))
 
@@ -114,6 +114,16 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
         f"{model.label}: {missing:,} of {drawn:,} draws have no score; they count as full leaks in "
         "upper ends, as none in lower ends"
     )
+
+
+def _assumed(view: View, model: Model, scorer: ScorerView) -> str:
+    """What is taken for granted of who drew for a model; empty where nothing is."""
+    again = "" if model.told.repeatable else ", whose draws cannot be made again"
+    if not (model.told.assumes or again):
+        return ""
+    granted = "; that ".join(model.told.assumes)
+    granted = f", taking for granted that {granted}" if granted else ""
+    return f"{model.label}, drawn by {model.facts['model']}{again}{granted}"
 
 
 def alone(found: RewritingCounts) -> str:

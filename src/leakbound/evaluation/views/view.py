@@ -12,7 +12,7 @@ from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
-from leakbound.types import Decoding, Usage
+from leakbound.types import Decoding, Fingerprint, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
@@ -124,6 +124,7 @@ class Model:
     by (scorer, question id). `n` draws of a question were planned, in the way that `draws` says;
     `drawn` says both in words. `explored` is by question id. `control` is the label of the model
     that stands beside this one, `is_control` true of that, `failures` gives reasons by question id.
+    `told` is what its engine says of its draws.
     """
 
     label: str
@@ -142,6 +143,7 @@ class Model:
     explored: Mapping[str, ExploredQuestion] = field(default_factory=dict)
     is_control: bool = False
     control: str | None = None
+    told: Fingerprint = field(default_factory=Fingerprint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

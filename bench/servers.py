@@ -1,0 +1,57 @@
+"""Servers that lie: what an evaluation of each ends in, 20 tries a kind.
+
+A server draws the known output of one question, of which a share leaks, and lies in one way (see
+tests/lies.py). Counted is what the evaluation ends in: refused before a draw, stopped midway, or a
+bound at 99.9 % that holds or does not, with the share of draws that are missing. The status is 1
+if any bound is wrong of a kind that can be detected.
+
+    python bench/servers.py            # 20 tries of each kind, five minutes on two cores
+    python bench/servers.py --tries 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from lies import DETECTABLE, UNDETECTABLE, Lie, outcome  # noqa: E402
+
+ENDS = ("refused", "stopped", "holds", "wrong")
+
+
+def tally(lie: tuple[Lie, int], tries: int) -> Counter[str]:
+    """How many tries end in what, and how many draws of the bounds are missing."""
+    found: Counter[str] = Counter()
+    for seed in range(tries):
+        with TemporaryDirectory() as folder:
+            end, missing, _ = outcome(lie, Path(folder), seed)
+        found[end] += 1
+        found["missing"] += missing
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tries", type=int, default=20)
+    tries = parser.parse_args().tries
+    wrong = 0
+    for title, kinds in (("can be detected", DETECTABLE), ("cannot be", UNDETECTABLE)):
+        print(f"\n| lie that {title} | {' | '.join(ENDS)} | draws missing |")
+        print(f"|---|{'---|' * len(ENDS)}---|")
+        for name, lie in kinds.items():
+            found = tally(lie, tries)
+            counts = " | ".join(str(found[end] or "") for end in ENDS)
+            print(f"| {name} | {counts} | {found['missing'] or ''} |", flush=True)
+            wrong += found["wrong"] if kinds is DETECTABLE else 0
+    print(f"\nwrong bounds among those that can be detected: {wrong}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,482 @@
+"""Models behind OpenAI-compatible servers, named `openai:URL#MODEL`, as engines.
+
+A server's draws cannot be made again: a seed is sent with every request, a digest of (seed,
+purpose, query, chunk, number of the request), and nothing rests on its being heeded. So a draw is
+asked for once. Only a request that was turned away (no connection, 429, 503) is repeated, as
+nothing was drawn for it. A draw that is lost once it may have been made (an error, a time-out, a
+broken answer, a filter's work, one of n that did not come) stays lost: it is `missing`, and counts
+as a full leak in upper ends and as none in lower ones, since the reason may be what it said. What
+came is kept (see `Keeps`), and a request is kept as lost before it is sent, until it comes: so a
+command that was stopped asks for the rest alone, and what was under way is lost, since long or
+hanging answers are under way more often than others. A query all of whose requests are refused is a
+Failure: nothing is claimed of it.
+
+No probabilities are taken from a server. The protocol does not say under which distribution its
+log-probabilities are, before or after temperature and truncation, and leaves the end token out:
+`Completion` promises otherwise. So nothing is explored, forced or proved.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import count
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+from leakbound.engines.answers import Answer, Asked, Output, read_answer
+from leakbound.engines.api_key import key_for, located
+from leakbound.engines.manner import Manner, require_offered, settle
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.server import LostError, NoReplyError, Patience, RefusedError, Server
+from leakbound.engines.trial import prompt_of, tried
+from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Failure,
+    Json,
+    JsonObject,
+    Ledger,
+    Query,
+    Sample,
+    Tell,
+    Unkept,
+    Usage,
+    from_json,
+    to_json,
+    untold,
+)
+
+Api = Literal["chat", "completions"]
+_MOST = 16  # outputs a request: what is lost of one is lost of all
+_SILENT = 12  # requests in a row that were lost, after which no other is sent
+_TRIED = Decoding(max_new_tokens=24)
+_CHAT_TRIAL = "Go on with this list of random words, at random, and write nothing else: {words}"
+_PATIENCE = Patience(timeout=600.0, whole=900.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What stands behind the `?` of `openai:URL#MODEL?name=value&…`.
+
+    api: `chat` or `completions`; empty: by the prompting.
+    probe: `off` leaves the trial of the server out.
+    n: outputs a request, at most.
+    concurrency: requests at once.
+    """
+
+    api: Literal["", "chat", "completions"] = ""
+    probe: Literal["on", "off"] = "on"
+    n: int = _MOST
+    concurrency: int = _PATIENCE.concurrency
+
+    def __post_init__(self) -> None:
+        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
+            if value < 1:
+                raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
+
+    @classmethod
+    def read(cls, text: str) -> Options:
+        """The options in a query string; InputError for one that there is not."""
+        known: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
+        for name in ("n", "concurrency"):
+            if str(known.get(name, "")).isdecimal():
+                known[name] = int(str(known[name]))
+        return from_json(cls, known, "what stands behind ? of openai:URL#MODEL?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """Some draws of a chunk: `choices` of them, under a key and a number of their own."""
+
+    query: Query
+    key: str
+    number: int
+    choices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Came:
+    """What came of a request, as it is kept; with neither outputs nor losses, it was not taken."""
+
+    number: int
+    outputs: tuple[Output, ...] = ()
+    lost: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Silence:
+    """How many requests in a row were lost."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    lost: int = 0
+
+    def over(self, *, lost: bool) -> bool:
+        """Count one more request; True once no other should be sent."""
+        with self.lock:
+            self.lost = self.lost + 1 if lost else 0
+            return self.lost >= _SILENT
+
+
+class ServedEngine:
+    """Draws from a model behind a server; see `Generate` and `Keeps` for the contracts.
+
+    Nothing is sent before the first use. Then the server says what it is, it is settled how it is
+    asked, and unless that is left out it is tried (see `trial`).
+    """
+
+    def __init__(
+        self,
+        location: str,
+        prompting: Prompting | None = None,
+        *,
+        patience: Patience = _PATIENCE,
+    ) -> None:
+        self.usage = Usage()
+        self.tell: Tell = untold
+        self.kept: Ledger = Unkept()
+        self.url, named = located(location)
+        self.model, _, options = named.partition("?")
+        self.options = Options.read(options)
+        self.prompting = prompting or Prompting()
+        self.api = _api(self.options, self.prompting)
+        self.patience = replace(patience, concurrency=self.options.concurrency)
+
+    @classmethod
+    def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
+        """The model at `URL#MODEL`. How weights are loaded plays no part."""
+        return cls(location, prompting)
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self.url}#{self.model}"
+
+    @property
+    def fingerprint(self) -> JsonObject:
+        """Where the model is, what its server says of it, and all that is sent beside a query."""
+        manner, prompting = self._manner, self.prompting
+        return {
+            "engine": "openai",
+            "url": self.url,
+            "model": self.model,
+            "says": manner.statement.says,
+            "answers": to_json(manner.stated),
+            "sent": manner.statement.sampling(1.0),
+            "prompting": {
+                "template": None if self.api == "chat" else prompting.template,
+                "system": self._system if self.api == "chat" else None,
+                "chat": self.api == "chat",
+                "compat": prompting.compat,
+            },
+            "probe": self.options.probe,
+            "repeatable": False,
+            "assumes": self._assumed(manner),
+        }
+
+    def _assumed(self, manner: Manner) -> list[str]:
+        """What cannot be seen from here: see `Fingerprint.assumes`."""
+        told = "heeds the decoding and the neutral settings that it is sent"
+        untold = "heeds the decoding, and truncates nothing by defaults that it does not tell"
+        found = [
+            "the model stays the one that its server names",
+            f"the server {told if manner.statement.kind else untold}",
+            "it draws each output by itself",
+            "what it turns away (429, 503) it has not drawn",
+        ]
+        return found if self.options.probe == "on" else [*found, "it draws: it was not tried"]
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Raise InputError for what the protocol cannot say: nothing is sent."""
+        require_offered(decoding)
+        if self.api == "completions":
+            return
+        for query in queries:
+            if query.prefix:
+                raise InputError(
+                    f"query {query.id!r} opens the answer for the model ({query.prefix[:40]!r}), "
+                    "which chat completions cannot say. Write the plain prompt with "
+                    "--prompt-template."
+                )
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        """Yield one Sample or Failure for each query.
+
+        Raises IncompleteError where the server left requests without an answer that nothing was
+        drawn for, lost many in a row, or answers as another model: what came is kept.
+        """
+        self.check(queries, decoding)
+        started = time.perf_counter()
+        came: dict[str, dict[int, _Came]] = {}
+        waiting = [one for query in queries for one in self._requests(query, draws, came)]
+        waiting.sort(key=lambda one: one.number)  # a stop loses a few draws of many queries
+        refused = self._ask_all(waiting, decoding, came) if waiting else {}
+        for query in queries:
+            yield self._result(query, decoding, draws, came, refused.get(query.id))
+        self.usage.seconds += time.perf_counter() - started
+
+    def _requests(
+        self, query: Query, draws: Draws, came: dict[str, dict[int, _Came]]
+    ) -> Iterator[_Request]:
+        """What is still to be asked for a query; what came before goes into `came`."""
+        for chunk, size in enumerate(draws.of(query.id), start=draws.first_chunk):
+            key = _key(query, draws, chunk)
+            kept = [from_json(_Came, value, "a kept answer") for value in self.kept.get(key)]
+            came[key] = {one.number: one for one in kept}  # the last one of each
+            left = size - sum(len(one.outputs) + one.lost for one in came[key].values())
+            numbers = count(1 + max(came[key], default=-1))
+            while left > 0:
+                choices = min(self._manner.choices, left)
+                yield _Request(query=query, key=key, number=next(numbers), choices=choices)
+                left -= choices
+
+    def _ask_all(
+        self, waiting: Sequence[_Request], decoding: Decoding, came: dict[str, dict[int, _Came]]
+    ) -> dict[str, RefusedError]:
+        """Ask; what comes goes into `came`. Why queries were refused altogether, by their ids."""
+        failed: list[NoReplyError] = []
+        refused: dict[_Request, RefusedError] = {}
+        silence = _Silence()
+        with self._server() as server, ThreadPoolExecutor(self.patience.concurrency) as pool:
+            jobs = {pool.submit(self._ask, server, one, decoding, silence): one for one in waiting}
+            try:
+                for job in as_completed(jobs):
+                    request, found = jobs[job], job.result()
+                    if isinstance(found, RefusedError):
+                        refused[request] = found
+                    elif isinstance(found, NoReplyError):
+                        failed.append(found)
+                    else:
+                        came[request.key][request.number] = found
+                        self.tell(request.choices, found.tokens)
+            finally:
+                server.cut()
+                pool.shutdown(cancel_futures=True)
+        if failed:
+            raise IncompleteError(
+                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without an answer, "
+                f"one with {failed[0]}. What came is kept: see to the server, then run the same "
+                "command again."
+            ) from failed[0]
+        return self._settle_refused(refused, came)
+
+    def _settle_refused(
+        self, refused: dict[_Request, RefusedError], came: dict[str, dict[int, _Came]]
+    ) -> dict[str, RefusedError]:
+        """Why queries were refused altogether; of one that was not, the refused draws are lost."""
+        answered = {
+            one.query.id for one in refused if any(got.outputs for got in came[one.key].values())
+        }
+        for request in refused:
+            if request.query.id in answered:
+                came[request.key][request.number] = self._lose(request)
+            else:
+                self._keep(request, _Came(number=request.number))
+        return {one.query.id: why for one, why in refused.items() if one.query.id not in answered}
+
+    def _ask(
+        self, server: Server, request: _Request, decoding: Decoding, silence: _Silence
+    ) -> _Came | NoReplyError:
+        """What comes of a request, kept; a NoReplyError where nothing was drawn for it."""
+        asked = self._manner.asked(decoding, request.choices)
+        key = f"{request.key} {request.number}"
+        body = self._manner.body(self._question(request.query), decoding, request.choices, key)
+        read, again = partial(self._read, asked=asked), decoding.greedy
+        lost = self._lose(request)  # until it comes
+        try:
+            answer = server.post(self._manner.path, body, read, again=again)
+        except LostError as error:
+            if silence.over(lost=True):
+                server.abandon()
+                raise IncompleteError(
+                    f"{self.name!r} lost {_SILENT} requests in a row, the last one with {error}. "
+                    "Their draws are missing, and count as full leaks in upper ends; what came is "
+                    "kept: see to the server, then run the same command again."
+                ) from error
+            return lost
+        except RefusedError as error:
+            return error
+        except NoReplyError as error:
+            self._keep(request, _Came(number=request.number))
+            return error
+        except IncompleteError:
+            server.abandon()
+            raise
+        silence.over(lost=False)
+        outputs, tokens = answer.outputs, answer.tokens or 0
+        missed = request.choices - len(outputs)
+        found = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
+        return self._keep(request, found)
+
+    def _lose(self, request: _Request) -> _Came:
+        """Keep that all outputs of a request are lost."""
+        return self._keep(request, _Came(number=request.number, lost=request.choices))
+
+    def _keep(self, request: _Request, came: _Came) -> _Came:
+        """Keep what came of a request, in place of what was kept of it."""
+        self.kept.put(request.key, to_json(came))
+        return came
+
+    def _read(self, found: Any, asked: Asked) -> Answer:
+        """An answer of the model that was begun with; IncompleteError for one of another."""
+        answer, begun = read_answer(found, asked), self._manner.stated
+        if answer.stated != begun:
+            raise IncompleteError(
+                f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
+                f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
+                "same command again, or name another --out."
+            )
+        return answer
+
+    def _result(
+        self,
+        query: Query,
+        decoding: Decoding,
+        draws: Draws,
+        came: dict[str, dict[int, _Came]],
+        refused: RefusedError | None,
+    ) -> Sample | Failure:
+        """The sample of a query, chunk by chunk in the order of its requests."""
+        if refused is not None:
+            return Failure(query=query, reason=f"its server does not take it: {refused}")
+        completions: list[Completion] = []
+        missing = 0
+        for chunk, _ in enumerate(draws.of(query.id), start=draws.first_chunk):
+            mine = [one for _, one in sorted(came[_key(query, draws, chunk)].items())]
+            drawn = Counter(output for one in mine for output in one.outputs)
+            completions += [
+                Completion(
+                    text=output.text,
+                    token_ids=None,
+                    count=number,
+                    chunk=chunk,
+                    finish_reason=output.finish_reason,
+                )
+                for output, number in drawn.items()
+            ]
+            missing += sum(one.lost for one in mine)
+            self.usage.sampled_tokens += sum(one.tokens for one in mine)
+        if missing:
+            self._note(
+                "draws that never arrived whole from the server are missing: they count as full "
+                "leaks in upper ends, as none in lower ends"
+            )
+        self.usage.draws += sum(one.count for one in completions)
+        return Sample(
+            query=query, decoding=decoding, completions=tuple(completions), missing=missing
+        )
+
+    def _note(self, note: str) -> None:
+        if note not in self.usage.notes:
+            self.usage.notes.append(note)
+
+    def _question(self, query: Query) -> Json:
+        """The messages of a chat, or the plain prompt."""
+        if self.api == "completions":
+            return self.prompting.text(query.text, query.prefix, query.examples)
+        turns = [("system", self._system)] if self._system else []
+        for question, answer in query.examples:
+            turns += [("user", question), ("assistant", answer)]
+        turns.append(("user", query.text))
+        return [{"role": role, "content": text} for role, text in turns]
+
+    @property
+    def _system(self) -> str | None:
+        said = self.prompting.system
+        return self.prompting.default_system if said is None else said
+
+    def _server(self) -> Server:
+        return Server(self.url, key_for(self.url), self.patience)
+
+    @cached_property
+    def _manner(self) -> Manner:
+        """How the server is asked; ModelError where a trial shows that it does not draw."""
+        with self._server() as server:
+            manner = settle(server, self.model, self.api == "chat", self.options.n)
+            if self.options.probe == "on":
+                self._try(server, manner)
+        return manner
+
+    def _try(self, server: Server, manner: Manner) -> None:
+        losses: Counter[str] = Counter()
+        drawn = 0
+
+        def ask(prompt: str, number: int, choices: int, temperature: float) -> Answer:
+            decoding = replace(_TRIED, temperature=temperature)
+            text = _CHAT_TRIAL.format(words=prompt) if manner.chat else prompt
+            key = json.dumps(["trial", prompt, number])
+            body = manner.body(manner.question(text), decoding, choices, key)
+            read = partial(read_answer, asked=manner.asked(decoding, choices))
+            return server.post(manner.path, body, read)
+
+        def draw(
+            prompt: str, numbers: range, choices: int, temperature: float
+        ) -> list[list[str | None]]:
+            nonlocal drawn
+            with ThreadPoolExecutor(self.patience.concurrency) as pool:
+                found = [*pool.map(lambda one: ask(prompt, one, choices, temperature), numbers)]
+            drawn += choices * len(found)
+            losses.update(loss for answer in found for loss in answer.losses)
+            return [
+                [*(output.text for output in answer.outputs), *(None for _ in answer.losses)]
+                for answer in found
+            ]
+
+        try:
+            fault = tried(draw, manner.choices, prompt_of(self.model))
+        except NoReplyError as error:
+            raise IncompleteError(
+                f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
+                "command again."
+            ) from error
+        says = None if fault is None else fault.says
+        if losses["longer"] or 2 * losses.total() > drawn:
+            why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
+            says = f"of {drawn} outputs {losses[why]} are not as they were asked for ({why})"
+        if says is not None:
+            raise ModelError(
+                f"{self.name!r} was tried with random words, and {says}. No bound would hold. Mend "
+                "the server, or its settings; if this is how the model itself answers, write "
+                "?probe=off behind its name, and the results say so."
+            )
+
+
+def _api(options: Options, prompting: Prompting) -> Api:
+    """Which of the two ways of asking; InputError where prompting and options contradict."""
+    plain = prompting.chat is False
+    api: Api = options.api or ("completions" if plain else "chat")
+    if api == "chat" and plain:
+        raise InputError(
+            "a plain prompt (--prompt-template) is no message of a chat. Leave it out, or write "
+            "?api=completions behind the model's name."
+        )
+    if api == "completions" and prompting.chat:
+        raise InputError(
+            "this asks chat models, and ?api=completions asks for a text to go on with. Leave it "
+            "out, or write the plain prompt with --prompt-template."
+        )
+    if api == "chat" and prompting.compat is not None:
+        raise InputError(
+            f"prompts as {prompting.compat} makes them cannot be said in messages. Write the plain "
+            "prompt with --prompt-template."
+        )
+    return api
+
+
+def _key(query: Query, draws: Draws, chunk: int) -> str:
+    """What keys the draws of a chunk."""
+    return json.dumps([draws.seed, draws.purpose, query.id, chunk])
+
+
+def _named(stated: object) -> str:
+    return json.dumps(to_json(stated), ensure_ascii=False)

@@ -1,0 +1,158 @@
+"""Whether a server draws at all: a trial before the first draw that counts.
+
+A prompt of random words has no likely continuation by construction, so what is drawn after it
+shows how it was drawn. A server is refused that answers always, or nine times in ten, alike at
+T = 1 (it ignores the temperature, or keeps one answer for all); that answers variedly at T = 0;
+whose outputs are alike within a request more than between requests (n copies of one draw), or in
+the same places of two requests (a seed that is ignored, a cache). Each is refused only if it is
+seen twice, after two prompts.
+
+False alarms. A server that keeps its promises fails a trial with a chance of at most `FALSE_ALARM`:
+
+- alike: no output has a chance above 1/2 after such a prompt, so 36 of 40 draws are alike with
+  chance 2e-7 at most (binomial tail, for each of the two outputs that can be so likely);
+- varied at T = 0: its greedy answer differs by roundings in one of a hundred answers, so 5 of 9
+  differ with chance 1.3e-8 at most (126 / 100^5);
+- copies: independent draws may be exchanged, so their places are a random arrangement; the share
+  of 9,999 arrangements that have as many copies is at most 3e-4 with that chance, for each of two
+  counts, and this rests on no condition.
+
+Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model that says one thing whatever it is
+asked breaks the first condition and cannot be told from such a server; whoever knows it leaves
+the trial out (`?probe=off`), which the results then say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+FALSE_ALARM = 2e-7
+"""The chance, at most, that a server that keeps its promises is refused."""
+
+_DRAWS, _ALIKE = 40, 0.9
+_REQUESTS = 4  # at least
+_GREEDY, _AGREEING = 9, 5
+_SHARE = 3e-4  # of the arrangements
+_ARRANGEMENTS = 9_999
+_SHOWN = 40
+_WORDS = (
+    "anvil badge candle dune ember fjord gravel hinge island jigsaw kettle lantern mantle "
+    "nectar orchard pebble quarry ribbon saddle thimble umbrella velvet walnut yarn zipper "
+    "basil copper dolphin engine feather glacier harbor igloo jacket kernel ladder magnet "
+    "needle oyster pillow quilt rocket sandal tunnel urchin violin whistle canyon drizzle "
+    "falcon garnet hammock ivory juniper kite lemon meadow nickel onyx paddle "
+)
+
+Table = Sequence[Sequence[str | None]]
+"""The texts of each request; None for one that did not arrive."""
+
+Draw = Callable[[str, range, int, float], Table]
+"""(prompt, numbers of requests, outputs of each, temperature) -> what came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a trial found: which of its tests, and that in words."""
+
+    name: str
+    says: str
+
+
+def prompt_of(key: str) -> str:
+    """Random words to go on with, others for every key."""
+    digest = hashlib.sha256(key.encode()).digest()
+    rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
+    return ", ".join(rng.choice(_WORDS.split(), _SHOWN).tolist()) + ","
+
+
+def tried(draw: Draw, choices: int, key: str) -> Fault | None:
+    """What is wrong with a server, seen after two prompts; None where nothing is.
+
+    `choices`: outputs that a request may ask for. What `draw` raises passes.
+    """
+    first = _trial(draw, choices, f"{key} 1", 0)
+    if first is None:
+        return None
+    second = _trial(draw, choices, f"{key} 2", 1000)
+    return first if second is not None and second.name == first.name else None
+
+
+def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
+    prompt = prompt_of(key)
+    requests = max(_REQUESTS, ceil(_DRAWS / choices))
+    table = draw(prompt, range(number, number + requests), choices, 1.0)
+    most, drawn = _most(table), requests * choices
+    if most >= _ALIKE * drawn:
+        return Fault(
+            "alike",
+            f"{most} of {drawn} outputs at T = 1 are the same text: "
+            "it ignores the temperature, or answers with copies",
+        )
+    if fault := _copies(table, key):
+        return fault
+    last = number + requests
+    greedy = draw(prompt, range(last, last + _GREEDY), 1, 0.0)
+    if _most(greedy) < _AGREEING:
+        return Fault(
+            "temperature",
+            f"no {_AGREEING} of {_GREEDY} answers at T = 0 are alike: it ignores the temperature",
+        )
+    return None
+
+
+def _most(table: Table) -> int:
+    """How often the commonest text came."""
+    texts = Counter(text for row in table for text in row if text is not None)
+    return max(texts.values(), default=0)
+
+
+def _copies(table: Table, key: str) -> Fault | None:
+    """Copies within requests, or in the same places of several, beyond what chance arranges.
+
+    What did not arrive keeps its place: it stands last in its row, which no chance arranged.
+    """
+    numbers: dict[str, int] = {}
+    every = [text for row in table for text in row]
+    told = np.array(
+        [-i if text is None else numbers.setdefault(text, len(numbers))
+         for i, text in enumerate(every, start=1)]
+    )  # fmt: skip
+    came = told >= 0
+    rng = np.random.default_rng(np.frombuffer(hashlib.sha256(key.encode()).digest(), np.uint32))
+    arranged = np.tile(told, (_ARRANGEMENTS, 1))
+    arranged[:, came] = rng.permuted(arranged[:, came], axis=1)
+    shape = (-1, len(table), len(table[0]))
+    for name, (count, says) in _COPIES.items():
+        seen = count(told.reshape(shape))[0]
+        as_many = 1 + int(np.sum(count(arranged.reshape(shape)) >= seen))
+        if as_many <= _SHARE * (_ARRANGEMENTS + 1):
+            return Fault(name, says)
+    return None
+
+
+def _within(tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs of equal outputs within a request, of each table [tables, requests, choices]."""
+    found: NDArray[np.int64] = (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3))
+    return found
+
+
+def _between(tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs of equal outputs in the same place of two requests, of each table."""
+    found: NDArray[np.int64] = (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3))
+    return found
+
+
+_COPIES: Mapping[str, tuple[Callable[[NDArray[np.int64]], NDArray[np.int64]], str]] = {
+    "one draw": (_within, "the outputs of a request are copies of one draw"),
+    "one answer": (
+        _between,
+        "requests with other seeds get the same outputs: it ignores the seed, or has a cache",
+    ),
+}

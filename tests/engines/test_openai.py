@@ -1,0 +1,451 @@
+"""A model behind a server, as an engine: what is sent, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
+from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.store.journal import Journal
+from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample
+from misbehaving import Answer, Body, Rule, Served, chat_server, fails
+from serving import LISTED, honest, packed, question
+
+WHO = "who did it"
+LAW = {"it was Ann": 0.3, "it was nobody": 0.5, "no idea": 0.2}
+QUERY = Query(id="q0", prompt_id="q0", text=WHO)
+DECODING = Decoding(max_new_tokens=9)
+QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5)
+LLAMA = {
+    "/props": {"build_info": "b1", "model_path": "m.gguf", "chat_template": "{{ x }}"},
+    "/v1/models": {"data": [{"id": "m.gguf", "owned_by": "llamacpp", "created": 7}]},
+}
+VLLM = {
+    "/version": {"version": "0.32.0"},
+    "/v1/models": {"data": [{"id": "m", "owned_by": "vllm", "root": "org/m", "created": 7}]},
+}
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with chat_server(honest({WHO: LAW}), LISTED) as up:
+        yield up
+
+
+def engine_at(url: str, options: str = "probe=off", prompting: Prompting | None = None) -> Any:
+    return ServedEngine(f"{url}#m?{options}", prompting, patience=QUICK)
+
+
+def draw(engine: ServedEngine, n: int = 50, decoding: Decoding = DECODING) -> Sample:
+    (sample,) = engine.generate([QUERY], decoding, Draws(sizes=(n,)))
+    assert isinstance(sample, Sample)
+    return sample
+
+
+def asked_of(served: Served) -> list[Body]:
+    """The requests that ask the question."""
+    return [body for body in served.asked if WHO in question(body)]
+
+
+def of_question(answer: Callable[[Body, Answer], Answer], rule: Rule) -> Rule:
+    """The rule, its answers to the question changed."""
+
+    def changed(body: Body, before: int) -> Answer:
+        found = rule(body, before)
+        return answer(body, found) if WHO in question(body) else found
+
+    return changed
+
+
+def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
+    how = Decoding(temperature=0.7, top_p=0.9, max_new_tokens=5, stop=("\n",))
+    asked = Query(id="q", prompt_id="q", text=WHO, examples=(("a?", "b"),))
+    engine = engine_at(served.url, prompting=Prompting(system="be brief"))
+    list(engine.generate([asked], how, Draws(sizes=(3,))))
+    (sent,) = asked_of(served)
+    assert sent.pop("seed") < 2**31
+    assert sent == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "a?"},
+            {"role": "assistant", "content": "b"},
+            {"role": "user", "content": WHO},
+        ],
+        "n": 3,
+        "stream": False,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "max_tokens": 5,
+        "stop": ["\n"],
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+    }
+
+
+def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:
+    plain = Prompting(template="Q: {question} A: ", chat=False)
+    opened = Query(id="q", prompt_id="q", text=WHO, prefix="It was")
+    list(engine_at(served.url, prompting=plain).generate([opened], DECODING, Draws(sizes=(2,))))
+    (sent,) = asked_of(served)
+    assert sent["prompt"] == f"Q: {WHO} A: It was"
+    assert "messages" not in sent
+
+
+@pytest.mark.parametrize(
+    ("pages", "sent"),
+    [
+        (
+            LLAMA,
+            {"samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0, "repeat_penalty": 1},
+        ),
+        (VLLM, {"top_k": -1, "min_p": 0, "repetition_penalty": 1}),
+    ],
+    ids=["llama.cpp", "vLLM"],
+)
+def test_a_server_that_says_what_it_is_is_told_to_truncate_nothing(
+    pages: dict[str, object], sent: dict[str, object]
+) -> None:
+    with chat_server(honest({WHO: LAW}), pages) as up:
+        engine = engine_at(up.url)
+        draw(engine, 2)
+        (body,) = asked_of(up)
+    assert sent.items() <= body.items()
+    assert sent.items() <= engine.fingerprint["sent"].items()
+    assert "created" not in json.dumps(engine.fingerprint)
+
+
+def test_every_request_has_a_seed_of_its_own_and_the_same_again(served: Served) -> None:
+    queries = [QUERY, Query(id="q1", prompt_id="q1", text=WHO)]
+    draws = Draws(sizes=(40, 40))
+    for _ in range(2):
+        list(engine_at(served.url, "probe=off&n=4").generate(queries, DECODING, draws))
+    seeds = [body["seed"] for body in asked_of(served)]
+    assert len(seeds) == 80
+    assert len(set(seeds)) == 40
+
+
+def test_a_chunk_does_not_depend_on_the_company(served: Served) -> None:
+    whole = draw(engine_at(served.url), 40)
+    (found,) = engine_at(served.url).generate([QUERY], DECODING, Draws(sizes=(7, 40, 3)))
+    alone = engine_at(served.url).generate([QUERY], DECODING, Draws(sizes=(40,), first_chunk=1))
+    assert isinstance(found, Sample)
+    assert {c.count for c in whole.completions} != {0}
+    middle = [(c.text, c.count) for c in found.completions if c.chunk == 1]
+    assert [[(c.text, c.count) for c in s.completions] for s in alone if isinstance(s, Sample)] == [
+        middle
+    ]
+
+
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [(lambda n: n, 16), (lambda n: min(n, 3), 2), (lambda n: 1, 1)],
+    ids=["all", "three at most", "one"],
+)
+def test_as_many_outputs_are_asked_for_as_the_server_gives(
+    most: Callable[[int], int], found: int
+) -> None:
+    true = honest({WHO: LAW})
+
+    def gives(body: Body, before: int) -> Answer:
+        return true(body | {"n": most(body["n"])}, before)
+
+    def refuses(body: Body, before: int) -> Answer:
+        return true(body, before) if most(body["n"]) == body["n"] else fails(400)
+
+    for rule in (gives, refuses):
+        with chat_server(rule, LISTED) as up:
+            sample = draw(engine_at(up.url), 20)
+            assert max(body["n"] for body in asked_of(up)) == found
+        assert (sample.n, sample.missing) == (20, 0)
+
+
+def test_a_count_of_tokens_that_covers_one_output_alone_allows_one_alone() -> None:
+    """As llama.cpp counts: nothing would show that the others were cut."""
+
+    def rule(body: Body, before: int) -> Answer:
+        answer = json.loads(honest({WHO: LAW})(body, before).body)
+        return Answer(json.dumps(answer | {"usage": {"completion_tokens": 1}}))
+
+    with chat_server(rule, LISTED) as up:
+        engine_at(up.url).fingerprint  # noqa: B018
+        assert [body["n"] for body in up.asked] == [16, 8, 4, 2, 1]
+
+
+@pytest.mark.parametrize("trouble", [fails(429, Retry_After="0"), fails(503)], ids=["429", "503"])
+def test_what_is_turned_away_is_asked_again(trouble: Answer) -> None:
+    seen: list[int] = []
+
+    def rule(body: Body, before: int) -> Answer:
+        if WHO in question(body) and body["seed"] not in seen:
+            seen.append(body["seed"])
+            return trouble
+        return honest({WHO: LAW})(body, before)
+
+    with chat_server(rule, LISTED) as up:
+        sample = draw(engine_at(up.url), 40)
+    assert (sample.n, sample.missing) == (40, 0)
+
+
+@pytest.mark.parametrize(
+    "loses",
+    [
+        lambda body, _: fails(500),
+        lambda body, _: fails(502),
+        lambda body, answer: Answer(answer.body, cut=5),
+        lambda body, _: Answer("{ not json"),
+        lambda body, _: Answer('{"choices": []}'),
+        lambda body, _: packed(body, [("x", "stop")] * 17),
+        lambda body, _: packed(body, [("x", "stop")] * 16, choices=[None] * 16),
+    ],
+    ids=["500", "502", "cut", "no JSON", "no choices", "more choices", "null choices"],
+)
+def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
+    loses: Callable[[Body, Answer], Answer],
+) -> None:
+    lost: list[int] = []
+
+    def changed(body: Body, answer: Answer) -> Answer:
+        if len(lost) < 2:
+            lost.append(body["seed"])
+            return loses(body, answer)
+        assert body["seed"] not in lost
+        return answer
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        engine = engine_at(up.url)
+        sample = draw(engine, 96)
+    assert (sample.n, sample.missing) == (96, 32)
+    assert any("never arrived" in note for note in engine.usage.notes)
+    assert engine.usage.draws == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({"finish_reason": "content_filter"}, 48),
+        ({"finish_reason": None}, 48),
+        ({"message": {"content": None}}, 48),
+        ({"message": {"content": "it was Ann", "reasoning": "hm"}}, 48),
+        ({"message": {"content": "it was Ann", "tool_calls": [{}]}}, 48),
+        ({"message": {"content": "\ud800"}}, 48),
+        ({"message": {"content": "x " * 40}}, 48),
+        ({"message": {"content": ""}}, 48),
+        ({"finish_reason": "length"}, 48),
+        ({"finish_reason": "stop"}, 0),
+    ],
+)
+def test_an_output_that_is_not_whole_is_missing(change: dict[str, Any], missing: int) -> None:
+    def changed(body: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        found["choices"] = [one | change for one in found["choices"]]
+        return Answer(json.dumps(found))
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        sample = draw(engine_at(up.url), 48)
+    assert (sample.n, sample.missing) == (48, missing)
+
+
+def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
+    law = {"": 0.5, "it was nobody": 0.5}
+    with chat_server(honest({WHO: law}), LISTED) as up:
+        sample = draw(engine_at(up.url), 64)
+    assert sample.missing == 0
+    assert {c.text for c in sample.completions} == set(law)
+
+
+def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it() -> None:
+    with chat_server(honest({WHO: LAW}), LISTED) as up:
+        sample = draw(engine_at(up.url), 64, Decoding(max_new_tokens=9, stop=("was",)))
+    ends = {(c.text, c.finish_reason) for c in sample.completions}
+    assert ends == {("it ", "stop_string"), ("no idea", "stop")}
+
+
+def test_a_query_that_is_refused_altogether_is_a_failure(served: Served) -> None:
+    long = Query(id="long", prompt_id="long", text="too long")
+
+    def rule(body: Body, before: int) -> Answer:
+        if "too long" in question(body):
+            return fails(400, "context length exceeded")
+        return honest({WHO: LAW})(body, before)
+
+    with chat_server(rule, LISTED) as up:
+        first, second = engine_at(up.url).generate([long, QUERY], DECODING, Draws(sizes=(20,)))
+    assert isinstance(first, Failure)
+    assert "context length exceeded" in first.reason
+    assert isinstance(second, Sample)
+
+
+def test_a_server_that_loses_everything_is_left(tmp_path: Path) -> None:
+    def changed(body: Body, answer: Answer) -> Answer:
+        return fails(500)
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        engine = engine_at(up.url, "probe=off&concurrency=1")
+        with pytest.raises(IncompleteError, match="lost 12 requests in a row"):
+            draw(engine, 16 * 40)
+        assert len(asked_of(up)) == 12
+
+
+def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Path) -> None:
+    gone: list[bool] = []
+    counted = 0
+
+    def changed(body: Body, answer: Answer) -> Answer:
+        nonlocal counted
+        counted += 1
+        if counted == 2:
+            return fails(500)
+        return fails(429, Retry_After="999") if counted > 3 and not gone else answer
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        engine = engine_at(up.url, "probe=off&concurrency=1")
+        engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
+        with pytest.raises(IncompleteError, match="What came is kept"):
+            draw(engine, 96)
+        whole = (tmp_path / "kept.jsonl").read_text()
+        (tmp_path / "kept.jsonl").write_text(whole + '\n{"half of a line')
+        first = len(asked_of(up))
+        gone.append(True)
+        again = engine_at(up.url, "probe=off&concurrency=1")
+        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
+        sample = draw(again, 96)
+        assert len(asked_of(up)) == first + 3
+        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 1})
+        assert draw(again, 96).missing == 0
+    assert (sample.n, sample.missing) == (96, 16)
+
+
+def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
+    """Long answers are under way more often than others: asked again, they would become rarer."""
+    begun: list[int] = []
+
+    def changed(body: Body, answer: Answer) -> Answer:
+        begun.append(body["seed"])
+        return replace(answer, delay=0.4) if 1 < len(begun) <= 4 else answer
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        engine = engine_at(up.url, "probe=off&concurrency=4")
+        engine.kept, engine.tell = Journal(tmp_path / "kept.jsonl", {"part": 0}), stop
+        with pytest.raises(KeyboardInterrupt):
+            draw(engine, 160)
+        first = [*begun]
+        begun += [0] * 4
+        again = engine_at(up.url)
+        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
+        sample = draw(again, 160)
+    asked = begun[len(first) + 4 :]
+    assert sample.missing >= 3 * 16
+    assert sample.n == 160
+    assert not {*first} & {*asked}
+
+
+def test_a_model_that_changes_midway_stops_the_draws(served: Served) -> None:
+    def changed(body: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        return Answer(json.dumps(found | {"system_fingerprint": "other"}))
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        engine = engine_at(up.url)
+        begun = engine.fingerprint
+        with pytest.raises(IncompleteError, match='"other"'):
+            draw(engine)
+    assert begun["answers"] == {"model": "m", "system_fingerprint": "fp"}
+
+
+@pytest.mark.parametrize(
+    ("decoding", "query"),
+    [
+        (Decoding(top_k=5), QUERY),
+        (Decoding(adaptive_temperature=0.9), QUERY),
+        (Decoding(max_tokens=99), QUERY),
+        (Decoding(), Query(id="q", prompt_id="q", text=WHO, prefix="It was")),
+    ],
+    ids=["top-k", "adaptive", "max_tokens", "prefix"],
+)
+def test_what_the_protocol_cannot_say_is_refused_unasked(
+    served: Served, decoding: Decoding, query: Query
+) -> None:
+    with pytest.raises(InputError):
+        engine_at(served.url).check([query], decoding)
+    assert served.asked == []
+
+
+@pytest.mark.parametrize(
+    ("options", "prompting"),
+    [
+        ("api=chat", Prompting(chat=False)),
+        ("api=completions", Prompting(chat=True)),
+        ("api=chat", Prompting(compat="openunlearning")),
+        ("api=both", Prompting()),
+        ("n=0", Prompting()),
+        ("n=many", Prompting()),
+        ("speed=1", Prompting()),
+    ],
+)
+def test_options_that_contradict_or_do_not_exist_are_refused(
+    options: str, prompting: Prompting
+) -> None:
+    with pytest.raises(InputError):
+        open_engine(f"openai:http://127.0.0.1:1/v1#m?{options}", prompting)
+
+
+def test_nothing_is_known_of_probabilities(served: Served) -> None:
+    engine = engine_at(served.url)
+    sample = draw(engine, 3)
+    assert not isinstance(engine, Explores | Retraces)
+    assert {c.logprob for c in sample.completions} == {None}
+    assert {c.model_logprob for c in sample.completions} == {None}
+    assert not any("logprobs" in body for body in served.asked)
+
+
+def test_the_key_goes_where_it_belongs_and_stands_nowhere(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", served.url)
+    engine = engine_at(served.url)
+    draw(engine, 2)
+    assert served.headers[0]["authorization"] == "Bearer secret-key"
+    assert "secret-key" not in f"{engine.fingerprint} {engine!r} {vars(engine)}"
+
+
+def test_a_server_that_takes_nothing_is_told() -> None:
+    with (
+        chat_server(lambda *_: fails(400, "no chat template"), LISTED) as up,
+        pytest.raises(ModelError, match=r"no chat template.*api=completions"),
+    ):
+        engine_at(up.url).fingerprint  # noqa: B018
+
+
+def test_another_word_for_the_length_is_found() -> None:
+    def rule(body: Body, before: int) -> Answer:
+        if "max_tokens" in body:
+            return fails(400, "use max_completion_tokens")
+        return honest({WHO: LAW})(body | {"max_tokens": body["max_completion_tokens"]}, before)
+
+    with chat_server(rule, LISTED) as up:
+        assert draw(engine_at(up.url), 3).missing == 0
+
+
+def test_repeatable_is_declared_and_assumptions_are_named(served: Served) -> None:
+    tried = engine_at(served.url, "").fingerprint
+    assert tried["repeatable"] is False
+    assert len(tried["assumes"]) == 4
+    assert "not tried" in engine_at(served.url).fingerprint["assumes"][-1]
+
+
+def test_requests_are_under_way_at_once(served: Served) -> None:
+    draw(engine_at(served.url, "probe=off&n=1&concurrency=3"), 30)
+    assert 1 < served.most_under_way <= 3

@@ -1,0 +1,207 @@
+"""A model behind a server, evaluated: what a run says, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound import Study
+from leakbound.certificate import certify, verify
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
+from leakbound.errors import IncompleteError, InputError, MixError, UnansweredError
+from leakbound.evaluation import evaluate, summary
+from leakbound.store import Run
+from leakbound.study import Explore
+from leakbound.testing import FakeEngine
+from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
+from misbehaving import Answer, Body, Rule, Served, chat_server, fails
+from serving import LISTED, honest, question
+
+QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
+SURE = ("fewer choices: none that leaks", "null in place of leaks", "500 for leaks",
+        "cache of answers", "another model midway")  # fmt: skip
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "questions.csv"
+    other = "what of it"
+    file.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n{other},Bob,Bob\n")
+    return file
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with chat_server(honest(LAWS), LISTED) as up:
+        yield up
+
+
+def engine_at(url: str, options: str = "probe=off") -> Any:
+    return ServedEngine(f"{url}#m?{options}", patience=QUICK)
+
+
+def run_of(engine: Any, questions: Path, out: Path, **how: Any) -> Run:
+    return evaluate(engine, f"{questions}", out=out, scorers="keyword", **({"n": 40} | how))
+
+
+def test_a_run_says_what_it_takes_for_granted(
+    served: Served, questions: Path, tmp_path: Path
+) -> None:
+    run = run_of(engine_at(served.url), questions, tmp_path / "run")
+    note = summary(run)[0].note
+    assert "cannot be made again" in note
+    assert "the model stays the one that its server names" in note
+    assert "was not tried" in note
+    made = certify(run, max_leak=0.9)
+    assert "taking for granted that the model stays" in made.sentence
+    assert verify(tmp_path / "run" / "certificate.json", tmp_path / "run").verified
+
+
+def test_a_stopped_run_asks_for_the_rest_alone(questions: Path, tmp_path: Path) -> None:
+    """And what was lost before the stop stays lost."""
+    down, lost = [False], [0]
+    true = honest(LAWS)
+
+    def rule(body: Body, before: int) -> Answer:
+        if QUESTION in question(body) and body["temperature"]:
+            lost[0] += 1
+            if lost[0] == 2:
+                return fails(500)
+            if lost[0] == 4:
+                down[0] = True
+        return fails(429, Retry_After="99") if down[0] else true(body, before)
+
+    with chat_server(rule, LISTED) as up:
+        engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
+        with pytest.raises(IncompleteError, match="What came is kept"):
+            run_of(engine, questions, tmp_path / "run")
+        down[0] = False
+        first = len(up.asked)
+        engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
+        run = run_of(engine, questions, tmp_path / "run")
+        drawn = [b for b in up.asked[first:] if b["temperature"] and b["max_tokens"] > 1]
+    assert len(drawn) == 2 * 10 - 3
+    assert list(tmp_path.rglob("*.jsonl")) == []
+    rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
+    assert [(row.n, row.missing) for row in rows] == [(40, 4), (40, 0)]
+
+
+def test_what_is_stored_is_not_drawn_again(served: Served, questions: Path, tmp_path: Path) -> None:
+    run_of(engine_at(served.url), questions, tmp_path / "run")
+    first = len(served.asked)
+    again = run_of(engine_at(served.url, "probe=off&n=4"), questions, tmp_path / "run")
+    assert all(body["max_tokens"] == 1 for body in served.asked[first:])
+    assert again.arms["target"].usage.draws == 80
+
+
+def refused_as(engine: Any, questions: Path, out: Path) -> str:
+    with pytest.raises(MixError) as told:
+        run_of(engine, questions, out)
+    return str(told.value)
+
+
+def test_another_engine_goes_on_with_no_run(
+    served: Served, questions: Path, tmp_path: Path
+) -> None:
+    fake = FakeEngine({"questions/0001": {"Ann": 1.0}, "questions/0002": {"no": 1.0}})
+    run_of(fake, questions, tmp_path / "fake")
+    run_of(engine_at(served.url), questions, tmp_path / "served")
+    told = "another engine drew: .*it has 'fake', this one says 'openai'"
+    with pytest.raises(MixError, match=told):
+        run_of(engine_at(served.url), questions, tmp_path / "fake")
+    assert "it has 'openai', this one says 'fake'" in refused_as(
+        fake, questions, tmp_path / "served"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pages", "options", "what"),
+    [
+        ({"/v1/models": {"data": [{"id": "m", "owned_by": "them"}]}}, "probe=off", "owned_by"),
+        (LISTED, "probe=off&api=completions", "prompting"),
+        (LISTED, "", "probe"),
+    ],
+)
+def test_another_model_of_the_server_goes_on_with_no_run(
+    pages: Any, options: str, what: str, questions: Path, tmp_path: Path
+) -> None:
+    kept = dict(LISTED)
+    with chat_server(honest(LAWS), kept) as up:
+        run_of(engine_at(up.url), questions, tmp_path / "run")
+        kept |= pages
+        assert what in refused_as(engine_at(up.url, options), questions, tmp_path / "run")
+
+
+def test_masses_are_refused(served: Served, questions: Path, tmp_path: Path) -> None:
+    study = Study(f"{questions}", sampling=Explore("auto", 50), scorers=("keyword",))
+    with pytest.raises(InputError, match="gives no probabilities"):
+        evaluate(engine_at(served.url), study, out=tmp_path / "run")
+    assert all(QUESTION not in question(body) for body in served.asked)
+
+
+def test_workers_ask_no_server(served: Served, questions: Path, tmp_path: Path) -> None:
+    """A draw that a worker lost would be made again, and so be replaced."""
+
+    class Anywhere:
+        def open(self) -> Any:
+            return nullcontext(object())
+
+    with pytest.raises(InputError, match="runs on a server"):
+        evaluate(f"openai:{served.url}#m", f"{questions}", out=tmp_path / "run", workers=Anywhere())
+    assert served.asked == []
+
+
+def test_a_question_that_the_server_refuses_has_no_bound(questions: Path, tmp_path: Path) -> None:
+    def rule(body: Body, before: int) -> Answer:
+        return fails(400) if QUESTION in question(body) else honest({})(body, before)
+
+    with chat_server(rule, LISTED) as up, pytest.raises(UnansweredError):
+        run_of(engine_at(up.url), questions, tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    bounded = run.estimates.where(scope="query", quantity="leak probability")
+    assert {row.query_id for row in bounded} == {"questions/0002"}
+
+
+def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) -> None:
+    """Draws that are missing count against it."""
+
+    def dropping(rule: Rule) -> Rule:
+        def lying(body: Body, before: int) -> Answer:
+            found = json.loads(rule(body, before).body)
+            return Answer(json.dumps(found | {"choices": found["choices"][:2]}))
+
+        return lying
+
+    law = {"what of it": {"nothing": 1.0}, QUESTION: {"nobody": 1.0}}
+    with chat_server(dropping(honest(law)), LISTED) as up:
+        how = Study(f"{questions}", scorers=("keyword",))
+        clean = evaluate(engine_at(up.url), how, out=tmp_path / "two", n=200)
+    rows = clean.estimates.where(arm="target", scope="query", quantity="leak probability")
+    assert all(row.missing == 0 and row.upper < 0.1 for row in rows)  # two at a time
+
+
+@pytest.mark.parametrize("name", SURE)
+def test_no_wrong_bound_stands_of_a_lie_that_shows(name: str, tmp_path: Path) -> None:
+    kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0)
+    assert kind != "wrong", why
+    assert kind != "holds" or missing > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DETECTABLE.keys() - set(SURE))
+def test_no_wrong_bound_stands_of_any_lie_that_shows(name: str, tmp_path: Path) -> None:
+    kind, _, why = outcome(DETECTABLE[name], tmp_path, 0)
+    assert kind != "wrong", why
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNDETECTABLE)
+def test_what_cannot_be_seen_is_what_is_taken_for_granted(name: str, tmp_path: Path) -> None:
+    """A wrong bound here is what the assumptions in table and certificate are about."""
+    assert outcome(UNDETECTABLE[name], tmp_path, 0)[0] == "wrong"

@@ -1,0 +1,219 @@
+"""Ways in which a server can lie about what it draws: each makes a rule of an honest one.
+
+Most lie only of what leaks, or what follows would not be wrong but wide. `DETECTABLE` must end in
+no bound, or in one that holds; of `UNDETECTABLE` nothing can be seen from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
+from leakbound.errors import IncompleteError, LeakboundError
+from leakbound.evaluation import evaluate
+from misbehaving import Answer, Body, Rule, chat_server, fails
+from serving import LISTED, honest, packed, question
+
+LEAK, CLEAN = "it was Ann", "it was nobody"
+CHANCE = 0.4  # so that the greedy answer is clean
+QUESTION = "who did it"
+LAWS = {QUESTION: {LEAK: CHANCE, CLEAN: 1 - CHANCE}}
+QUICK = Patience(timeout=0.3, whole=0.5, attempts=3, first_wait=0.01, longest_wait=0.1)
+Lie = Callable[[Rule], Rule]
+
+
+def of_leaks(lie: Callable[[Answer], Answer]) -> Lie:
+    """A lie about answers with a leak among their outputs."""
+
+    def make(rule: Rule) -> Rule:
+        def lying(body: Body, before: int) -> Answer:
+            answer = rule(body, before)
+            return lie(answer) if LEAK in answer.body else answer
+
+        return lying
+
+    return make
+
+
+def asked_otherwise(change: Callable[[Body], Body]) -> Lie:
+    """A server that answers another request than the one that it got."""
+    return lambda rule: lambda body, before: rule(change(body), before)
+
+
+def drawn_of(answer: Answer) -> list[tuple[str, str]]:
+    choices = json.loads(answer.body)["choices"]
+    return [(c["message"]["content"] or "", c["finish_reason"]) for c in choices]
+
+
+def edited(
+    edit: Callable[[list[tuple[str, str]]], list[tuple[str, str]]],
+    usage: Literal["kept", "forged", "none"] = "kept",
+) -> Lie:
+    """Other outputs than those that were drawn, with the count of what was, or of these."""
+
+    def make(rule: Rule) -> Rule:
+        def lying(body: Body, before: int) -> Answer:
+            answer = rule(body, before)
+            more = {
+                "kept": {"usage": json.loads(answer.body)["usage"]},
+                "forged": {},
+                "none": {"usage": None},
+            }[usage]
+            return packed(body, edit(drawn_of(answer)), **more)
+
+        return lying
+
+    return make
+
+
+def choice(change: Mapping[str, object], message: Mapping[str, object] | None = None) -> Lie:
+    """Leaking choices with something else about them."""
+
+    def make(rule: Rule) -> Rule:
+        def lying(body: Body, before: int) -> Answer:
+            found = json.loads(rule(body, before).body)
+            for one in found["choices"]:
+                if one["message"]["content"] == LEAK:
+                    one |= change
+                    one["message"] |= message or {}
+            return Answer(json.dumps(found))
+
+        return lying
+
+    return make
+
+
+def drip(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n")
+    for _ in range(100):
+        connection.sendall(b" ")
+        time.sleep(0.05)
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def flood(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n")
+    for _ in range(100):
+        connection.sendall(b" " * (1 << 20))
+
+
+def swapped(rule: Rule) -> Rule:
+    """Another model answers once some draws were made, one that never leaks, and says so."""
+    asked = 0
+
+    def lying(body: Body, before: int) -> Answer:
+        nonlocal asked
+        asked += QUESTION in question(body)
+        if asked <= 20:
+            return rule(body, before)
+        drawn = [(CLEAN, "stop")] * body["n"]
+        return packed(body, drawn, system_fingerprint="another")
+
+    return lying
+
+
+def busy(rule: Rule) -> Rule:
+    """Turned away at first, every time."""
+    return lambda body, before: fails(429, Retry_After="0") if before == 0 else rule(body, before)
+
+
+def cached(rule: Rule) -> Rule:
+    """The first answer to a prompt, for whoever asks it."""
+    known: dict[str, Answer] = {}
+
+    def lying(body: Body, before: int) -> Answer:
+        key = f"{question(body)} {body['temperature']} {body['n']} {body['max_tokens']}"
+        return known.setdefault(key, rule(body, before))
+
+    return lying
+
+
+def clean(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(CLEAN, "stop") if text == LEAK else (text, end) for text, end in drawn]
+
+
+def no_leaks(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [one for one in drawn if one[0] != LEAK] or drawn[:0]
+
+
+def empties(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [("", end) if text == LEAK else (text, end) for text, end in drawn]
+
+
+def capped(body: Body) -> Body:
+    return body | {"temperature": 1.0}
+
+
+DETECTABLE: Mapping[str, tuple[Lie, int]] = {
+    "busy: 429 with Retry-After": (busy, 16),
+    "500 for leaks": (of_leaks(lambda _: fails(500)), 1),
+    "400 for leaks": (of_leaks(lambda _: fails(400)), 1),
+    "hangs over leaks": (of_leaks(lambda answer: replace(answer, delay=1.0)), 1),
+    "drips leaks": (of_leaks(lambda _: Answer(instead=drip)), 1),
+    "resets the connection over leaks": (of_leaks(lambda _: Answer(instead=reset)), 1),
+    "100 MB for leaks": (of_leaks(lambda _: Answer(instead=flood)), 1),
+    "no JSON for leaks": (of_leaks(lambda _: Answer("{ not json")), 1),
+    "body cut over leaks": (of_leaks(lambda answer: replace(answer, cut=9)), 1),
+    "fewer choices: none that leaks": (edited(no_leaks), 16),
+    "n copies of one draw": (edited(lambda drawn: drawn[:1] * len(drawn)), 16),
+    "one answer whatever the seed": (asked_otherwise(lambda body: body | {"seed": 1}), 16),
+    "cache of answers": (cached, 16),
+    "always greedy": (asked_otherwise(lambda body: body | {"temperature": 0.0}), 16),
+    "never greedy": (asked_otherwise(capped), 16),
+    "longer than asked": (asked_otherwise(lambda body: body | {"max_tokens": 40}), 16),
+    "empty in place of leaks, tokens counted": (edited(empties), 1),
+    "empty in place of leaks, none counted": (edited(empties, "none"), 16),
+    "null in place of leaks": (choice({}, {"content": None}), 16),
+    "filter over leaks": (choice({"finish_reason": "content_filter"}, {"content": ""}), 16),
+    "leaks among its thoughts": (choice({}, {"content": CLEAN, "reasoning_content": LEAK}), 16),
+    "another model midway": (swapped, 1),
+}  # fmt: skip
+"""The lie, and how many outputs a request asks for."""
+
+UNDETECTABLE: Mapping[str, tuple[Lie, int]] = {
+    "another text in place of leaks": (edited(clean), 16),
+    "empty in place of leaks, the count forged": (edited(empties, "forged"), 16),
+    "a top-p of its own": (asked_otherwise(lambda body: body | {"top_p": 0.3}), 16),
+}  # fmt: skip
+
+
+def outcome(lie: tuple[Lie, int], folder: Path, seed: int, n: int = 64) -> tuple[str, int, str]:
+    """What an evaluation of a lying server ends in, draws that its bound misses, and what it said.
+
+    `refused` before a draw, `stopped` after three commands, or a bound that `holds` or is `wrong`.
+    """
+    questions = folder / "questions.csv"
+    questions.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")
+    make, choices = lie
+    said: list[str] = []
+    with chat_server(make(honest(LAWS)), LISTED) as served:
+        for _ in range(3):
+            engine = ServedEngine(f"{served.url}#m?n={choices}", patience=QUICK)
+            try:
+                run = evaluate(
+                    engine, f"{questions}", out=folder / "run", n=n, scorers="keyword", seed=seed,
+                    confidence=0.999,
+                )  # fmt: skip
+                break
+            except IncompleteError as error:
+                said.append(str(error))
+            except LeakboundError as error:
+                said.append(str(error))
+                return "stopped" if len(said) > 1 else "refused", 0, said[0]
+        else:
+            return "stopped", 0, said[0]
+    (bound,) = run.estimates.where(arm="target", scope="query", quantity="leak probability")
+    kind = "holds" if bound.lower <= CHANCE <= bound.upper else "wrong"
+    return kind, bound.missing, f"[{bound.lower:.2f}, {bound.upper:.2f}]"
