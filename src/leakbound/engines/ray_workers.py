@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from leakbound.errors import InputError, needing
 from leakbound.types import Crew
 
 LOCAL = "local"
+_ANSWERS = 5.0  # seconds until a cluster is taken to be not there
 _STORE = 128 << 20  # bytes of the object store that a cluster of this machine alone gets
 _SETTINGS = ("HF_HUB_OFFLINE",)  # of the environment, that workers take over
 _MOST_GPUS = 1 << 10  # of one machine
@@ -110,14 +112,17 @@ class RayWorkers:
 def _begin(ray: Any, address: str) -> None:
     """Connect to the cluster, or start one on this machine."""
     own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
+    host, colon, port = address.rpartition(":")
     try:
+        if colon and port.isdecimal() and "/" not in host:  # Ray itself would ask for minutes
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
         ray.init(
             address,
             log_to_driver=False,
             logging_level="ERROR",
             **(own if address == LOCAL else {}),
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
         said = str(error).strip().partition("\n")[0]
         raise InputError(
             f"no Ray cluster answers at {address!r} ({said}). Start one there with `ray start`, "

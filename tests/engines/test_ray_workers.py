@@ -1,0 +1,27 @@
+"""What is said of a cluster before Ray is asked."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from leakbound.errors import InputError
+from leakbound.study import RayWorkers
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])
+def test_an_address_at_which_nothing_listens_is_refused_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = SimpleNamespace(is_initialized=lambda: False, init=None, shutdown=None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"no Ray cluster answers at .*`ray start`"):
+        RayWorkers(address).open().__enter__()
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install '\.\[ray\]'"):
+        RayWorkers("local").open().__enter__()
