@@ -13,13 +13,17 @@ from canned import CannedEngine
 from clusters import FakeCluster
 from contents import contents
 from leakbound.engines import open_engine
+from leakbound.engines.crew import Task
+from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, ModelError
-from leakbound.evaluation import evaluate
+from leakbound.evaluation import bound, evaluate, score
 from leakbound.evaluation.drawing.sample import DrawJob
+from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, RayWorkers, Rewritings, Until
 from leakbound.types import Decoding
 from tiny import tiny_model_folder
+from tiny_classifiers import sequence_classifier
 
 SETTINGS = ModelSettings(device="cpu")
 SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)
@@ -219,3 +223,52 @@ def test_without_ray_the_message_says_what_installs_it(
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"Ray needs ray, which is not installed.*'\.\[ray\]'"):
         drawn(asked, tmp_path / "run", workers=RayWorkers())
+
+
+def test_models_that_scorers_ask_are_asked_by_workers(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    scorers = (f"classifier:model={sequence_classifier(tmp_path / 'harm')}", "contains")
+    one = drawn(asked, tmp_path / "one", scorers=scorers, n=40)
+    steady = FakeCluster()
+    drawn(asked, tmp_path / "steady", scorers=scorers, n=40, workers=steady)
+    parts = sum(len(arm.parts) for arm in one.arms.values())
+    assert [task.opener.name for task in scored(steady)] == [scorers[0]] * parts
+
+    failing = FakeCluster(loses=frozenset({steady.sent.index(scored(steady)[1]) + 1}))
+    run = drawn(asked, tmp_path / "run", scorers=scorers, n=40, workers=failing)
+    assert contents(run) == contents(one)
+    assert len(scored(failing)) == parts + 1
+
+
+def test_the_scores_of_a_run_are_given_anew_by_workers(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster()
+    run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=40)
+    before = contents(run)
+    for file in tmp_path.glob("run/arms/*/scores/*"):
+        file.unlink()
+    score(run, settings=SETTINGS, workers=cluster)
+    bound(run)
+    assert contents(run) == before
+    assert len(cluster.sent) == len(scored(cluster)) > 1
+
+
+def scored(cluster: FakeCluster) -> list[Task]:
+    """The tasks that were to score."""
+    return [task for task in cluster.sent if isinstance(task.job, ScoreJob)]
+
+
+def test_a_worker_with_another_classifier_is_refused(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sequence_classifier(tmp_path / "harm")
+    other = sequence_classifier(tmp_path / "other", seed=1)
+    here = OpenModels.classify
+    opened = iter([folder, other, other])
+    monkeypatch.setattr(OpenModels, "classify", lambda models, _: here(models, str(next(opened))))
+    with pytest.raises(ModelError, match=r"another model for 'classifier.*': its weights differ"):
+        drawn(
+            asked, tmp_path / "run", n=2, scorers=(f"classifier:{folder}",), workers=FakeCluster()
+        )

@@ -110,7 +110,7 @@ loading = options(
     ),
 )
 ray = options(
-    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster draw."),
+    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster do it."),
     click.option("--ray-workers", type=int, help="At most.  [default: all there is room for]"),
     click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
     click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
@@ -207,7 +207,7 @@ def asked(said: Said) -> Study:
         sampling=_sampling(said, base.sampling),
         rewritings=_rewritings(said, base.rewritings),
         attack=_attack(said, base.attack),
-        workers=_workers(said),
+        workers=workers_of(said),
         # Running a model's own code is said each time, never taken over from a file.
         settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
     )
@@ -342,7 +342,7 @@ def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
     return asked
 
 
-def _workers(said: Said) -> Workers | None:
+def workers_of(said: Said) -> Workers | None:
     """The workers that draw; None where this process does."""
     from leakbound.study import RayWorkers
 

@@ -20,24 +20,28 @@ from leakbound.cli.saying import say
 @opt.scorers
 @opt.calibration
 @opt.loading
+@opt.ray
 @opt.as_json
 def score(
-    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **loading: Any
+    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **given: Any
 ) -> None:
     """Score the completions of RUN; no model of the run is loaded.
 
     --dtype and --device are those of the models that scorers ask; by default the run's. A judge
-    behind a server is asked only where --scorer names it.
+    behind a server is asked only where --scorer names it. Other models can be asked by workers.
     """
     from leakbound.evaluation import score as verb
 
+    said = Said(given)
+    workers = opt.workers_of(said)
     opened = opt.held_run(run, "score")
     with progress_bar(not as_json) as progress:
         chosen = verb(
             opened,
             scorers,
             calibration=calibration,
-            settings=Said(loading).into(opened.study.settings, *loading),
+            settings=said.into(opened.study.settings, "dtype", "device"),
+            workers=workers,
             progress=progress,
         )
     if as_json:

@@ -23,6 +23,7 @@ from leakbound.types import (
     Sample,
     Usage,
     alone,
+    different,
 )
 
 J = TypeVar("J")
@@ -104,9 +105,7 @@ def _facts(engine: Any, told: Sequence[str]) -> _Facts:
 
 def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
     """Refuse a worker whose engine draws from another law than the first one's."""
-    own = engine.fingerprint
-    differing = [key for key in {**fingerprint, **own} if fingerprint.get(key) != own.get(key)]
-    if differing:
+    if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model of that name than the first "
             f"worker: its {', '.join(differing)} differ. Put the same files there and install the "

@@ -116,7 +116,8 @@ def _store(
         arm.write_part(part, DrawnPart.of(part.query_ids, results, _usage(part, drawn), {}))
     for spec in scorers:
         scorer = make_scorer(spec)
-        arm.score(scorer.name, slug(scorer), partial(_given, arm, draws, scorer.name))
+        given = partial(_given, arm, draws, scorer.name)
+        arm.score(scorer.name, slug(scorer), partial(map, given))
 
 
 def _given(

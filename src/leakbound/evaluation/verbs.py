@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Unpack
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import require_named, servers_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.attack import attack_questions
@@ -32,6 +33,7 @@ from leakbound.evaluation.drawing.sample import (
 )
 from leakbound.evaluation.drawing.search import AttackSearch
 from leakbound.evaluation.planning.checks import require_confidence
+from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.evaluation.planning.metrics import choose
 from leakbound.evaluation.planning.models import ModelArm, model_arms
 from leakbound.evaluation.planning.names import arm_keys
@@ -53,7 +55,7 @@ from leakbound.metrics import Values
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
 from leakbound.store.arm_key import Model
 from leakbound.study import Explore, FixedN, ModelSettings, Study, StudyFields, Until, study_of
-from leakbound.types import Decoding, Generate, Progress, Scorer, silent
+from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
 
 
 @holding("evaluate")
@@ -90,9 +92,10 @@ def evaluate(
     run, IncompleteError at the end where some questions could not be sampled.
     """
     asked = prepared(study_of(study, fields))
-    with _staffed(asked) as staffed:
-        run = draw_study(model, staffed, control, Path(out), progress)
-        score_run(run, asked.scorers, progress)
+    with _at_work(asked.study.workers) as crew:
+        asked = asked.by(crew)
+        run = draw_study(model, asked, control, Path(out), progress)
+        score_run(run, asked.scorers, progress, asked.drawing.at)
     if asked.study.calibration is not None:
         calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
     bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
@@ -118,8 +121,9 @@ def sample(
 
     Raises InputError where scores would steer what is drawn, else what `evaluate` does.
     """
-    with _staffed(prepared(study_of(study, fields), scores=False)) as staffed:
-        return draw_study(model, staffed, control, Path(out), progress)
+    asked = prepared(study_of(study, fields), scores=False)
+    with _at_work(asked.study.workers) as crew:
+        return draw_study(model, asked.by(crew), control, Path(out), progress)
 
 
 @holding("score")
@@ -129,6 +133,7 @@ def score(
     *,
     calibration: str | Path | None = None,
     settings: ModelSettings | None = None,
+    workers: Workers | None = None,
     progress: Progress = silent,
 ) -> tuple[Scorer, ...]:
     """Score the completions of a run; no model of the run is loaded. Returns the scorers.
@@ -139,19 +144,22 @@ def score(
             asked only where it is named here.
         calibration: a file of items that people labelled, to allow for a judge's errors.
         settings: how models are loaded that scorers ask (None: as the run's).
+        workers: who asks these models, such as `RayWorkers` (None: this process).
         progress: called with phase, done, total and unit.
 
     Raises IncompleteError where completions are still to be drawn.
     """
     named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
     require_texts(run, named)
-    loading = (settings or run.study.settings).loading
-    chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers_of(named))
+    loading, servers = (settings or run.study.settings).loading, servers_of(named)
+    chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers)
     require_sampled(run)
     if calibration is not None:
         judge_of(chosen)
         read_items(Path(calibration))
-    score_run(run, chosen, progress)
+    with _at_work(workers) as crew:
+        models = OpenModels(servers=servers, **loading)
+        score_run(run, chosen, progress, None if crew is None else ScoringCrew(crew, models))
     if calibration is not None:
         calibrate(run, judge_of(chosen), Path(calibration))
     return chosen
@@ -305,14 +313,9 @@ def draw_study(
     return run
 
 
-@contextmanager
-def _staffed(asked: Prepared) -> Iterator[Prepared]:
-    """The study with the workers that it names at work."""
-    if asked.study.workers is None:
-        yield asked
-        return
-    with asked.study.workers.open() as crew:
-        yield replace(asked, crew=crew)
+def _at_work(workers: Workers | None) -> AbstractContextManager[Crew | None]:
+    """The workers, called for a while; None where this process does all."""
+    return nullcontext() if workers is None else workers.open()
 
 
 def _named(control: str | Path | Generate | None) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -248,21 +249,28 @@ class Arm:
         self,
         scorer: str,
         slug: str,
-        score_part: Callable[[pa.Table], list[float | None]],
+        score_tables: Callable[[Iterable[pa.Table]], Iterable[list[float | None]]],
         model: JsonObject | None = None,
     ) -> None:
         """Store the scores of all completions, unless they are there for just these.
 
-        `score_part` gives one score, or None, for each row of a completions table. Parts that
-        were scored before others joined them are not scored again. `model`: what the scorer's
-        model is, to be recorded; its scores are costly, and stored as each part is done.
+        `score_tables` gives, for each table of completions in turn, one score, or None, for each
+        row; it may ask for some tables before it gives the scores of the first. Parts that were
+        scored before others joined them are not scored again. `model`: what the scorer's model
+        is, to be recorded; its scores are costly, and stored as each part is done.
         """
         known = self._scored_parts(scorer, slug)
         pieces = [tables.read_table(self.scores_file(slug))] if known else []
-        for done, part in enumerate(self.parts[known:], start=known + 1):
-            table = self.completions(part)
-            scores = pa.array(score_part(table), pa.float64())
-            columns = [table["query_id"], table["count"], scores]
+        asked: deque[pa.Table] = deque()
+
+        def tables_to_score() -> Iterator[pa.Table]:
+            for part in self.parts[known:]:
+                asked.append(self.completions(part))
+                yield asked[-1]
+
+        for done, scores in enumerate(score_tables(tables_to_score()), start=known + 1):
+            table = asked.popleft()
+            columns = [table["query_id"], table["count"], pa.array(scores, pa.float64())]
             pieces.append(pa.table(columns, schema=tables.SCORES))
             if model or done == len(self.parts):
                 meta = {**self._made_from(scorer, done), "model": model or {}}

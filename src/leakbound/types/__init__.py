@@ -14,7 +14,7 @@ from leakbound.types.models import Chat, Classify, Embed, Message, Models, Reque
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
 from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role
 from leakbound.types.readings import Differentiates, Reading, Reads
-from leakbound.types.records import Json, JsonObject, from_json, object_of, to_json
+from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
     Explores,
     Generate,
@@ -81,6 +81,7 @@ __all__ = [
     "Usage",
     "Workers",
     "alone",
+    "different",
     "from_json",
     "object_of",
     "probe_difference",

@@ -60,6 +60,11 @@ def object_of(value: object) -> JsonObject:
     return cast("JsonObject", to_json(value))
 
 
+def different(one: JsonObject, other: JsonObject) -> list[str]:
+    """The names of what two objects do not have alike, sorted."""
+    return sorted(key for key in {**one, **other} if one.get(key) != other.get(key))
+
+
 def from_json(kind: type[T], found: Json, where: str = "the record", *, by_hand: bool = False) -> T:
     """The value of this kind whose `to_json` was found.
 

@@ -15,7 +15,8 @@ from typing import cast
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
-from leakbound.evaluation.planning.plan import scoring
+from leakbound.evaluation.planning.crew import HeldScorer
+from leakbound.evaluation.planning.plan import SteeredPlan, scoring
 from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.scorers import check_bounds, score_ranges
 from leakbound.store import Arm, DrawnPart, ExploredDraws, Part
@@ -26,6 +27,7 @@ from leakbound.types import (
     Explores,
     Failure,
     Generate,
+    Opener,
     Progress,
     Prompt,
     Query,
@@ -112,12 +114,16 @@ class ExploreJob:
     queries: tuple[Query, ...]
     decoding: Decoding
     effort: Effort
-    scorer: Scorer
+    scorer: Opener[Scorer]
     prompts: Mapping[str, Prompt]
 
 
 def explore_arm(
-    arm: Arm, planned: ExploredDraws, engine: Generate, scorer: Scorer, progress: Progress = silent
+    arm: Arm,
+    planned: ExploredDraws,
+    engine: Generate,
+    drawing: SteeredPlan,
+    progress: Progress = silent,
 ) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
     require_explores(engine, arm.name, arm.decoding)
@@ -127,10 +133,12 @@ def explore_arm(
     done = total - sum(len(part.query_ids) for part in arm.missing_parts())
     phase, worth = f"exploring {arm.name}", 1 / effort.forwards
     meter = Meter(progress, phase, "questions", done, total, worth)
+    steering, at = drawing.steering, drawing.at
+    scorer = HeldScorer(steering) if at is None else at.opener(steering)
     return draw_parts(arm, _jobs(arm, effort, scorer), engine, explore_part, meter)
 
 
-def _jobs(arm: Arm, effort: Effort, scorer: Scorer) -> Iterator[ExploreJob]:
+def _jobs(arm: Arm, effort: Effort, scorer: Opener[Scorer]) -> Iterator[ExploreJob]:
     """The missing parts of an arm, each as it is planned."""
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     for part in arm.parts_to_draw():
@@ -146,13 +154,14 @@ def _jobs(arm: Arm, effort: Effort, scorer: Scorer) -> Iterator[ExploreJob]:
 
 def explore_part(reach: Reach, engine: Generate, job: ExploreJob) -> DrawnPart:
     """What the engine finds of a part, and draws of what that leaves; `reach` is told of it."""
-    explorer, settle = cast(Explores, engine), ranges(job.scorer, job.prompts)
+    explorer, scorer = cast(Explores, engine), job.scorer.open()
+    settle = ranges(scorer, job.prompts)
     with costing(engine) as cost:
         found: list[Exploration | Failure] = []
         for result in explorer.explore(job.queries, job.decoding, job.effort, settle):
             found.append(result)
             if isinstance(result, Exploration):
-                _try_bounds(job.scorer, result, job.prompts[result.query.id])
+                _try_bounds(scorer, result, job.prompts[result.query.id])
             reach(len(found) / len(job.queries))
         samples = [one.sample for one in found if isinstance(one, Exploration)]
         drawn = with_answers(samples, engine, job.decoding, job.prompts)

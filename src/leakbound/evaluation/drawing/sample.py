@@ -40,7 +40,6 @@ from leakbound.types import (
     Prompt,
     Query,
     Sample,
-    Scorer,
     Usage,
     silent,
 )
@@ -101,9 +100,9 @@ def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress =
     """Draw what is missing of an arm, in the way it was planned."""
     match arm.spec.draws:
         case ExploredDraws() as planned:
-            return explore_arm(arm, planned, job.engine, drawing.steering, progress)
+            return explore_arm(arm, planned, job.engine, drawing, progress)
         case StoppedDraws():
-            return sample_until(arm, job.engine, drawing.steering, progress)
+            return sample_until(arm, job.engine, drawing, progress)
         case _:
             return sample_arm(arm, job.engine, progress)
 
@@ -119,18 +118,21 @@ def sample_arm(
     return _draw(arm, 0, engine, progress, purpose)
 
 
-def sample_until(arm: Arm, engine: Generate, scorer: Scorer, progress: Progress = silent) -> Usage:
+def sample_until(
+    arm: Arm, engine: Generate, drawing: SteeredPlan, progress: Progress = silent
+) -> Usage:
     """Draw rounds of an arm until every question is decided or has as many draws as it may.
 
     Goes on where it was stopped, after its recorded looks were found again in the stored scores;
     MixError where they are not.
     """
+    scorer, at = drawing.steering, drawing.at
     spent = sample_arm(arm, engine, progress)
-    score_arm(arm, scorer)
+    score_arm(arm, scorer, at=at)
     require_same_looks(arm, scorer)
     while found := look(arm, scorer):
         spent.add(_draw(arm, arm.add_look(found), engine, progress))
-        score_arm(arm, scorer)
+        score_arm(arm, scorer, at=at)
     return spent
 
 

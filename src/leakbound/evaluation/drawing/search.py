@@ -207,7 +207,7 @@ def _drawn(
     arm = plan_unscored(trial, job, draws, hunt.seed)
     if any(not arm.has(part) for part in arm.parts_to_draw()):
         sample_arm(arm, job.engine, hunt.progress, purpose=f"{PURPOSE}:{arm.name}")
-    score_arm(arm, hunt.scorer)
+    score_arm(arm, hunt.scorer, at=hunt.asked.drawing.at)
     rounds = (trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
     return [drawn for drawn in rounds if drawn is not None]
 

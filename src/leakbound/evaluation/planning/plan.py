@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.benchmark import DRAWS
+from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
+from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.store import ArmDraws, ArmKey, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
 from leakbound.study import Attack, Explore, FixedN, Study, Until
 from leakbound.types import Crew, Scorer
@@ -22,12 +24,14 @@ class SteeredPlan:
     draws: what decides how many: n itself, a claim, or how far each question is explored.
     scorer: what decides the claim, settles what is explored, or steers the attack.
     attack: the search for the worst input, of which n are drawn too.
+    at: the workers that score; None where this process does.
     """
 
     n: int
     draws: ArmDraws = field(default_factory=FixedDraws)
     scorer: Scorer | None = None
     attack: Attack | None = None
+    at: ScoringCrew | None = None
 
     @classmethod
     def of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
@@ -64,7 +68,7 @@ class SteeredPlan:
 class Prepared:
     """A study with all of it said, its benchmark and scorers loaded, and how it is drawn.
 
-    crew: the workers that draw and score; None where this process does.
+    crew: the workers that draw; None where this process does.
     """
 
     study: Study
@@ -72,6 +76,14 @@ class Prepared:
     scorers: tuple[Scorer, ...]
     drawing: SteeredPlan
     crew: Crew | None = None
+
+    def by(self, crew: Crew | None) -> Prepared:
+        """The same, drawn and scored by workers where there are any."""
+        if crew is None:
+            return self
+        models = OpenModels(servers=self.study.trusted, **self.study.settings.loading)
+        at = ScoringCrew(crew, models)
+        return replace(self, crew=crew, drawing=replace(self.drawing, at=at))
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:

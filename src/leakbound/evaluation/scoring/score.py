@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError, MixError
+from leakbound.errors import InputError, MixError, ModelError
+from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.scorers import (
     Threshold,
     check_prompts,
@@ -21,7 +24,7 @@ from leakbound.scorers import (
 from leakbound.scorers.logged import Logged
 from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
 from leakbound.study import Loading
-from leakbound.types import Progress, Prompt, Scorer, silent
+from leakbound.types import JsonObject, Progress, Prompt, Scorer, different, silent
 
 
 def scorers_for(
@@ -86,12 +89,34 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreJob:
+    """Completions to be scored at once: their texts, each with the id of its query.
+
+    number: of the table that they stand in. prompts: by query id.
+    """
+
+    number: int
+    query_ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    prompts: Mapping[str, Prompt]
+
+    @classmethod
+    def of(cls, number: int, table: Any, prompts: Mapping[str, Prompt]) -> ScoreJob:
+        """The rows of a table of completions."""
+        query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
+        return cls(number, tuple(query_ids), tuple(texts), {q: prompts[q] for q in query_ids})
+
+
+def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
+    """One score, or None, for each completion."""
+    prompts = (job.prompts[query_id] for query_id in job.query_ids)
+    return score_pairs(scorer, [*zip(job.texts, prompts, strict=True)])
+
+
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
     """One score, or None, for each row of a table of the arm's completions."""
-    prompt_of = prompts_by_query(arm)
-    query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
-    prompts = (prompt_of[query_id] for query_id in query_ids)
-    return score_pairs(scorer, [*zip(texts, prompts, strict=True)])
+    return score_job(scorer, ScoreJob.of(0, table, prompts_by_query(arm)))
 
 
 def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
@@ -103,22 +128,67 @@ def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]
     return [ends for q, texts in rows.items() for ends in score_ranges(scorer, texts, prompt_of[q])]
 
 
-def score_arm(arm: Arm, scorer: Scorer, began: Callable[[], object] = lambda: None) -> None:
+def score_arm(
+    arm: Arm,
+    scorer: Scorer,
+    began: Callable[[], object] = lambda: None,
+    at: ScoringCrew | None = None,
+) -> None:
     """Score all completions of an arm, and the events that were explored, unless that is done.
 
-    `began` is called at the start of each part. MixError where the arm has scores of this scorer
-    that were given by another model.
+    `began` is called at the start of each part; workers score where they are there for that.
+    MixError where the arm has scores of this scorer that were given by another model.
     """
     require_same_model([arm], scorer)
     if _is_given(arm, scorer):
         return
 
-    def score(table: Any) -> list[float | None]:
-        began()
-        return score_part(arm, scorer, table)
+    def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
+        return _scores(_jobs(arm, tables, began), scorer, at)
 
     arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
     arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
+
+
+def _jobs(arm: Arm, tables: Iterable[Any], began: Callable[[], object]) -> Iterator[ScoreJob]:
+    prompts = prompts_by_query(arm)
+    for number, table in enumerate(tables):
+        began()
+        yield ScoreJob.of(number, table, prompts)
+
+
+def _scores(
+    jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew | None
+) -> Iterator[list[float | None]]:
+    """The scores of every job in turn."""
+    if at is None or not at.scores(scorer):
+        return (score_job(scorer, job) for job in jobs)
+    return _by_workers(jobs, scorer, at)
+
+
+def _by_workers(
+    jobs: Iterable[ScoreJob], scorer: Scorer, at: ScoringCrew
+) -> Iterator[list[float | None]]:
+    """The scores of every job in turn, several of them given at a time."""
+    opener = at.opener(scorer)
+    at.crew.prepare(opener, _require_same, fingerprint(scorer))
+    early: dict[int, list[float | None]] = {}
+    following = 0
+    for job, scores in at.crew.each(opener, score_job, jobs):
+        early[job.number] = scores
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+def _require_same(scorer: Scorer, model: JsonObject) -> None:
+    """Refuse a worker that has another model of this name than the one that was asked for."""
+    if differing := different(fingerprint(scorer), model):
+        raise ModelError(
+            f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
+            f"{', '.join(differing)} differ. Put the same files there, then run the same command "
+            "again."
+        )
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:
@@ -139,19 +209,28 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         )
     given = iter(row_scores(arm, slug(base)))
     cut = cast(Threshold, scorer).cut
-    arm.score(scorer.name, slug(scorer), lambda table: cut([*islice(given, table.num_rows)]))
+    arm.score(
+        scorer.name,
+        slug(scorer),
+        lambda tables: (cut([*islice(given, table.num_rows)]) for table in tables),
+    )
     return True
 
 
 @holding("score")
-def score_run(run: Run, scorers: Sequence[Scorer], progress: Progress = silent) -> None:
+def score_run(
+    run: Run,
+    scorers: Sequence[Scorer],
+    progress: Progress = silent,
+    at: ScoringCrew | None = None,
+) -> None:
     """Score every arm of a run with every scorer."""
     for scorer in scorers:
         require_same_model(run.arms.values(), scorer)
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
-        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"))
+        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"), at)
     progress("scoring", total, total, "parts")
 
 
@@ -161,10 +240,8 @@ def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
     for arm in arms if now else ():
         before = arm.scored_by(slug(scorer))
         if before is not None and before != now:
-            differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
             raise MixError(
-                f"{arm.place} has scores of {scorer.name!r} by another model "
-                f"of that name: its {', '.join(sorted(differing))} differ. Give the other model "
-                "another name, or remove the file to score again: "
-                f"`{arm.scores_file(slug(scorer))}`."
+                f"{arm.place} has scores of {scorer.name!r} by another model of that name: its "
+                f"{', '.join(different(before, now))} differ. Give the other model another name, "
+                f"or remove the file to score again: `{arm.scores_file(slug(scorer))}`."
             )

@@ -1,0 +1,172 @@
+"""Workers of a real Ray cluster: nothing is lost or changed, whatever is killed or joins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contents import contents
+from leakbound.evaluation import evaluate
+from leakbound.store import Run
+from leakbound.study import ModelSettings, RayWorkers
+from leakbound.types import Decoding
+from tiny import tiny_model_folder
+from tiny_classifiers import sequence_classifier
+
+pytest.importorskip("ray")
+psutil = pytest.importorskip("psutil")
+pytestmark = [pytest.mark.slow, pytest.mark.fault]
+
+N, LENGTH = 2100, 8
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+RAY = ("--ray", "local", "--ray-workers", "2")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, a classifier and questions."""
+    folder = tmp_path_factory.mktemp("ray")
+    tiny_model_folder(folder / "model")
+    sequence_classifier(folder / "harm")
+    words = ["who", "wrote", "red", "blue", "green", "sky"]
+    rows = [f"{word} {other},Ann" for word, other in zip(words, words[::-1], strict=True)]
+    (folder / "mine.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def command(place: Path) -> list[str]:
+    """`evaluate` with many parts, but for --out."""
+    how = ["--benchmark", "mine.csv", "-n", N, "--max-new-tokens", LENGTH, "--device", "cpu"]
+    how += ["--scorer", "contains"]
+    return [sys.executable, "-m", "leakbound", "evaluate", "model", *map(str, how), "--out"]
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path, command: list[str]) -> Run:
+    """The run of one process with one thread."""
+    return finished([*command, "whole"], place)
+
+
+def finished(command: list[str], place: Path) -> Run:
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place, env=ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    return Run.open(place / command[command.index("--out") + 1])
+
+
+def stored(out: Path) -> dict[Path, int]:
+    """The parts that are there, and when they were written."""
+    files = sorted(out.glob("arms/*/completions/part-*.parquet"))
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+def begun(command: list[str], place: Path) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, stdout=quiet, stderr=quiet, cwd=place, env=ONE_THREAD)
+
+
+def wait_for(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    while not ready():
+        assert process.poll() is None, "it ended too early"
+        time.sleep(0.005)
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[Any]:
+    """The processes of its workers: only those that it started itself."""
+    mine = psutil.Process(process.pid).children(recursive=True)
+    return [each for each in mine if "ray::_Actor" in each.name() + "".join(each.cmdline()[:1])]
+
+
+def test_two_workers_draw_what_one_process_draws(
+    place: Path, command: list[str], whole: Run
+) -> None:
+    run = finished([*command, "two", *RAY], place)
+    assert contents(run) == contents(whole)
+    assert sum(len(arm.parts) for arm in run.arms.values()) >= 6
+    for arm in run.arms.values():
+        assert arm.spec.machine == {"device": "cpu", "threads": 1}
+
+
+def test_two_workers_score_what_one_process_scores(place: Path, command: list[str]) -> None:
+    few = [*command, "few", "-n", "16", "--scorer", "classifier:harm"]
+    one = contents(finished(few, place))
+    few[few.index("few")] = "shared"
+    assert contents(finished([*few, *RAY], place)) == one
+
+
+def test_a_worker_killed_midway_costs_its_part_alone(
+    place: Path, command: list[str], whole: Run
+) -> None:
+    with begun([*command, "killed", *RAY], place) as process:
+        wait_for(lambda: len(stored(place / "killed")) >= 3, process)
+        before = stored(place / "killed")
+        victims = workers_of(process)
+        assert len(victims) == 2
+        victims[0].send_signal(signal.SIGKILL)
+    assert process.returncode == 0
+    assert contents(Run.open(place / "killed")) == contents(whole)
+    assert before.items() <= stored(place / "killed").items()
+
+
+@pytest.mark.parametrize("goes_on", [(), RAY], ids=["alone", "with workers"])
+def test_a_driver_that_was_killed_is_gone_on_with(
+    place: Path, command: list[str], whole: Run, goes_on: tuple[str, ...]
+) -> None:
+    out = f"resumed{len(goes_on)}"
+    with begun([*command, out, *RAY], place) as process:
+        wait_for(lambda: len(stored(place / out)) >= 3, process)
+        workers = workers_of(process)
+        process.kill()
+    before = stored(place / out)
+    assert len(before) < sum(len(arm.parts) for arm in whole.arms.values())
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive, "a worker outlives its driver"
+    run = finished([*command, out, *goes_on], place)
+    assert contents(run) == contents(whole)
+    assert before.items() <= stored(place / out).items()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A cluster without room for a worker, on this machine, to which nodes can be added."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20}
+    started = Cluster(initialize_head=True, head_node_args=head)
+    yield started
+    started.shutdown()
+
+
+def test_the_work_moves_to_a_machine_that_joins_when_the_other_one_leaves(
+    place: Path, whole: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    nodes = [cluster.add_node(**node)]
+
+    def progress(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+        if phase == "sampling target" and done > 1000 and len(nodes) == 1:
+            nodes.append(cluster.add_node(**node))
+            cluster.remove_node(nodes[0])
+
+    monkeypatch.chdir(place)
+    run = evaluate(
+        "model",
+        "csv:mine.csv",
+        n=N,
+        decodings=Decoding(max_new_tokens=LENGTH),
+        scorers="contains",
+        settings=ModelSettings(device="cpu"),
+        out="moved",
+        progress=progress,
+        workers=RayWorkers(cluster.address),
+    )
+    assert len(nodes) == 2
+    assert contents(run) == contents(whole)
