@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from leakbound.errors import ModelError
+from leakbound.errors import InputError, ModelError
 from leakbound.types import (
     Crew,
     Decoding,
@@ -18,6 +18,7 @@ from leakbound.types import (
     Failure,
     Generate,
     JsonObject,
+    Keeps,
     Opener,
     Query,
     Sample,
@@ -94,6 +95,11 @@ class CrewEngine:
 
 
 def _facts(engine: Any, told: Sequence[str]) -> _Facts:
+    if isinstance(engine, Keeps):
+        raise InputError(
+            f"{type(engine).__name__} keeps what it draws beside the run, where workers do not "
+            "reach. Leave workers out for this model."
+        )
     able = tuple(name for name in (*_ASKED, _MEASURE) if callable(getattr(engine, name, None)))
     values = {name: getattr(engine, name) for name in told if hasattr(engine, name)}
     if _MEASURE in able:
