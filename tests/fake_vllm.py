@@ -2,7 +2,8 @@
 
 What the real one does was read in vLLM 0.32: sample i of a call takes its seed plus i, an end token
 is the last of a completion's ids, a greedy draw's log-probabilities are those at T = 1, and a
-setting that the model's own files bring is left out only where `generation_config` says so.
+setting that the model's own files bring is left out only where `generation_config` says so. Several
+greedy answers at once are refused.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class SamplingParams:
         assert not self.min_tokens
         assert self.watermarking is False
         assert self.logprobs == 0
+        assert self.n == 1 or self.temperature, "n must be 1 when using greedy sampling"
         assert self.seed is not None
 
 

@@ -255,12 +255,14 @@ class VllmEngine:
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
         for (query, chunk, size), answer in zip(asked, answered, strict=True):
-            if len(answer.outputs) != size:
+            # The greedy answer is one, however often it is asked for; vLLM gives it once.
+            found = list(answer.outputs) * (size if decoding.greedy else 1)
+            if len(found) != size:
                 raise ModelError(
-                    f"vLLM gave {len(answer.outputs)} of {size} completions of query {query.id!r}. "
+                    f"vLLM gave {len(found)} of {size} completions of query {query.id!r}. "
                     "Nothing of this part is kept: run the same command again."
                 )
-            outputs[query] += [(chunk, output) for output in answer.outputs]
+            outputs[query] += [(chunk, output) for output in found]
         for query, drawn in outputs.items():
             self.usage.prompt_tokens += len(prompts[query])
             yield self._result(query, decoding, drawn)
@@ -271,7 +273,7 @@ class VllmEngine:
 
         plain = {"watermarking": False} if "watermarking" in _fields(SamplingParams) else {}
         return SamplingParams(
-            n=n,
+            n=1 if decoding.greedy else n,
             temperature=decoding.temperature,
             top_p=decoding.top_p,
             top_k=decoding.top_k,
