@@ -3,8 +3,9 @@
     python bench/scale.py [--models demo-run/models] [--json FILE]
 
 Evaluates the demo's full model on the built-in benchmark. Each figure is of a process of its own,
-every one of which has one thread. A worker's start and the model's loading are not what grows, so
-time is that of the parts alone: from the first part's file to the last one's. Needs the extra ray.
+every one of which has one thread. The start of the workers and loading the model are not what
+grows, so the time is that of drawing: from when the run is planned until its last part is stored.
+Needs the extra ray.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from leakbound.benchmarks import load_benchmark
@@ -29,7 +31,7 @@ AIM = 1.7  # times as fast, at least, with two workers on two cores
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What one command took: seconds of its parts, and its own largest resident set in GB."""
+    """What one command took: seconds of drawing, and its own largest resident set in GB."""
 
     workers: int
     questions: int
@@ -54,16 +56,15 @@ def measure(model: Path, questions: int, n: int, workers: int) -> Drawn:
         _, status, used = os.wait4(child.pid, 0)
         if status:
             raise SystemExit(f"`{' '.join(command)}` failed with status {status}")
-        stored = Path(scratch).glob("run/arms/target/completions/part-*.parquet")
-        times = sorted(file.stat().st_mtime for file in stored)
-        return Drawn(workers, questions, n, times[-1] - times[0], used.ru_maxrss / 1e6)
+        stored = Path(scratch).glob("run/arms/*/completions/part-*.parquet")
+        ended = max(file.stat().st_mtime for file in stored)
+        begun = Path(scratch, "run", "run.json").stat().st_mtime
+        return Drawn(workers, questions, n, ended - begun, used.ru_maxrss / 1e6)
 
 
 def table(model: Path, rows: Sequence[tuple[int, int, int]]) -> list[Drawn]:
     """Measure (questions, n, workers) in turn, and print each as a row."""
-    print(
-        "| questions × n | workers | time of the parts | peak of the command |\n|---|---|---|---|"
-    )
+    print("| questions × n | workers | time of drawing | peak of the command |\n|---|---|---|---|")
     found = []
     for questions, n, workers in rows:
         one = measure(model, questions, n, workers)
@@ -79,6 +80,9 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if find_spec("ray") is None:
+        print("Ray is not installed: pip install '.[ray]'. Nothing was measured.")
+        return
     task = load_benchmark("fictitious")
     full = train_models(options.models, task, Clock(options.models.parent / "phases.json"))["full"]
     pair = table(full, [(64, 1024, 1), (64, 1024, 2)])

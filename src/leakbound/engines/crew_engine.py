@@ -56,7 +56,7 @@ class CrewEngine:
 
     def __init__(self, crew: Crew, opener: Opener[Generate]) -> None:
         self._crew, self._opens = crew, opener
-        facts = alone(crew, opener, _facts, _VALUES)
+        facts = _told(crew, opener)
         crew.prepare(opener, _require_same, facts.fingerprint)
         self.fingerprint = facts.fingerprint
         self.usage = Usage(notes=[*facts.notes])
@@ -92,6 +92,19 @@ class CrewEngine:
         found, cost = alone(self._crew, self._opens, _asked, (name, args))
         self.usage.add(cost)
         return found
+
+
+def _told(crew: Crew, opener: Opener[Generate]) -> _Facts:
+    """The facts, of the first worker that tells them; all that are there open the model for it."""
+    found: list[_Facts] = []
+
+    def asked() -> Iterator[Sequence[str]]:
+        while not found:
+            yield _VALUES
+
+    for _, facts in crew.each(opener, _facts, asked()):
+        found.append(facts)
+    return found[0]
 
 
 def _facts(engine: Any, told: Sequence[str]) -> _Facts:
