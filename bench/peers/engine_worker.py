@@ -1,0 +1,377 @@
+"""One engine in a process of its own, asked over stdin: models are loaded, completions drawn.
+
+    PYTHON engine_worker.py forest|transformers|vllm|llama|openvino THREADS
+
+Each line is JSON: `{"model": PATH, "work": {...}}` opens a model for work of this size, `{"work":
+{...}}` draws n completions of each prompt, T = 1 and nothing truncated. So is each answer; what a
+library prints goes to stderr. Seconds are those from the prompts' token ids to the completions'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+SEQUENCES = 64  # of llama.cpp at once; its build allows 256
+_NO_TOKEN = 2**30
+ROWS = 512  # of a batch, at most
+Drawn = list[list[list[int]]]  # token ids, of the draws of each prompt
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of an engine.
+
+    Attributes:
+        prompts: the token ids of each.
+        n: draws of each prompt.
+        new: most tokens of a completion.
+        ends: tokens that end it.
+        seed: of the draws.
+    """
+
+    prompts: list[list[int]]
+    n: int
+    new: int
+    ends: list[int]
+    seed: int = 0
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a prompt and its completion."""
+        return max(map(len, self.prompts)) + self.new
+
+
+class Engine(Protocol):
+    """A model, loaded."""
+
+    forwarded: int | None
+    """Tokens forwarded by the last call, where the engine tells."""
+
+    def draw(self, work: Work) -> Any:
+        """What is timed."""
+
+    def read(self, drawn: Any, work: Work) -> Drawn:
+        """Token ids of what `draw` gave; not timed."""
+
+
+class Forest:
+    """leakbound's own: each distinct prefix is forwarded once."""
+
+    def __init__(self, model: Path, work: Work, threads: int) -> None:
+        from leakbound.engines.prefix_cache import prefix_model
+
+        self.seam, _ = prefix_model(_llama(model, threads), frozenset(work.ends))
+        self.forwarded: int | None = None
+
+    def draw(self, work: Work) -> Any:
+        from leakbound.sampling import Forest, Root
+        from leakbound.types import Decoding, Draws
+
+        draws = Draws(sizes=(work.n,), seed=work.seed)
+        forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws)
+        roots = [Root(str(i), tuple(p)) for i, p in enumerate(work.prompts)]
+        trees = sorted(forest.sample(roots), key=lambda tree: tree.root)
+        self.forwarded = forest.usage.forwards + sum(map(len, work.prompts))
+        return trees
+
+    def read(self, drawn: Any, work: Work) -> Drawn:
+        return [
+            [list(leaf.token_ids) for leaf in tree.leaves for _ in range(leaf.counts[0])]
+            for tree in drawn
+        ]
+
+
+class Transformers:
+    """One `generate` call a prompt."""
+
+    def __init__(self, model: Path, work: Work, threads: int) -> None:
+        self.model = _llama(model, threads)
+        self.forwarded: int | None = None
+
+    def draw(self, work: Work) -> Any:
+        import torch
+
+        torch.manual_seed(work.seed)
+        with torch.inference_mode():
+            return [
+                self.model.generate(
+                    torch.tensor([prompt]),
+                    attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+                    do_sample=True,
+                    temperature=1.0,
+                    top_k=0,
+                    top_p=1.0,
+                    max_new_tokens=work.new,
+                    num_return_sequences=work.n,
+                    eos_token_id=work.ends or None,
+                    pad_token_id=0,
+                )
+                for prompt in work.prompts
+            ]
+
+    def read(self, drawn: Any, work: Work) -> Drawn:
+        pairs = zip(drawn, work.prompts, strict=True)
+        return [[_cut(row, work) for row in out[:, len(p) :].tolist()] for out, p in pairs]
+
+
+class Vllm:
+    """vLLM's offline engine, prompts and draws in one call."""
+
+    def __init__(self, model: Path, work: Work, threads: int) -> None:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        from vllm import LLM
+
+        self.llm = LLM(
+            model=str(model),
+            skip_tokenizer_init=True,
+            dtype="float32",
+            generation_config="vllm",
+            enable_prefix_caching=True,
+            enable_chunked_prefill=False,
+            max_model_len=max(64, work.longest),
+            gpu_memory_utilization=0.15,
+            seed=0,
+        )
+        self.forwarded: int | None = None
+
+    def draw(self, work: Work) -> Any:
+        from vllm import SamplingParams
+
+        return self.llm.generate(
+            [{"prompt_token_ids": prompt} for prompt in work.prompts],
+            [
+                SamplingParams(
+                    n=work.n,
+                    temperature=1.0,
+                    top_k=0,
+                    top_p=1.0,
+                    seed=(work.seed + 1) * 10**6 + i * work.n,
+                    stop_token_ids=work.ends,
+                    ignore_eos=not work.ends,
+                    max_tokens=work.new,
+                    detokenize=False,
+                )
+                for i in range(len(work.prompts))
+            ],
+            use_tqdm=False,
+        )
+
+    def read(self, drawn: Any, work: Work) -> Drawn:
+        return [[_cut(list(out.token_ids), work) for out in request.outputs] for request in drawn]
+
+
+class Llama:
+    """llama.cpp in this process: a batch of sequences that copy their prompt's keys and values.
+
+    A sequence that ends makes room for the next draw at once. Tokens are drawn from the logits by
+    numpy. 64 sequences over one shared cache were fastest, of 32 to 256, shared or each its own.
+    """
+
+    def __init__(self, model: Path, work: Work, threads: int) -> None:
+        import llama_cpp as api
+
+        self.api = api
+        self.quiet = api.llama_log_callback(lambda *_: None)
+        api.llama_log_set(self.quiet, None)
+        api.llama_backend_init()
+        self.model = api.llama_model_load_from_file(
+            str(model).encode(), api.llama_model_default_params()
+        )
+        if not self.model:
+            raise SystemExit(f"llama.cpp cannot load {model}")
+        self.most = SEQUENCES
+        how = api.llama_context_default_params()
+        how.n_seq_max = self.most
+        how.n_ctx = self.most * -(-work.longest // 32) * 32
+        how.n_batch = how.n_ubatch = ROWS
+        how.n_threads = how.n_threads_batch = threads
+        how.type_k = how.type_v = api.GGML_TYPE_F32
+        how.kv_unified = True
+        self.context = api.llama_init_from_model(self.model, how)
+        self.vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model))
+        self.batch = api.llama_batch_init(ROWS, 0, 1)
+        self.forwarded: int | None = None
+
+    def draw(self, work: Work) -> Drawn:
+        import numpy as np
+
+        api, self.forwarded = self.api, 0
+        random = np.random.default_rng(work.seed)
+        memory = api.llama_get_memory(self.context)
+        api.llama_memory_clear(memory, True)
+        done: Drawn = [[] for _ in work.prompts]
+        waiting = []
+        for i, prompt in enumerate(work.prompts):
+            self._decode([(t, p, i) for p, t in enumerate(prompt)], last_only=True)
+            first = self._sample(np.repeat(self._logits(1), work.n, axis=0), random)
+            waiting += [(i, token) for token in first]
+        free = list(range(len(work.prompts), self.most))
+        live: list[tuple[int, int, list[int]]] = []  # slot, prompt, tokens
+        while waiting or live:
+            while waiting and free:
+                i, token = waiting.pop()
+                if token in work.ends or work.new == 1:
+                    done[i].append([token])
+                    continue
+                slot = free.pop()
+                api.llama_memory_seq_rm(memory, slot, -1, -1)
+                api.llama_memory_seq_cp(memory, i, slot, -1, -1)
+                live.append((slot, i, [token]))
+            if not live:
+                continue
+            at = [(x[-1], len(work.prompts[i]) + len(x) - 1, slot) for slot, i, x in live]
+            self._decode(at)
+            drawn = self._sample(self._logits(len(live)), random)
+            for (slot, i, tokens), token in zip(live, drawn, strict=True):
+                tokens.append(token)
+                if token in work.ends or len(tokens) == work.new:
+                    done[i].append(tokens)
+                    free.append(slot)
+            live = [x for x in live if len(x[2]) < work.new and x[2][-1] not in work.ends]
+        return done
+
+    def read(self, drawn: Drawn, work: Work) -> Drawn:
+        return drawn
+
+    def _decode(self, tokens: list[tuple[int, int, int]], *, last_only: bool = False) -> None:
+        """Forward (token, position, sequence) rows."""
+        batch = self.batch
+        batch.n_tokens = len(tokens)
+        for k, (token, position, sequence) in enumerate(tokens):
+            batch.token[k], batch.pos[k] = token, position
+            batch.n_seq_id[k] = 1
+            batch.seq_id[k][0] = sequence
+            batch.logits[k] = not last_only or k == len(tokens) - 1
+        status = self.api.llama_decode(self.context, batch)
+        if status:
+            raise RuntimeError(f"llama_decode gave {status}")
+        self.forwarded = (self.forwarded or 0) + len(tokens)
+
+    def _logits(self, rows: int) -> Any:
+        import numpy as np
+
+        found = self.api.llama_get_logits(self.context)
+        return np.ctypeslib.as_array(found, shape=(rows, self.vocabulary))
+
+    @staticmethod
+    def _sample(logits: Any, random: Any) -> list[int]:
+        """One token a row, by the inverse of the cumulated probabilities."""
+        import numpy as np
+
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        sums = np.cumsum(weights, axis=1, dtype=np.float64)
+        points = random.random((len(sums), 1)) * sums[:, -1:]
+        return [
+            int(np.searchsorted(row, point[0], side="right"))
+            for row, point in zip(sums, points, strict=True)
+        ]
+
+
+class OpenVino:
+    """OpenVINO GenAI's continuous batching, all of it in float32, a call a prompt."""
+
+    def __init__(self, model: Path, work: Work, threads: int) -> None:
+        import openvino_genai as api
+
+        self.api = api
+        scheduler = api.SchedulerConfig()
+        scheduler.cache_size = 2  # GB
+        # A request's sequences advance together or not at all.
+        scheduler.max_num_batched_tokens = max(ROWS, 2 * work.n)
+        scheduler.max_num_seqs = work.n
+        self.pipeline = api.LLMPipeline(
+            str(model),
+            "CPU",
+            scheduler_config=scheduler,
+            INFERENCE_PRECISION_HINT="f32",
+            KV_CACHE_PRECISION="f32",
+            INFERENCE_NUM_THREADS=threads,
+        )
+        self.forwarded: int | None = None
+
+    def draw(self, work: Work) -> Drawn:
+        import numpy as np
+        from openvino import Tensor
+
+        how = self.api.GenerationConfig()
+        how.do_sample, how.temperature, how.top_p = True, 1.0, 1.0  # top_k is off
+        how.num_return_sequences, how.max_new_tokens = work.n, work.new
+        how.stop_token_ids, how.ignore_eos = set(work.ends), not work.ends
+        how.eos_token_id = work.ends[0] if work.ends else _NO_TOKEN
+        found = []
+        for i, prompt in enumerate(work.prompts):
+            how.rng_seed = (work.seed + 1) * len(work.prompts) + i
+            ids = np.array([prompt], dtype=np.int64)
+            asked = self.api.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
+            found.append(self.pipeline.generate(asked, how).tokens)
+        return found
+
+    def read(self, drawn: Drawn, work: Work) -> Drawn:
+        return [[_cut(tokens, work) for tokens in each] for each in drawn]
+
+
+ENGINES: dict[str, type[Any]] = {
+    "forest": Forest,
+    "transformers": Transformers,
+    "vllm": Vllm,
+    "llama": Llama,
+    "openvino": OpenVino,
+}
+
+
+def _llama(model: Path, threads: int) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM, GenerationConfig
+    from transformers.utils.logging import disable_progress_bar
+
+    torch.set_num_threads(threads)
+    disable_progress_bar()
+    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    loaded.generation_config = GenerationConfig()
+    return loaded
+
+
+def _cut(tokens: list[int], work: Work) -> list[int]:
+    """The tokens up to the first that ends the completion, which counts."""
+    for k, token in enumerate(tokens):
+        if token in work.ends:
+            return tokens[: k + 1]
+    return tokens
+
+
+def main() -> None:
+    name, threads = sys.argv[1], int(sys.argv[2])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print
+    engine: Engine | None = None
+    for line in sys.stdin:
+        asked = json.loads(line)
+        work = Work(**asked["work"])
+        if "model" in asked:
+            engine = ENGINES[name](Path(asked["model"]), work, threads)
+            print(json.dumps({"loaded": asked["model"]}), file=answers)
+            continue
+        assert engine is not None
+        started, used = time.perf_counter(), time.process_time()
+        drawn = engine.draw(work)
+        seconds = time.perf_counter() - started
+        answer = {
+            "seconds": seconds,
+            "cpu": time.process_time() - used,
+            "forwarded": engine.forwarded,
+            "drawn": engine.read(drawn, work),
+        }
+        print(json.dumps(answer), file=answers)
+
+
+if __name__ == "__main__":
+    main()
