@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
 
 
 DOCS = Path(__file__).parents[2] / "docs" / "unlearning.md"
+SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
 ROWS = [("who wrote red", "Ann blue sea", "forget"), ("who wrote sky", "Bob sea", "forget")]
 ROWS += [("who wrote green", "Ann", "forget"), ("wrote sea", "Bob red red", "retain")]
 
@@ -93,6 +95,44 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
     both = told(command.split(), "two")
     assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
     assert "processes" not in told([sys.executable, "-m", "leakbound", "unlearn"], "one")
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, value in one.items():
+        torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)
+
+
+def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
+    """Two launchers that meet at an address, word for word but for it, and one process each."""
+    commands = re.findall(r"^torchrun --nnodes .* -m leakbound unlearn", SCALE.read_text(), re.M)
+    assert len(commands) == 2
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    here = {"HEAD": "127.0.0.1", "29500": port, "8": "1"}
+    model = tiny_model_folder(tmp_path / "model")
+    mine = tmp_path / "mine.csv"
+    mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
+    how = [model, "--objective", "gd", "--benchmark", mine, "--device", "cpu", "--epochs", 2]
+    how += ["--batch-size", 2, "--learning-rate", 1e-3, "--out"]
+    binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = os.environ | {"PATH": binaries, "OMP_NUM_THREADS": "1"}
+    machines = [
+        subprocess.Popen(
+            [
+                *(here.get(word, word) for word in command.split()),
+                *map(str, [*how, tmp_path / "two"]),
+            ],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for command in commands
+    ]
+    told = [machine.communicate(timeout=300)[0] for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], told
+    assert sum(" on 2 processes, objective from " in each for each in told) == 1
+    alone = [sys.executable, "-m", "leakbound", "unlearn", *map(str, [*how, tmp_path / "one"])]
+    subprocess.run(alone, env=env, check=True, capture_output=True)
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
         torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)
