@@ -8,8 +8,9 @@ of its own; an engine that is not given is left out. PYTHON is the interpreter o
 that has vllm; llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp); or
 openvino-genai and optimum-intel. The engines draw in turn, a ratio is taken in each round, medians
 are reported; loading, converting and a first small draw are not timed. A share is what the
-machine's own matrix products of the same weights, 256 rows at once, would take for the tokens that
-were needed, of the time taken: distinct prefixes for the forest, every draw's tokens for the rest.
+machine's own matrix products of the same weights, 256 rows at once, by MKL or oneDNN, would take
+for the tokens that were needed, of the time taken: distinct prefixes for the forest, every draw's
+tokens for the rest.
 
 That all draw from one law is checked by two-sample Kolmogorov-Smirnov tests against `generate`, of
 the lengths and of the log-probabilities under one float32 forward of transformers, and by a
@@ -201,17 +202,24 @@ def chi_square(ruler: Ruler, prompt: list[int], draws: Sequence[list[int]], new:
 
 def matmul_seconds(folder: Path, repeats: int = 5) -> float:
     """What the machine's own products of the model's weights take for a token, at best."""
+    from torch.utils.mkldnn import to_mkldnn  # warns, which tests of the rest do not want
+
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     shapes = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, torch.nn.Linear)]
 
     @cache
     def took(shape: tuple[int, int]) -> float:
-        rows, weights = torch.randn(ROWS, shape[1]), torch.randn(shape)
-        best, times = float("inf"), max(1, 2**30 // (2 * ROWS * shape[0] * shape[1]))
-        for _ in range(repeats):
+        layer = torch.nn.Linear(shape[1], shape[0], bias=False).eval()
+        rows, times = (
+            torch.randn(ROWS, shape[1]),
+            max(1, 2**30 // (2 * ROWS * layer.weight.numel())),
+        )
+        ways = {layer: rows, to_mkldnn(layer): rows.to_mkldnn()}  # MKL's kernels, oneDNN's
+        best = float("inf")
+        for (way, given), _ in product(ways.items(), range(repeats)):
             started = time.perf_counter()
             for _ in range(times):
-                torch.mm(rows, weights.T)
+                way(given)
             best = min(best, (time.perf_counter() - started) / times)
         return best
 
@@ -339,6 +347,7 @@ def row(contest: Contest, found: dict[str, Times], token: float) -> dict[str, An
     forest = np.array(found[FOREST].seconds)
     ruler = Ruler(contest.folder)
     told: dict[str, Any] = {"model": contest.name, "n": contest.work.n, "new": contest.work.new}
+    told["token_s"] = token
     told["saving"] = _needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
     told["engines"] = {}
     plain = read(contest, ruler, found[GENERATE].drawn)
@@ -430,7 +439,8 @@ def main() -> None:
         print(f"{options.threads} threads, {options.rounds} rounds", flush=True)
         small = two_tokens(scratch)
         one = Race(race.engines, options.threads, 1, scratch)
-        ruler, drawn = Ruler(small.folder), one.run(small)
+        drawn = one.run(small) if options.only in small.name else {}
+        ruler = Ruler(small.folder)
         exact = {
             name: chi_square(ruler, small.work.prompts[0], times.drawn[0], small.work.new)
             for name, times in drawn.items()
