@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all test-lowest bench bench-faults mutants mutants-all lint clean
+.PHONY: demo test test-all test-lowest test-engines bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
@@ -26,6 +26,10 @@ test-all: $(READY) lint
 # The lowest versions that pyproject.toml states, in an environment of their own.
 test-lowest:
 	PYTHON=$(PYTHON) sh tests/lowest.sh
+
+# Engines over what they are made for, each in an environment of its own.
+test-engines:
+	PYTHON=$(PYTHON) sh tests/engines.sh
 
 # A sample of the mutants of what guards numbers; all of them take hours, and go on where stopped.
 mutants: $(READY)
@@ -49,4 +53,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) .lowest mutants demo-run build dist src/*.egg-info
+	rm -rf $(VENV) .lowest .engines mutants demo-run build dist src/*.egg-info

