@@ -38,7 +38,7 @@ EXCEPTIONS = {
     "fresh": "needs a model that can rewrite questions",
     "--engine vllm": "draws with vLLM: tests/engines/test_vllm_itself.py",
     "--ray local": "starts a cluster of Ray: tests/evaluation/test_ray.py",
-    "llama-server -m SmolLM2-135M-Instruct.Q4_1.gguf --alias smollm2 --port 8080": "another program",
+    "llama-server -m SmolLM2-135M-Instruct.Q4_1.gguf --alias smollm2 --port 8080": "no leakbound",
     "leakbound evaluate openai:http://127.0.0.1:8080/v1#smollm2 --benchmark fictitious --limit 3 "
     "-n 64 --out runs/served": "asks that program: tests/engines/test_openai_itself.py",
     "--profile leak-k": "asks a classifier of the hub",

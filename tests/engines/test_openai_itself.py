@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import httpx2
 import pytest
 from scipy import stats
 
@@ -42,12 +44,15 @@ class Peer:
     name: the model's there.
     weights: where leakbound itself finds the model.
     says: what it is recorded to be.
+    law: first tokens after a text and their probabilities at T = 1, as the server at a port
+        computes them; None: as leakbound does.
     """
 
     command: Callable[[int], Sequence[str]]
     name: str
     weights: Path
     says: str
+    law: Callable[[int, str], dict[str, float]] | None = None
 
     def at(self, port: int) -> str:
         return f"openai:http://127.0.0.1:{port}/v1#{self.name}"
@@ -70,7 +75,19 @@ def llama() -> Peer:
         name="smollm2",
         weights=file,
         says="build_info",
+        law=told_by_llama,  # activations are rounded beside weights of four bits
     )
+
+
+def told_by_llama(port: int, text: str) -> dict[str, float]:
+    """By llama.cpp's own way of asking, before anything is sampled."""
+    asked = {"prompt": text, "n_predict": 1, "n_probs": 100_000, "temperature": 1.0}
+    answer = httpx2.post(f"http://127.0.0.1:{port}/completion", json=asked, timeout=UP).json()
+    found: dict[str, float] = {}
+    for one in answer["completion_probabilities"][0]["top_logprobs"]:
+        found[one["token"]] = found.get(one["token"], 0.0) + math.exp(one["logprob"])
+    assert sum(found.values()) == pytest.approx(1, abs=1e-3)
+    return found
 
 
 def transformers(folder: Path) -> Peer:
@@ -171,27 +188,44 @@ def test_a_run_is_drawn_bounded_and_certified(
     ids=lambda decoding: decoding.name,
 )
 def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -> None:
-    """Chi-square of 400 first tokens against a million that the forest draws of the same weights.
+    """Chi-square of 400 first tokens against the law of the model as its server computes it.
 
     The defaults of llama.cpp, 40 tokens at T = 0.8, fail it.
     """
     query = Query(id="q", prompt_id="q", text="who wrote red")
     served = open_engine(f"{model}?api=completions&probe=off", PLAIN)
-    here = open_engine(f"{peer.weights}", PLAIN)
     (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
-    (known,) = here.generate([query], decoding, Draws(sizes=(1_000_000,)))
     assert isinstance(drawn, Sample)
-    assert isinstance(known, Sample)
-    expected, found = counts(known), counts(drawn)
-    often = [text for text, number in expected.items() if number * 400 / known.n >= 5]
-    observed = [*(found[text] for text in often), drawn.n - sum(found[text] for text in often)]
-    of_law = [*(expected[text] for text in often), known.n - sum(expected[t] for t in often)]
-    masses = [400 * number / known.n for number in of_law]
-    if masses[-1] < 5:  # too little for a cell of its own
-        masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
-    assert len(masses) > 2
     assert drawn.missing == 0
+    found, law = counts(drawn), law_of(peer, model, query, decoding)
+    assert set(found) <= set(law)
+    masses, observed = [0.0], [0]
+    for text in sorted(law, key=lambda text: -law[text]):  # cells of alike likely texts
+        masses[-1], observed[-1] = masses[-1] + 400 * law[text], observed[-1] + found[text]
+        if masses[-1] >= 20:
+            masses, observed = [*masses, 0.0], [*observed, 0]
+    masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
+    assert len(masses) > 2
     assert stats.chisquare(observed, masses, sum_check=False).pvalue > 1e-4
+
+
+def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str, float]:
+    """The probability of every text of one token under a decoding."""
+    if peer.law is None:
+        here = open_engine(f"{peer.weights}", PLAIN)
+        (known,) = here.generate([query], decoding, Draws(sizes=(1_000_000,)))
+        assert isinstance(known, Sample)
+        return {text: number / known.n for text, number in counts(known).items()}
+    port = int(model.split(":")[3].split("/")[0])
+    plain = peer.law(port, query.text)
+    heated = {text: p ** (1 / decoding.temperature) for text, p in plain.items()}
+    total, seen, kept = sum(heated.values()), 0.0, {}
+    for text in sorted(heated, key=lambda text: -heated[text]):
+        if seen >= decoding.top_p:
+            break
+        kept[text] = heated[text] / total
+        seen += kept[text]
+    return {text: p / seen for text, p in kept.items()}
 
 
 def counts(sample: Sample) -> Counter[str]:
