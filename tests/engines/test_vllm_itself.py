@@ -22,7 +22,7 @@ QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumer
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory, embeddings: None) -> Path:
     folder = tmp_path_factory.mktemp("vllm") / "model"
     # Heads as wide as vLLM's kernels take them.
     return tiny_model_folder(folder, initializer_range=0.3, hidden_size=64, head_dim=32)
