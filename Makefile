@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What the site, packages and tables of others are tested with: more than `make demo` should wait for.
+READY_ALL := $(VENV)/.ready-all
 # One thread a worker: two workers with two threads each would fight over two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-all test-lowest test-engines bench bench-faults mutants mutants-all lint clean
+.PHONY: demo test test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
@@ -19,7 +21,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test-all: $(READY) lint
+test-all: $(READY_ALL) lint
 	$(PYTEST) -rs
 	$(MAKE) mutants
 
@@ -38,6 +40,10 @@ mutants: $(READY)
 mutants-all: $(READY)
 	$(BIN)/python tests/mutants.py --all
 
+# The site, in build/site: nothing in it is fetched from elsewhere, and it opens from the folder.
+docs: $(READY_ALL)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(READY)
 	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
@@ -51,6 +57,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[models,dev,mutants]'
 	@touch $(READY)
+
+$(READY_ALL): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,tools]'
+	@touch $(READY_ALL)
 
 clean:
 	rm -rf $(VENV) .lowest .engines mutants demo-run build dist src/*.egg-info

@@ -1,0 +1,95 @@
+"""The site is built strictly, holds every public name, and asks nothing of the network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import reduce
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import leakbound
+from leakbound.cli import COMMANDS
+from leakbound.stats import BOUNDS
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+NAMED = re.findall(
+    r"^::: (\S+)$", "\n".join(page.read_text() for page in REFERENCE.glob("*.md")), re.M
+)
+VALUES = (str, int, float)  # a docstring of theirs is their type's
+
+
+def resolved(path: str) -> object:
+    """What a dotted path of the reference names."""
+    words = path.split(".")
+    for cut in range(len(words), 0, -1):  # a module comes before a function of its name
+        try:
+            module = import_module(".".join(words[:cut]))
+        except ModuleNotFoundError:
+            continue
+        return reduce(getattr, words[cut:], module)
+    raise AssertionError(path)
+
+
+class Asked(HTMLParser):
+    """The addresses that a page loads by itself: not those that it links to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value and (name == "src" or (tag == "link" and name == "href")):
+                self.addresses.append(value)
+
+
+def test_every_public_name_and_every_bound_stands_in_the_reference_once() -> None:
+    assert len(NAMED) == len(set(NAMED))
+    there = {id(resolved(path)) for path in NAMED}
+    public = {name: getattr(leakbound, name) for name in leakbound.__all__}
+    wanted = {n: v for n, v in public.items() if not isinstance(v, VALUES)}
+    wanted |= {name: listed.bound for name, listed in BOUNDS.items()}
+    assert [name for name, value in wanted.items() if id(value) not in there] == []
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does, in a folder of the test's."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return out
+
+
+@pytest.mark.slow
+def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    pages = {page.relative_to(site).with_suffix(".md").as_posix() for page in site.rglob("*.html")}
+    sources = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
+    assert sources <= pages
+    for page in site.rglob("*.html"):
+        asked = Asked()
+        asked.feed(page.read_text(encoding="utf-8"))
+        away = [each for each in asked.addresses if re.match(r"(https?:)?//", each)]
+        assert away == [], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", style.read_text()), style
+
+
+@pytest.mark.slow
+def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
+    verbs = (site / "reference" / "index.html").read_text(encoding="utf-8")
+    assert "What a model still says" not in verbs
+    assert "the excess over it is bounded" in " ".join(verbs.split())
+    commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f'id="{name}"' in commands
+    assert "--max-leak" in commands
