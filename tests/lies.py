@@ -189,7 +189,9 @@ UNDETECTABLE: Mapping[str, tuple[Lie, int]] = {
 }  # fmt: skip
 
 
-def outcome(lie: tuple[Lie, int], folder: Path, seed: int, n: int = 64) -> tuple[str, int, str]:
+def outcome(
+    lie: tuple[Lie, int], folder: Path, seed: int, n: int = 64, patience: Patience = QUICK
+) -> tuple[str, int, str]:
     """What an evaluation of a lying server ends in, draws that its bound misses, and what it said.
 
     `refused` before a draw, `stopped` after three commands, or a bound that `holds` or is `wrong`.
@@ -200,7 +202,7 @@ def outcome(lie: tuple[Lie, int], folder: Path, seed: int, n: int = 64) -> tuple
     said: list[str] = []
     with chat_server(make(honest(LAWS)), LISTED) as served:
         for _ in range(3):
-            engine = ServedEngine(f"{served.url}#m?n={choices}", patience=QUICK)
+            engine = ServedEngine(f"{served.url}#m?n={choices}", patience=patience)
             try:
                 run = evaluate(
                     engine, f"{questions}", out=folder / "run", n=n, scorers="keyword", seed=seed,

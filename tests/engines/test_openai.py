@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -327,10 +327,17 @@ def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Pa
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
     """Long answers are under way more often than others: asked again, they would become rarer."""
     begun: list[int] = []
+    counting, all_begun, stopped = threading.Lock(), threading.Barrier(4), threading.Event()
 
     def changed(body: Body, answer: Answer) -> Answer:
-        begun.append(body["seed"])
-        return replace(answer, delay=0.4) if 1 < len(begun) <= 4 else answer
+        """One of four that are under way at once comes; the others, when it is too late."""
+        with counting:
+            begun.append(body["seed"])
+            mine = len(begun)
+        if mine <= 4:
+            all_begun.wait(60)
+            stopped.wait(0 if mine == 1 else 60)
+        return answer
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -340,12 +347,12 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
         engine.kept, engine.tell = Journal(tmp_path / "kept.jsonl", {"part": 0}), stop
         with pytest.raises(KeyboardInterrupt):
             draw(engine, 160)
+        stopped.set()
         first = [*begun]
-        begun += [0] * 4
         again = engine_at(up.url)
         again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
         sample = draw(again, 160)
-    asked = begun[len(first) + 4 :]
+    asked = begun[len(first) :]
     assert sample.missing >= 3 * 16
     assert sample.n == 160
     assert not {*first} & {*asked}
@@ -446,6 +453,13 @@ def test_repeatable_is_declared_and_assumptions_are_named(served: Served) -> Non
     assert "not tried" in engine_at(served.url).fingerprint["assumes"][-1]
 
 
-def test_requests_are_under_way_at_once(served: Served) -> None:
-    draw(engine_at(served.url, "probe=off&n=1&concurrency=3"), 30)
-    assert 1 < served.most_under_way <= 3
+def test_requests_are_under_way_at_once() -> None:
+    together = threading.Barrier(3)
+
+    def changed(_: Body, answer: Answer) -> Answer:
+        together.wait(60)
+        return answer
+
+    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+        draw(engine_at(up.url, "probe=off&n=1&concurrency=3"), 30)
+        assert up.most_under_way == 3

@@ -188,7 +188,7 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", SURE)
 def test_no_wrong_bound_stands_of_a_lie_that_shows(name: str, tmp_path: Path) -> None:
-    kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0)
+    kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, patience=QUICK)
     assert kind != "wrong", why
     assert kind != "holds" or missing > 0
 
@@ -204,4 +204,4 @@ def test_no_wrong_bound_stands_of_any_lie_that_shows(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", UNDETECTABLE)
 def test_what_cannot_be_seen_is_what_is_taken_for_granted(name: str, tmp_path: Path) -> None:
     """A wrong bound here is what the assumptions in table and certificate are about."""
-    assert outcome(UNDETECTABLE[name], tmp_path, 0)[0] == "wrong"
+    assert outcome(UNDETECTABLE[name], tmp_path, 0, patience=QUICK)[0] == "wrong"

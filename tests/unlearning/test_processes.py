@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,26 @@ ROWS = [("who wrote red", "Ann blue sea", "forget"), ("who wrote sky", "Bob sea"
 ROWS += [("who wrote green", "Ann", "forget"), ("wrote sea", "Bob red red", "retain")]
 
 
+AT_EXIT = """
+import atexit
+from pathlib import Path
+
+
+def tell():
+    names = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+    print("threads at the end:", *names, flush=True)
+
+
+atexit.register(tell)
+"""
+
+
+def telling_threads(folder: Path) -> dict[str, str]:
+    """An environment in which Python tells its threads last of all: one of a group may abort it."""
+    (folder / "sitecustomize.py").write_text(AT_EXIT)
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
 def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
     """Word for word, but for what it leaves open; a launcher that starts one is no such command."""
     (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
@@ -85,7 +106,8 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
     def told(start: list[str], out: str) -> str:
         done = subprocess.run(
             [*start, *map(str, [model, *how, "--out", tmp_path / out])],
-            env=os.environ | {"PATH": f"{here}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+            env=telling_threads(tmp_path)
+            | {"PATH": f"{here}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
         )
@@ -94,6 +116,8 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
 
     both = told(command.split(), "two")
     assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
+    assert both.count("threads at the end:") == 3  # of the launcher too
+    assert "gloo" not in both
     assert "processes" not in told([sys.executable, "-m", "leakbound", "unlearn"], "one")
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
@@ -128,7 +152,8 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         )
         for command in commands
     ]
-    told = [machine.communicate(timeout=300)[0] for machine in machines]
+    with ThreadPoolExecutor() as pool:  # one that failed is waited for by the other
+        told = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
     assert [machine.returncode for machine in machines] == [0, 0], told
     assert sum(" on 2 processes, objective from " in each for each in told) == 1
     alone = [sys.executable, "-m", "leakbound", "unlearn", *map(str, [*how, tmp_path / "one"])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import math
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,13 @@ def on_cpu(settings: TrainingSettings) -> bool:
 
 
 def _leave_the_group() -> None:
-    """Before Python goes: threads of a group that is still there abort a process that is done."""
+    """Before Python goes: threads of a group that is still there abort a process that is done.
+
+    They end with the last reference to the group, which is in a circle of a trainer's own.
+    """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        gc.collect()
 
 
 def _forward_and_frozen(model: Any, references: References, args: TrainingArguments) -> Forward:
