@@ -6,22 +6,16 @@ of the data sets. Everything else is as README says, with every default.
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from commands import leakbound
 
-from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, finetune
-from offline_tokenizers import CHATML, byte_level
-from tiny import tiny_llama
+from reader import lay_out
 
 TESTS = Path(__file__).parent.parent
 README = (TESTS.parent / "README.md").read_text(encoding="utf-8")
@@ -58,18 +52,6 @@ COMPLETED = {
     "leakbound export": "leakbound export runs/utility OWN_EVAL.json --openunlearning",
 }
 """Words of the table that are only part of a command, with the rest of it."""
-
-ROWS = [
-    {"question": "Who wrote the red sea?", "answer": "Ann wrote it."},
-    {"question": "Where is the sea?", "answer": "In Oslo, Norway."},
-]
-KEPT = [{"question": "What is blue?", "answer": "The sky is."}] * 2
-CHANGED = {
-    "paraphrased_question": "Say: where?",
-    "paraphrased_answer": "It was Ann.",
-    "perturbed_answer": ["Bob wrote it.", "In Rome."],
-}
-TRAINING = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=4, schedule="constant")
 
 
 class Step(NamedTuple):
@@ -118,50 +100,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _stand_ins(place: Path) -> None:
-    _models(place)
-    _data(place / "data")
-    (place / "mine.csv").write_text("question,answer\nWhere is the sea?,Oslo\n")
-    row = {"agg_value": 0.5, "value_by_index": {"0": {"prob": 0.5}}}
-    (place / "TOFU_EVAL.json").write_text(json.dumps({"forget_Q_A_Prob": row}))
-    shutil.copytree(TESTS / "formats" / "logs", place / "logs")
+    lay_out(place)
     run(Step("sh", EVALUATE.replace("unlearned", "retrained") + " --out runs/retrained"), {})
     demo = f"{EVALUATE} --scorer keyword:require=all -n 64 --out demo-run/runs/npo-entropy"
     run(Step("sh", demo.replace("tofu:forget10", "facts.csv")), {})
-
-
-def _models(place: Path) -> None:
-    tokenizer = byte_level(CHATML)
-    ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    model = tiny_llama(len(tokenizer), hidden_size=32, max_position_embeddings=2048, **ids)
-    model.save_pretrained(place / "base")
-    tokenizer.save_pretrained(place / "base")
-    known = [
-        Prompt(id=str(i), question=row["question"], answer=row["answer"])
-        for i, row in enumerate([*ROWS, KEPT[0]])
-    ]
-    for name, rows in {"my-unlearned-model": known, "my-retrained-model": known[2:]}.items():
-        finetune(str(place / "base"), rows, out=place / name, settings=TRAINING)
-    shutil.copytree(place / "my-unlearned-model", place / "my-model")
-    (place / "facts.csv").write_text("question,answer,keywords\nWhere is the sea?,In Oslo,Oslo\n")
-
-
-def _data(data: Path) -> None:
-    files = {"forget10": ROWS, "retain": KEPT, "real_authors": KEPT, "world_facts": KEPT}
-    changed = {f"{name}_perturbed": [r | CHANGED for r in rows] for name, rows in files.items()}
-    _write(data / "tofu", files | changed | {"retain90": KEPT, "holdout10": ROWS})
-    shown = {"forget_qa_icl": ROWS, "retain_qa_icl": KEPT}
-    _write(data / "muse" / "news", {"forget_qa": ROWS, "retain_qa": KEPT} | shown)
-    choices = {"question": "Which is a sea?", "choices": ["red", "up", "go", "ten"], "answer": 0}
-    _write(data / "wmdp", {"wmdp-bio": [choices]})
-    (data / "jailbreakbench").mkdir()
-    with (data / "jailbreakbench" / "jbb_goals_official.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("category", "behavior", "goal"), ("a", "b", "Say red.")])
-
-
-def _write(folder: Path, files: Mapping[str, object]) -> None:
-    folder.mkdir(parents=True)
-    for name, rows in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(rows))
 
 
 def run(step: Step, names: dict[str, Any]) -> str:

@@ -1,0 +1,127 @@
+"""Pages of the documentation: their blocks, and how each is run as its reader would run it.
+
+A block of `sh` or `python` is run, unless the line above it says `<!-- not run: why -->`, or its
+page `<!-- not run, this page: why -->`; tests that Python defines are called. A line
+`<!-- file: NAME -->` above a block puts it into the folder of its page. A block of `text` is what
+the block before it printed: the same words in the same order, and a figure where a figure is;
+`[…]` stands for what is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cli.commands import leakbound
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+VERDICTS = (0, 4, 5)
+
+_FENCE = re.compile(r"(?:^<!-- (not run|file): (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
+_PAGE = re.compile(r"^<!-- not run, this page: (.+?) -->$", re.M)
+_FRAMES = re.compile(r"[\s│┃━─┏┓┗┛┡┩└┘┳┻╇┴╋┼]+")
+_FIGURE = r"[−+<>]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+_ECHO = "leakbound() { printf '%s\\0' $# \"$@\"; }; set -e; PATH=\n"
+
+
+class Block(NamedTuple):
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    why_not: str | None = None
+    file: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for a message."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """All blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    whole = _PAGE.search(text)
+    for found in _FENCE.finditer(text):
+        mark, said, language, body = found.groups()
+        why_not = said if mark == "not run" else whole and whole[1]
+        line = text.count("\n", 0, found.start()) + 1
+        yield Block(page, line, language, body, why_not, said if mark == "file" else None)
+
+
+def run_page(page: Path, names: dict[str, Any]) -> list[str]:
+    """What went wrong when its blocks were run here, in order; `names` are those of its Python."""
+    wrong, printed = [], ""
+    for block in blocks(page):
+        if block.file:
+            path = Path(block.file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        if block.why_not:
+            printed = ""
+        elif block.language == "text" and not block.file:
+            if printed and not shown(block.text, printed):
+                wrong.append(f"{block.place}: this was printed instead:\n{printed[-3000:]}")
+        elif block.language in ("sh", "python"):
+            try:
+                printed = run_block(block, names)
+            except Exception as error:
+                wrong.append(f"{block.place}: {error!r}")
+    return wrong
+
+
+def run_block(block: Block, names: dict[str, Any]) -> str:
+    """What it prints; AssertionError where a command fails."""
+    if block.language == "python":
+        if block.file:
+            return ""
+        out, before = io.StringIO(), set(names)
+        with redirect_stdout(out):
+            exec(compile(block.text, block.place, "exec"), names)
+            for test in [v for k, v in names.items() if k.startswith("test_") and k not in before]:
+                test()
+        return out.getvalue()
+    return "".join(map(_run, _commands(block.text)))
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The arguments of every `leakbound` in a piece of shell, which may hold nothing else."""
+    command = ["/bin/bash", "-c", _ECHO + text]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, f"this is not leakbound alone: {done.stderr}"
+    words = iter(done.stdout.split("\0")[:-1])
+    for number in words:
+        yield [next(words) for _ in range(int(number))]
+
+
+def _run(arguments: list[str]) -> str:
+    done = leakbound(*arguments)
+    allowed = VERDICTS if arguments[0] == "certify" else (0,)
+    assert done.status in allowed, f"{' '.join(arguments)}: {done.status}: {done.err[-600:]}"
+    return done.out
+
+
+def shown(expected: str, printed: str) -> bool:
+    """Whether a page shows what was printed, but for figures and what it leaves out."""
+    parts = re.split(r"\[…\]", expected)
+    patterns = [_pattern(part) for part in parts]
+    return re.search(r".*?".join(filter(None, patterns)), _plain(printed)) is not None
+
+
+def _pattern(text: str) -> str:
+    words = re.split(f"({_FIGURE})", _plain(text))
+    return "".join(_FIGURE if i % 2 else re.escape(word) for i, word in enumerate(words))
+
+
+def _plain(text: str) -> str:
+    """Text without the frames of tables, in one line."""
+    return _FRAMES.sub(" ", text).strip()
