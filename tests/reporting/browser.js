@@ -22,7 +22,13 @@ async function open(browser, options, hash = "") {
 async function look(browser, colorScheme, width) {
   const tab = await open(browser, { colorScheme, viewport: { width, height: 900 } });
   await tab.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+  await tab.locator("tr.question:visible button").first().click();
+  await tab.locator(".detail").first().waitFor();
   const over = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const wide = await tab.evaluate(() => {
+    const detail = document.querySelector(".detail");
+    return detail.getBoundingClientRect().right - detail.closest(".scroll").getBoundingClientRect().right;
+  });
   const clipped = await tab.evaluate(() =>
     [...document.querySelectorAll("section[aria-labelledby=summary] .scroll")]
       .filter((box) => box.scrollWidth > box.clientWidth)
@@ -30,16 +36,32 @@ async function look(browser, colorScheme, width) {
   await tab.evaluate(axe);
   const { violations } = await tab.evaluate(() => axe.run());
   await tab.context().close();
-  return { over, clipped, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
+  return { over, wide, clipped, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
 }
 
+// A page at a question, whose rows are those of the scorer that is shown.
+const row = (tab, number) => tab.locator(`tr.question[data-number='${number}']:visible`).first();
+const isOpen = (tab, number) => row(tab, number).locator("button").getAttribute("aria-expanded");
+
 async function use(browser) {
-  const tab = await open(browser, { viewport: { width: 1280, height: 900 } }, "#q-2");
-  const opened = await tab.locator("#q-2").evaluate((question) => question.open);
-  await tab.selectOption("#question", "q-1");
-  const chosen = await tab.locator(".question:visible").count();
+  const tab = await open(browser, { viewport: { width: 1280, height: 900 }, acceptDownloads: true }, "#q-2");
+  await tab.locator(".detail").waitFor();
+  const opened = await isOpen(tab, 2);
+  await tab.keyboard.press("Escape"); // the focus is on the button, not within what is open
+  await row(tab, 2).locator("button").press("Enter");
+  const closed = await isOpen(tab, 2);
   await tab.locator("[data-question='q-3']").first().dispatchEvent("click");
-  await tab.waitForFunction(() => document.getElementById("q-3").open);
+  await tab.waitForFunction(() => document.querySelector("#q-3 button").getAttribute("aria-expanded") === "true");
+  const announced = await tab.locator("#announced").textContent();
+  const said = await tab.locator(".detail").evaluate((detail) => ({
+    charts: detail.querySelectorAll("figure svg").length,
+    texts: detail.querySelectorAll(".completions tbody tr").length,
+    marked: detail.querySelectorAll("mark").length,
+  }));
+  await tab.locator(".detail .scroll").first().focus();
+  await tab.keyboard.press("Escape");
+  await tab.waitForFunction(() => document.activeElement.matches("tr.question button"));
+  const escaped = await isOpen(tab, 3);
   const heading = tab.locator("table[data-sortable] thead th", { hasText: "leak@1" }).first();
   const sorted = [];
   for (let press = 0; press < 2; press++) {
@@ -47,16 +69,43 @@ async function use(browser) {
     sorted.push(await heading.evaluate((th) =>
       [...th.closest("table").tBodies[0].rows].map((row) => Number(row.cells[th.cellIndex].dataset.value))));
   }
+  const found = await tab.locator("#find").evaluate(async (box) => {
+    const counts = [];
+    for (const words of ["NOVEL NUMBER 1", "no such words", ""]) {
+      box.value = words;
+      box.dispatchEvent(new Event("input"));
+      await new Promise((done) => setTimeout(done, 200));
+      counts.push(document.querySelector("#found").value);
+    }
+    return counts;
+  });
+  const saved = await save(tab);
   await tab.context().close();
-  return { opened, chosen, sorted };
+  return { opened, closed, escaped, announced, said, sorted, found, saved };
+}
+
+// The first chart of the page, and the first of a question, as files.
+async function save(tab) {
+  await row(tab, 1).locator("button").click();
+  await tab.locator(".detail .save").first().waitFor();
+  const files = {};
+  for (const [name, at] of [["page", "header figure"], ["question", ".detail figure"]]) {
+    for (const kind of ["SVG", "CSV"]) {
+      const coming = tab.waitForEvent("download");
+      await tab.locator(at).first().getByText(kind, { exact: true }).click();
+      files[`${name} ${kind}`] = fs.readFileSync(await (await coming).path(), "utf8");
+    }
+  }
+  return files;
 }
 
 async function withoutScript(browser) {
   const tab = await open(browser, { javaScriptEnabled: false });
-  const shown = await tab.locator(".question:visible").count();
+  const shown = await tab.locator("tr.question:visible").count();
   const form = await tab.locator("#choose").isVisible();
+  const picture = await tab.locator("header figure svg").first().isVisible();
   await tab.context().close();
-  return { shown, form };
+  return { shown, form, picture };
 }
 
 (async () => {

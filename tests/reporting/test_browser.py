@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import subprocess
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,13 +48,15 @@ def seen(
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
-    return result | {"questions": len(next(iter(runs.values())).prompts)}
+    first = next(iter(runs.values()))
+    return result | {"questions": len(first.prompts), "scorers": len(first.estimates.scorers)}
 
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:
     assert seen["errors"] == []
-    assert all(url.startswith("file://") for url in seen["requests"])
-    assert len({url.partition("#")[0] for url in seen["requests"]}) == 1
+    asked = [url for url in seen["requests"] if not url.startswith("blob:")]  # what is saved
+    assert all(url.startswith("file://") for url in asked)
+    assert len({url.partition("#")[0] for url in asked}) == 1
 
 
 def test_axe_finds_nothing_in_light_and_dark(seen: dict[str, Any]) -> None:
@@ -60,15 +65,20 @@ def test_axe_finds_nothing_in_light_and_dark(seen: dict[str, Any]) -> None:
 
 def test_no_sideways_scrolling_at_1280_and_390_pixels(seen: dict[str, Any]) -> None:
     assert all(look["over"] <= 0 for look in seen["looks"])
+    assert all(look["wide"] <= 0 for look in seen["looks"])  # what a question opens to
 
 
 def test_no_table_of_the_summary_is_clipped_at_1440_and_1280_pixels(seen: dict[str, Any]) -> None:
     assert [look["clipped"] for look in seen["looks"][:2]] == [[], []]
 
 
-def test_a_question_can_be_linked_chosen_and_reached_from_a_chart(seen: dict[str, Any]) -> None:
-    assert seen["use"]["opened"] is True
-    assert seen["use"]["chosen"] == 1
+def test_a_question_opens_by_link_by_key_and_from_a_chart(seen: dict[str, Any]) -> None:
+    use = seen["use"]
+    assert [use["opened"], use["closed"], use["escaped"]] == ["true", "false", "false"]
+    assert use["announced"].endswith(": opened")
+    assert use["said"]["charts"] > 1
+    assert use["said"]["texts"] > 1
+    assert use["said"]["marked"] > 0
 
 
 def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
@@ -78,5 +88,25 @@ def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
     assert down == up[::-1]
 
 
-def test_everything_shows_without_script(seen: dict[str, Any]) -> None:
-    assert seen["plain"] == {"shown": seen["questions"], "form": False}
+def test_searching_counts_what_it_finds(seen: dict[str, Any]) -> None:
+    some, none, every = (int(said.split()[0]) for said in seen["use"]["found"])
+    assert none == 0
+    assert every == seen["questions"]
+    assert 0 <= some < every
+
+
+def test_charts_are_saved_as_drawings_and_as_tables(seen: dict[str, Any]) -> None:
+    for place in ("page", "question"):
+        drawing = ElementTree.fromstring(seen["use"]["saved"][f"{place} SVG"])
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "--card" in "".join(drawing.itertext())  # its style came along
+        header, *lines = csv.reader(StringIO(seen["use"]["saved"][f"{place} CSV"]))
+        assert header[0] == "question"
+        assert lines
+        assert {len(line) for line in lines} == {len(header)}
+
+
+def test_everything_but_details_shows_without_script(seen: dict[str, Any]) -> None:
+    plain = seen["plain"]
+    assert plain["shown"] == seen["questions"] * seen["scorers"]
+    assert (plain["form"], plain["picture"]) == (False, True)

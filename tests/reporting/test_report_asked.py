@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html import unescape
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
+from opened import charts, details
 from test_report_page import Page
 
 from estimates import rows
@@ -27,7 +29,7 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import floor
-from leakbound.reporting.asked_figures import correlation_figures, protocol_figures, scatter_figures
+from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
 from leakbound.reporting.page import render
 from leakbound.store import EstimateRow, Run
@@ -203,21 +205,22 @@ def test_correlations_have_a_histogram_and_every_question_its_scatter(
     assert bins.get("d", "").count("Z") == 1  # both lie in the lowest bin
     assert "r over 2 questions" in histogram.caption
     assert "median r" in scatter.caption
-    figures = scatter_figures(view, "author-01")
-    assert len(figures) == 4  # two scorers, two models
-    svg = str(figures[0].svg)
-    ((own,), others) = (of_class(svg, name) for name in ("dot", "spot"))
-    assert len(others) == 3
+    html = render(view)
+    drawn = charts(html, 2, "sureness")
+    assert len(drawn) == 4  # two scorers, two models
     found = model.questions["keyword", "author-01"]
-    heights = {str(query.text): query.leakage.upper for query in found.queries}
-    title = own.find("*")
-    assert title is not None
-    assert str(title.text).startswith("author-01: Who wrote")
-    # the highest spot is the query with the largest upper end, and it is the least sure
-    highest = min([own, *others], key=lambda spot: float(spot.get("cy", "")))
-    assert max(heights, key=lambda text: heights[text]) in "".join(highest.itertext())
-    assert float(highest.get("cx", "")) == min(float(s.get("cx", "")) for s in [own, *others])
-    assert not scatter_figures(view, "author-02")
+    by_query = {query.id: query for query in found.queries}
+    rows = drawn[0]["rows"]
+    assert [row[2] for row in rows] == list(by_query)
+    for sure, upper, query, text in rows:
+        assert sure == pytest.approx(by_query[query].sureness, abs=1e-4)
+        assert 0 <= upper - by_query[query].leakage.upper <= 1.1e-4
+        assert text == str(by_query[query].text)
+    assert rows[drawn[0]["mark"]][2] == "author-01"
+    assert str(rows[drawn[0]["mark"]][3]).startswith("Who wrote")
+    # the query with the largest upper end is the least sure
+    assert max(rows, key=lambda row: row[1])[0] == min(row[0] for row in rows)
+    assert not charts(html, 3, "sureness")
 
 
 def test_a_histogram_covers_all_correlations(view: View, model: RewrittenModel) -> None:
@@ -265,7 +268,7 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
     ids = [attributes.get("id") for _, attributes in page.elements if attributes.get("id")]
     assert len(ids) == len(set(ids))
     assert all((a["href"] or "")[1:] in ids for a in page.named("a"))
-    assert len(page.named("script")) == 1
+    assert [s.get("type") for s in page.named("script")] == ["text/plain", None]
     assert not page.named("b")
     assert any(HOSTILE in str(query.text) for query in view.asked[0].worst["keyword"])
     assert HOSTILE in page.body
@@ -273,7 +276,8 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
 
 def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -> None:
     view = read_view(asked, redact=True)
-    html = unescape(render(view))
+    page = render(view)
+    html = unescape(page) + json.dumps(details(page), ensure_ascii=False)
     assert SECRET not in html
     assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
     assert "So 1:" not in html

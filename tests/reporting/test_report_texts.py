@@ -19,6 +19,7 @@ from leakbound.evaluation.views.texts import (
     histograms,
 )
 from leakbound.evaluation.views.view import BINS, Text
+from leakbound.store import ArmScores
 
 
 def text(name: str, count: int, *scores: float | None) -> Text:
@@ -61,8 +62,9 @@ def test_a_full_score_of_any_scorer_is_a_leak() -> None:
 
 
 def test_histograms_count_draws_and_skip_the_undecided() -> None:
-    drawn = [text("a", 5, 0.0, 1.0), text("b", 2, 0.05, 0.999), text("c", 1, None, 0.35)]
-    first, second = histograms(drawn, 2)
+    drawn = {"a": {0.0: 5, 0.05: 2, None: 1}, "b": {1.0: 5, 0.999: 2, 0.35: 1}}
+    found = histograms(ArmScores.tallied(drawn, {}))
+    first, second = found["a"], found["b"]
     assert (first[0], first[1], sum(first)) == (5, 2, 7)
     assert (second[BINS - 1], second[7], sum(second)) == (7, 1, 8)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from leakbound.evaluation.views.grids import anchor
+from leakbound.evaluation.views.grids import anchor, number_of
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import BINS, RewrittenModel, ScorerView, View
-from leakbound.evaluation.views.words import greedy_rows, mean_of, quantity
+from leakbound.evaluation.views.words import clipped, greedy_rows, mean_of, quantity
 from leakbound.reporting.charts import (
     Axes,
     Lane,
@@ -19,7 +19,15 @@ from leakbound.reporting.charts import (
     scatter_chart,
     style_of,
 )
-from leakbound.reporting.figures import Figure, rising, round_height, scale
+from leakbound.reporting.figures import (
+    ENDS,
+    Data,
+    Figure,
+    ends,
+    rising,
+    round_height,
+    scale,
+)
 from leakbound.stats import percent
 from leakbound.text.figures import number
 
@@ -47,7 +55,13 @@ def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
     )
     zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
     style = style_of(asked.model)
-    return Figure(f"{asked.label}{zoomed}", lanes_chart(axes, lanes, style), style)
+    rows = [
+        (lane.label, view.questions[number_of(mark.anchor) - 1].id, mark.greedy, *ends(mark.bound))
+        for lane in lanes
+        for mark in lane.marks
+    ]
+    data = Data(("asked", "question", "greedy", *ENDS), rows)
+    return Figure(f"{asked.label}{zoomed}", lanes_chart(axes, lanes, style), data, style)
 
 
 def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
@@ -97,17 +111,6 @@ def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:
     return figures
 
 
-def scatter_figures(view: View, question: str) -> list[Figure]:
-    """The queries of one question, under every model and scorer where they can be compared."""
-    return [
-        _scatter(asked, scorer, question)
-        for scorer in view.scorers
-        for asked in view.asked
-        if (found := asked.questions.get((scorer.name, question))) is not None
-        and found.correlation is not None
-    ]
-
-
 def _histogram(asked: RewrittenModel, found: Sequence[float], scorer: ScorerView) -> Figure:
     counts = [0] * BINS
     for r in found:
@@ -127,13 +130,14 @@ def _histogram(asked: RewrittenModel, found: Sequence[float], scorer: ScorerView
         top=top,
     )
     style = style_of(asked.model)
-    return Figure(caption, histogram_chart(axes, counts, None, style), style)
+    data = Data(("from r", "questions"), [(2 * i / BINS - 1, n) for i, n in enumerate(counts)])
+    return Figure(caption, histogram_chart(axes, counts, None, style), data, style)
 
 
 def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: str = "") -> Figure:
     found = asked.questions[scorer.name, question]
     queries = [(query, query.sureness) for query in found.queries if query.sureness is not None]
-    least, most = (end([sure for _, sure in queries]) for end in (min, max))
+    least, most = (of([sure for _, sure in queries]) for of in (min, max))
     ceiling = round_height(max(query.leakage.upper for query, _ in queries))
     caption = f"{asked.label}, {question}: r = {number(found.correlation)} ({scorer.name}){remark}"
     axes = Axes(
@@ -152,7 +156,7 @@ def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: s
     )
     spots = [
         Spot(
-            f"{query.id}: {query.text or 'withheld'} {interval(query.leakage)}",
+            f"{query.id}: {clipped(query.text or 'withheld')} {interval(query.leakage)}",
             _inset((sure - least) / (most - least)),
             query.leakage.upper / ceiling,
             query.source == "original",
@@ -160,7 +164,9 @@ def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: s
         for query, sure in queries
     ]
     style = style_of(asked.model)
-    return Figure(caption, scatter_chart(axes, spots, style), style)
+    rows = [(query.id, sure, query.leakage.upper) for query, sure in queries]
+    data = Data(("query", asked.criterion, "upper"), rows)
+    return Figure(caption, scatter_chart(axes, spots, style), data, style)
 
 
 def _inset(share: float) -> float:

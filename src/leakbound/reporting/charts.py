@@ -66,6 +66,27 @@ class Spot:
     own: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The room of a chart, its margins included: shares of the axes into places."""
+
+    width: int = WIDTH
+    height: int = HEIGHT
+
+    @property
+    def across(self) -> int:
+        """The length of the horizontal axis."""
+        return self.width - LEFT - RIGHT
+
+    def x(self, share: float) -> float:
+        """How far from the left a share of the horizontal axis lies."""
+        return round(LEFT + share * self.across, 1)
+
+    def y(self, share: float) -> float:
+        """How far from the top a share of the vertical axis lies."""
+        return round(self.height - BOTTOM - share * (self.height - TOP - BOTTOM), 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
     """What an axis says; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
@@ -76,6 +97,7 @@ class Axes:
     y_label: str
     x_ticks: Sequence[tuple[float, str]] = ()
     top: float = 1.0
+    frame: Frame = Frame()
 
 
 def style_of(index: int) -> str:
@@ -86,7 +108,7 @@ def style_of(index: int) -> str:
 def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
     """An interval and a greedy dot a question, from left to right in the order given."""
     slot = 1 / max(len(marks), 1)
-    body = (_question_mark(mark, (i + 0.5) * slot, slot, axes.top) for i, mark in enumerate(marks))
+    body = (_question_mark(mark, (i + 0.5) * slot, slot, axes) for i, mark in enumerate(marks))
     return _plot(axes, [tag("g", *body, class_=style)])
 
 
@@ -98,9 +120,9 @@ def lanes_chart(axes: Axes, lanes: Sequence[Lane], style: str) -> Markup:
     for i, lane in enumerate(lanes):
         left, slot = (i + 0.5) * width - room / 2, room / max(len(lane.marks), 1)
         if lane.mean is not None:
-            body.append(_mean(lane.label, lane.mean, left, room, axes.top))
+            body.append(_mean(lane.label, lane.mean, left, room, axes))
         body += [
-            _question_mark(mark, left + (j + 0.5) * slot, slot, axes.top)
+            _question_mark(mark, left + (j + 0.5) * slot, slot, axes)
             for j, mark in enumerate(lane.marks)
         ]
     ticks = [((i + 0.5) * width, lane.label) for i, lane in enumerate(lanes)]
@@ -113,8 +135,8 @@ def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
         tag(
             "circle",
             tag("title", spot.title),
-            cx=_x(spot.x),
-            cy=_y(spot.y),
+            cx=axes.frame.x(spot.x),
+            cy=axes.frame.y(spot.y),
             r=4,
             class_="dot" if spot.own else "spot",
         )
@@ -125,22 +147,24 @@ def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
 
 def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
     """A line and a band a model: the estimate, and all between the bounds; dots over both."""
-    return _plot(axes, [_curve(one) for one in series if one.points])
+    return _plot(axes, [_curve(one, axes.frame) for one in series if one.points])
 
 
 def histogram_chart(
     axes: Axes, shares: Sequence[float], greedy: float | None, style: str
 ) -> Markup:
     """Bars over equal bins of [0, 1], and a line at the greedy answer's score."""
-    width = 1 / max(len(shares), 1)
+    width, frame = 1 / max(len(shares), 1), axes.frame
     outline = "".join(
-        f"M{_x(i * width)} {_y(0)}V{_y(share / axes.top)}H{_x((i + 1) * width)}V{_y(0)}Z"
+        f"M{frame.x(i * width)} {frame.y(0)}V{frame.y(share / axes.top)}"
+        f"H{frame.x((i + 1) * width)}V{frame.y(0)}Z"
         for i, share in enumerate(shares)
         if share > 0
     )
     body = [tag("path", d=outline, class_="bin")]
     if greedy is not None:
-        body.append(tag("path", d=f"M{_x(greedy)} {_y(1)}V{_y(0)}", class_="greedy-line"))
+        line = f"M{frame.x(greedy)} {frame.y(1)}V{frame.y(0)}"
+        body.append(tag("path", d=line, class_="greedy-line"))
     return _plot(axes, [tag("g", *body, class_=style)])
 
 
@@ -188,37 +212,40 @@ def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> 
     )
 
 
-def _question_mark(mark: Mark, centre: float, slot: float, scale: float) -> Markup:
-    room = slot * (WIDTH - LEFT - RIGHT)
-    half = min(room * 0.32, 7.0)
-    x = _x(centre)
+def _question_mark(mark: Mark, centre: float, slot: float, axes: Axes) -> Markup:
+    """The control's bar lies behind, wider and pale; the dot lies over both."""
+    frame = axes.frame
+    half = min(slot * frame.across * 0.32, 7.0)
+    x = frame.x(centre)
     parts = [tag("title", mark.title)]
     if mark.control is not None:
-        parts.append(_bar(mark.control, x + half * 1.1, half * 0.5, "beside", scale))
+        parts.append(_bar(mark.control, x, half * 1.5, "beside", axes))
     if mark.bound is not None:
-        parts.append(_bar(mark.bound, x, half, "bar", scale))
+        parts.append(_bar(mark.bound, x, half, "bar", axes))
     if mark.bound is not None and mark.bound.value is not None:
-        y = _y(mark.bound.value / scale)
+        y = frame.y(mark.bound.value / axes.top)
         parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
         radius = f"{min(max(half, 1.4), 3.6):.1f}"
-        parts.append(tag("circle", cx=x, cy=_y(mark.greedy / scale), r=radius, class_="dot"))
+        y = frame.y(mark.greedy / axes.top)
+        parts.append(tag("circle", cx=x, cy=y, r=radius, class_="dot"))
     return tag("g", *parts, data_question=mark.anchor)
 
 
-def _mean(label: str, mean: Bound, left: float, room: float, scale: float) -> Markup:
+def _mean(label: str, mean: Bound, left: float, room: float, axes: Axes) -> Markup:
     """A line at the estimate, and all between its ends."""
-    centre, half = _x(left + room / 2), room * (WIDTH - LEFT - RIGHT) / 2
+    frame = axes.frame
+    centre, half = frame.x(left + room / 2), room * frame.across / 2
     title = f"{label}: mean {number(mean.value)} [{below(mean.lower)}, {above(mean.upper)}]"
-    parts = [tag("title", title), _bar(mean, centre, half, "mean-band", scale)]
+    parts = [tag("title", title), _bar(mean, centre, half, "mean-band", axes)]
     if mean.value is not None:
-        y = _y(mean.value / scale)
-        parts.append(tag("path", d=f"M{_x(left)} {y}H{_x(left + room)}", class_="mean-line"))
+        line = f"M{frame.x(left)} {frame.y(mean.value / axes.top)}H{frame.x(left + room)}"
+        parts.append(tag("path", d=line, class_="mean-line"))
     return tag("g", *parts)
 
 
-def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup:
-    top, bottom = _y(bound.upper / scale), _y(bound.lower / scale)
+def _bar(bound: Bound, x: float, half: float, kind: str, axes: Axes) -> Markup:
+    top, bottom = axes.frame.y(bound.upper / axes.top), axes.frame.y(bound.lower / axes.top)
     return tag(
         "rect",
         x=f"{x - half:.1f}",
@@ -229,23 +256,29 @@ def _bar(bound: Bound, x: float, half: float, kind: str, scale: float) -> Markup
     )
 
 
-def _curve(series: Series) -> Markup:
-    upper = [f"{_x(at)},{_y(bound.upper)}" for at, bound in series.points]
-    lower = [f"{_x(at)},{_y(bound.lower)}" for at, bound in reversed(series.points)]
-    line = [f"{_x(at)},{_y(b.value)}" for at, b in series.points if b.value is not None]
+def _curve(series: Series, frame: Frame) -> Markup:
+    def through(points: Iterable[tuple[float, float]]) -> str:
+        return " ".join(f"{frame.x(at)},{frame.y(height)}" for at, height in points)
+
+    around = [(at, bound.upper) for at, bound in series.points]
+    around += [(at, bound.lower) for at, bound in reversed(series.points)]
+    known = [(at, bound.value) for at, bound in series.points if bound.value is not None]
     return tag(
         "g",
         tag("title", series.label),
-        tag("polygon", points=" ".join(upper + lower), class_="band"),
-        tag("polyline", points=" ".join(line), class_="line"),
-        *(tag("circle", cx=_x(at), cy=_y(y), r=2.6, class_="naive") for at, y in series.dots),
+        tag("polygon", points=through(around), class_="band"),
+        tag("polyline", points=through(known), class_="line"),
+        *(
+            tag("circle", cx=frame.x(at), cy=frame.y(y), r=2.6, class_="naive")
+            for at, y in series.dots
+        ),
         class_=series.style,
     )
 
 
 def _plot(axes: Axes, body: Iterable[Markup]) -> Markup:
     """A chart with a vertical axis from 0."""
-    return _svg(axes, [*_frame(axes), *body], WIDTH, HEIGHT)
+    return _svg(axes, [*_grid(axes), *body], axes.frame.width, axes.frame.height)
 
 
 def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Markup:
@@ -263,19 +296,12 @@ def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Mar
     )
 
 
-def _frame(axes: Axes) -> Iterable[Markup]:
+def _grid(axes: Axes) -> Iterable[Markup]:
     """The grid with its figures."""
+    frame = axes.frame
     for step in (0, 0.25, 0.5, 0.75, 1):
-        y = _y(step)
-        yield tag("path", d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid")
+        y = frame.y(step)
+        yield tag("path", d=f"M{LEFT} {y}H{frame.width - RIGHT}", class_="grid")
         yield tag("text", f"{step * axes.top:.2g}", x=LEFT - 5, y=y + 4, class_="end")
     for at, text in axes.x_ticks:
-        yield tag("text", text, x=_x(at), y=HEIGHT - BOTTOM + 15, class_="mid")
-
-
-def _x(share: float) -> float:
-    return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
-
-
-def _y(share: float) -> float:
-    return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
+        yield tag("text", text, x=frame.x(at), y=frame.height - BOTTOM + 15, class_="mid")

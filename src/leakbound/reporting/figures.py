@@ -9,18 +9,25 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.views.by_question import targets_of
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.grids import anchor
 from leakbound.evaluation.views.table import Bound, Interval, interval
-from leakbound.evaluation.views.view import BINS, Measured, Model, ScorerView, View
-from leakbound.evaluation.views.words import cells_of, mean_of, quantity
+from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
+from leakbound.evaluation.views.words import (
+    MOST_NAME,
+    cells_of,
+    clipped,
+    mean_of,
+    quantity,
+)
 from leakbound.reporting.charts import (
     Axes,
+    Frame,
     Mark,
     Series,
     curves_chart,
     heat_chart,
-    histogram_chart,
     questions_chart,
     style_of,
 )
@@ -29,31 +36,56 @@ from leakbound.stats.about import Quantity
 from leakbound.text.figures import number
 
 _DECADES = tuple(10**i for i in range(7))
+STANDARD, WIDE = Frame(), Frame(760, 330)
 _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 
 
 @dataclass(frozen=True, slots=True)
+class Data:
+    """What a chart is drawn from, as it is saved: rows in the units of the axes."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str | float | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart under its caption; `style` is the model's, where it shows only one."""
+    """A chart under its caption, and its data; `style` is the model's, where it shows only one."""
 
     caption: str
     svg: Markup
+    data: Data
     style: str = ""
 
 
-def greedy_figures(view: View, scorer: ScorerView) -> list[Figure]:
+ENDS = ("estimate", "lower", "upper")
+
+
+def ends(bound: Bound | None) -> tuple[float | None, ...]:
+    """An estimate with its ends, as data has them."""
+    return (None,) * len(ENDS) if bound is None else (bound.value, bound.lower, bound.upper)
+
+
+def greedy_figures(view: View, scorer: ScorerView, frame: Frame = STANDARD) -> list[Figure]:
     """A chart a model: every question's greedy score against the bounds on its leakage."""
     controls = {model.label: model for model in view.models}
     return [
-        _greedy_figure(view, model, scorer, controls.get(model.control or ""), style_of(i))
-        for i, model in enumerate(view.models)
+        _greedy_figure(view, model, scorer, controls.get(model.control or ""), frame)
+        for model in view.models
     ]
 
 
+def first_figures(view: View, scorer: ScorerView, alone: Frame = WIDE) -> list[Figure]:
+    """Those of the models that the page is about; one that is alone has a frame of its own."""
+    shown = [model.label for model in targets_of(view)]
+    made = greedy_figures(view, scorer, alone if len(shown) == 1 else STANDARD)
+    return [one for model, one in zip(view.models, made, strict=True) if model.label in shown]
+
+
 def _greedy_figure(
-    view: View, model: Model, scorer: ScorerView, control: Model | None, style: str
+    view: View, model: Model, scorer: ScorerView, control: Model | None, frame: Frame
 ) -> Figure:
-    marks = _marks(view, model, scorer, control)
+    places = _places(view, model, scorer, control)
     axes = Axes(
         title=f"{model.label}: greedy score against the distribution, {scorer.name}",
         description=(
@@ -63,10 +95,15 @@ def _greedy_figure(
         ),
         x_label=f"questions, sorted by {quantity(scorer)}",
         y_label=quantity(scorer),
-        top=scale(marks),
+        top=scale([mark for _, mark in places]),
+        frame=frame,
     )
     zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
-    return Figure(f"{model.label}{zoomed}", questions_chart(axes, marks, style), style)
+    style = style_of(view.models.index(model))
+    rows = [(name, m.greedy, *ends(m.bound), *ends(m.control)[1:]) for name, m in places]
+    columns = ("question", "greedy", *ENDS, "control lower", "control upper")
+    svg = questions_chart(axes, [mark for _, mark in places], style)
+    return Figure(f"{model.label}{zoomed}", svg, Data(columns, rows), style)
 
 
 def scale(marks: Sequence[Mark]) -> float:
@@ -84,7 +121,12 @@ def round_height(highest: float) -> float:
 
 def rising(marks: Sequence[Mark]) -> list[Mark]:
     """From the least leakage to the most; of the greedy scores, where they are all there is."""
-    return sorted(marks, key=lambda mark: (mark.bound.value if mark.bound else mark.greedy) or 0)
+    return sorted(marks, key=leaks)
+
+
+def leaks(mark: Mark) -> float:
+    """By what questions are sorted: the estimate, or the greedy score where it is all there is."""
+    return (mark.bound.value if mark.bound else mark.greedy) or 0.0
 
 
 def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
@@ -116,7 +158,9 @@ def _heat_figure(
         x_ticks=[(i / len(grid.top_ps), f"{p:g}") for i, p in enumerate(grid.top_ps)],
     )
     rows = [[cells[t, p] for p in grid.top_ps] for t in grid.temperatures]
-    return Figure(caption, heat_chart(axes, [f"{t:g}" for t in grid.temperatures], rows, style))
+    svg = heat_chart(axes, [f"{t:g}" for t in grid.temperatures], rows, style)
+    data = Data(("temperature", "top-p", *ENDS), [(*at, *ends(cells[at])) for at in cells])
+    return Figure(caption, svg, data, style)
 
 
 def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
@@ -133,25 +177,6 @@ def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
     ]
 
 
-def question_figures(view: View, number_: int) -> list[Figure]:
-    """What the distributions of one question look like, under every scorer."""
-    question = view.questions[number_ - 1].id
-    found: list[Figure] = []
-    for scorer in view.scorers:
-        cells = {
-            i: model.measured[scorer.name, question]
-            for i, model in enumerate(view.models)
-            if (scorer.name, question) in model.measured
-        }
-        found += _curves(f" ({scorer.name})", view, cells)
-        found += [
-            _histogram(view.models[i].label, cell, scorer, style_of(i))
-            for i, cell in cells.items()
-            if sum(cell.histogram) and not scorer.binary
-        ]
-    return found
-
-
 def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[Figure]:
     """leak@k and Pr[X > x] of one question for each model's index, as far as they are known."""
     bounded = {
@@ -161,43 +186,25 @@ def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[F
     yield from _tail_figure(f"Pr[X > x]{where}", view, cells)
 
 
-def _marks(view: View, model: Model, scorer: ScorerView, control: Model | None) -> list[Mark]:
-    marks = []
+def _places(
+    view: View, model: Model, scorer: ScorerView, control: Model | None
+) -> list[tuple[str, Mark]]:
+    """The mark of each question by its id, from the least leakage to the most."""
+    places = []
     for number_, question in enumerate(view.questions, 1):
         key = (scorer.name, question.id)
         cell = model.measured.get(key)
         if cell is None:
             continue
         beside = control.measured.get(key) if control else None
-        title = (
-            f"{question.id}: {question.text} {quantity(scorer)} {interval(cell.leakage)}, "
-            f"greedy {number(cell.greedy)}"
-        )
+        name = clipped(question.id, MOST_NAME)
+        title = f"{name}: {interval(cell.leakage)}, greedy {number(cell.greedy)}"
         mark = Mark(anchor(number_), title, cell.leakage, cell.greedy)
         if beside:
             title = f"{title}, control {interval(beside.leakage)}"
             mark = replace(mark, title=title, control=beside.leakage)
-        marks.append(mark)
-    return rising(marks)
-
-
-def _histogram(label: str, cell: Measured, scorer: ScorerView, style: str) -> Figure:
-    drawn = max(sum(cell.histogram), 1)
-    shares = [count / drawn for count in cell.histogram]
-    top = max(math.ceil(5 * max(shares, default=0)) / 5, 0.2)  # quarters of it read well
-    caption = f"{label}: sampled scores, greedy dashed ({scorer.name})"
-    axes = Axes(
-        title=caption,
-        description=(
-            f"Share of {drawn:,} scored draws in {BINS} bins of the score; the greedy answer "
-            f"scores {number(cell.greedy)}."
-        ),
-        x_label="score",
-        y_label="share of draws",
-        x_ticks=_QUARTERS,
-        top=top,
-    )
-    return Figure(caption, histogram_chart(axes, shares, cell.greedy, style), style)
+        places.append((question.id, mark))
+    return sorted(places, key=lambda place: leaks(place[1]))
 
 
 Curve = tuple[Mapping[float, Bound], Mapping[float, float]]
@@ -252,7 +259,13 @@ def _k_figure(caption: str, curves: Mapping[int, Curve], view: View) -> Iterator
         y_label="leak@k",
         x_ticks=[(place(k), _short(k)) for k in ticks if k <= top],
     )
-    yield Figure(caption, curves_chart(axes, series))
+    rows = [
+        (view.models[i].label, k, *ends(bounds.get(k)), naive.get(k))
+        for i, (bounds, naive) in curves.items()
+        for k in sorted({*bounds, *naive})
+    ]
+    data = Data(("model", "k", *ENDS, "worst of k"), rows)
+    yield Figure(caption, curves_chart(axes, series), data)
 
 
 def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Iterator[Figure]:
@@ -269,8 +282,13 @@ def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Ite
         y_label="Pr[X > x]",
         x_ticks=_QUARTERS,
     )
+    rows = [
+        (view.models[i].label, x, *ends(bound))
+        for i, cell in cells.items()
+        for x, bound in sorted(cell.by_parameter("tail").items())
+    ]
     if series:
-        yield Figure(caption, curves_chart(axes, series))
+        yield Figure(caption, curves_chart(axes, series), Data(("model", "x", *ENDS), rows))
 
 
 def _short(k: int) -> str:

@@ -16,7 +16,8 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.views import asked_grids, grids, words
+from leakbound.evaluation.views import asked_grids, covers, grids, words
+from leakbound.evaluation.views.by_question import TRAITS, by_question
 from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.read import read_view
@@ -25,6 +26,8 @@ from leakbound.evaluation.views.texts import HIGHEST_SCORED, MOST_FREQUENT
 from leakbound.evaluation.views.view import View
 from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
+from leakbound.reporting.details import KINDS
+from leakbound.reporting.details import packed as details_of
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.figures import tied
@@ -121,7 +124,17 @@ def render(
     metrics: Sequence[Table] = (),
 ) -> str:
     """The page as HTML; every text of a model or a benchmark is escaped."""
-    css, js = asset("charts.css") + asset("page.css"), asset("page.js")
+    charts, css, js = asset("charts.css"), asset("page.css"), asset("page.js")
+    saved: list[figures.Figure] = []
+
+    def kept(shown: figures.Figure) -> int:
+        """Where the data of a figure stand among those of the page."""
+        saved.append(shown)
+        return len(saved) - 1
+
+    def details() -> Markup:
+        return Markup(details_of(view, saved))  # letters and digits
+
     return (
         _environment()
         .get_template("page.html")
@@ -132,11 +145,14 @@ def render(
             preface=preface,
             metrics=metrics,
             version=leakbound.__version__,
-            css=Markup(css),  # the package's own files, not data
+            kept=kept,
+            details=details,
+            charts=Markup(charts),  # the package's own files, not data
+            css=Markup(css),
             js=Markup(js),
             policy=(
-                f"default-src 'none'; style-src {_source(css)}; script-src {_source(js)}; "
-                "base-uri 'none'; form-action 'none'"
+                f"default-src 'none'; style-src {_source(charts)} {_source(css)}; "
+                f"script-src {_source(js)}; base-uri 'none'; form-action 'none'"
             ),
         )
     )
@@ -156,16 +172,20 @@ def _environment() -> Environment:
     environment.globals.update(
         words=words, grids=grids, figures=figures, percent=percent, interval=interval
     )
-    environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures)
-    environment.globals.update(grid_sentences=grid_sentences, style_of=style_of)
+    environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures, kinds=KINDS)
+    environment.globals.update(grid_sentences=grid_sentences, style_of=style_of, covers=covers)
+    environment.globals.update(by_question=by_question, traits=TRAITS)
     return environment
 
 
 def _steered(value: Any) -> Any:
-    """A value as the page shows it: no character of a text turns those around it."""
+    """A value as the page shows it: no character of a text turns those around it, none is endless.
+
+    A text that is cut says how much of it is missing.
+    """
     if isinstance(value, Markup):
         return Markup(visible(value))  # markup of ours, around texts that were escaped
-    return visible(value) if isinstance(value, str) else value
+    return visible(words.clipped(value, words.MOST_ASKED)) if isinstance(value, str) else value
 
 
 def asset(name: str) -> str:

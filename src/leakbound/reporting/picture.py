@@ -11,7 +11,7 @@ from markupsafe import Markup
 from leakbound.errors import InputError
 from leakbound.evaluation.views.read import read_view
 from leakbound.reporting.charts import HEIGHT, WIDTH
-from leakbound.reporting.figures import greedy_figures
+from leakbound.reporting.figures import STANDARD, first_figures
 from leakbound.reporting.page import asset
 from leakbound.store import Run, write_text
 from leakbound.text.svg import tag
@@ -61,9 +61,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     chosen = view.scorers[0] if scorer is None else known[scorer]
     step, height = HEIGHT + _CAPTION + _GAP, 0
     charts = []
-    drawn = zip(view.models, greedy_figures(view, chosen), strict=True)
-    targets = [shown for model, shown in drawn if not model.is_control]
-    for i, shown in enumerate(targets):
+    for i, shown in enumerate(first_figures(view, chosen, STANDARD)):
         caption = tag("text", shown.caption, x=8, y=i * step + 18, class_="label")
         charts.append(tag("g", caption, class_=shown.style))
         charts.append(tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDTH, height=HEIGHT))

@@ -234,15 +234,32 @@ class Estimates(Sequence[EstimateRow]):
 
     @cached_property
     def _by_place(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
+        """The rows at each place, as they are and by their quantity."""
         found: dict[tuple[object, ...], list[EstimateRow]] = {}
         for row in self.rows:
-            found.setdefault((row.arm, row.scorer, row.query_id), []).append(row)
+            place = (row.arm, row.scorer, row.query_id)
+            found.setdefault(place, []).append(row)
+            found.setdefault((*place, row.quantity), []).append(row)
         return {place: tuple(rows) for place, rows in found.items()}
 
-    def _having(self, wanted: Fields) -> Estimates:
+    @cached_property
+    def _by_quantity(self) -> Mapping[object, tuple[EstimateRow, ...]]:
+        found: dict[object, list[EstimateRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.quantity, []).append(row)
+        return {quantity: tuple(rows) for quantity, rows in found.items()}
+
+    def _among(self, wanted: Fields) -> tuple[EstimateRow, ...]:
+        """The rows that are to be looked at: few, where the place or the quantity is one."""
         place = tuple(wanted.get(name, ...) for name in _PLACE)
-        known = all(part is None or isinstance(part, str) for part in place)
-        rows = self._by_place.get(place, ()) if known else self.rows
+        quantity = wanted.get("quantity")
+        one = (quantity,) if isinstance(quantity, str) else ()
+        if all(part is None or isinstance(part, str) for part in place):
+            return self._by_place.get((*place, *one), ())
+        return self._by_quantity.get(quantity, ()) if one else self.rows
+
+    def _having(self, wanted: Fields) -> Estimates:
+        rows = self._among(wanted)
         return Estimates(tuple(row for row in rows if row.has(wanted)), self.main)
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:

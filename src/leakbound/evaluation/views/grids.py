@@ -169,22 +169,30 @@ def others_grid(
 
 
 def questions_grid(view: View, scorer: ScorerView) -> Table:
-    """A row a question: each model's greedy score, expected leakage with its bounds, and claim."""
-    columns = ["Question"]
+    """A row a question: each model's greedy score, expected leakage with its bounds, and claim.
+
+    Where one model stands beside its control, also how much more it leaks than that.
+    """
+    controlled = [model for model in view.models if model.control]
+    columns_of: dict[str, dict[str, Callable[[Measured | None], Cell]]] = {
+        model.label: {} for model in view.models
+    }
     for model in view.models:
-        columns += [f"{model.label}: greedy", f"{model.label}: {quantity(scorer)}"]
-        columns += [f"{model.label}: {claim}" for claim in _claims(view, model, scorer)]
+        mine = columns_of[model.label]
+        mine["greedy"] = lambda cell: number_cell(cell.greedy if cell else None)
+        mine[quantity(scorer)] = _leakage_cell
+        mine |= dict.fromkeys(_claims(view, model, scorer), _claim_cell)
+        if controlled == [model]:
+            mine["beyond the control"] = lambda cell: bound_cell(cell.beyond if cell else None)
     rows = []
     for number_, question in enumerate(view.questions, 1):
         row = [Cell(f"{question.id}: {question.text}", number_, anchor(number_))]
         for model in view.models:
             cell = model.measured.get((scorer.name, question.id))
-            row += [number_cell(cell.greedy if cell else None)]
-            row += [bound_cell(cell.leakage if cell else None, "not sampled")]
-            if _claims(view, model, scorer):
-                row.append(_claim_cell(cell))
+            row += [made(cell) for made in columns_of[model.label].values()]
         rows.append(tuple(row))
-    return Table(f"Scorer {scorer.name}: every question", tuple(columns), tuple(rows))
+    names = [f"{label}: {name}" for label, mine in columns_of.items() for name in mine]
+    return Table(f"Scorer {scorer.name}: every question", ("Question", *names), tuple(rows))
 
 
 def decodings_grid(grid: DecodingGrid) -> Table:
@@ -230,6 +238,11 @@ def anchor(number_: int) -> str:
     return f"q-{number_}"
 
 
+def number_of(anchor_: str) -> int:
+    """Which question stands there."""
+    return int(anchor_.rpartition("-")[2])
+
+
 def mean_leak_at_k(cells: Sequence[Measured], k: int) -> float | None:
     """The mean over questions of the unbiased estimate; None unless every question has one."""
     return mean_of([cell.by_parameter("leak@k").get(k) for cell in cells])
@@ -260,6 +273,10 @@ def _claims(view: View, model: Model, scorer: ScorerView) -> list[str]:
     """The claim that was made of the model's questions, if one was."""
     claims = (cell.claim for cell in cells_of(view, model, scorer))
     return list(dict.fromkeys(claim.about.claimed for claim in claims if claim is not None))
+
+
+def _leakage_cell(measured: Measured | None) -> Cell:
+    return bound_cell(measured.leakage if measured else None, "not sampled")
 
 
 def _claim_cell(measured: Measured | None) -> Cell:

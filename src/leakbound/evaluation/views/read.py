@@ -13,6 +13,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
+from leakbound.evaluation.views.course import courses
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
@@ -24,6 +25,7 @@ from leakbound.evaluation.views.view import (
     Question,
     RewrittenModel,
     ScorerView,
+    Step,
     Texts,
     View,
 )
@@ -167,9 +169,10 @@ class _Reader:
         greedy = run.arm(arm.key.greedy_answers)
         rows = ArmRows(arm.name, run.estimates)
         texts: dict[str, Texts] = {}
-        drawn: Histograms = {}
+        drawn: dict[str, _Drawn] = {}
         if self.texts and not arm.decoding.greedy:
-            texts, drawn = _texts(arm, greedy, rows.estimates.scorers, self.redact)
+            texts = _texts(arm, greedy, rows.estimates.scorers, self.redact)
+            drawn = {} if arm.explored else _drawn(arm, rows.estimates)
         beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
         asked = [query.id for query in arm.queries if query.id not in failures]
         return Model(
@@ -198,39 +201,54 @@ def _drawn_as(arm: Arm) -> str:
     return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
 
 
-Histograms = dict[tuple[str, str], tuple[int, ...]]
-
-
 def _texts(
     arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], redact: bool
-) -> tuple[dict[str, Texts], Histograms]:
-    """The texts shown of every question, and the histogram of its scores under every scorer."""
+) -> dict[str, Texts]:
+    """The texts shown of every question."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     known = distinct_texts(greedy, slugs) if greedy else ()
     answers = {query_id: texts[0] for query_id, texts in known if texts}
-    chosen: dict[str, Texts] = {}
-    drawn: Histograms = {}
-    for query_id, texts in distinct_texts(arm, slugs):
-        chosen[query_id] = chosen_texts(texts, answers.get(query_id), redact)
-        for scorer, histogram in zip(scorers, histograms(texts, len(scorers)), strict=True):
-            drawn[scorer, query_id] = () if arm.explored else histogram
-    return chosen, drawn
+    return {
+        query_id: chosen_texts(texts, answers.get(query_id), redact)
+        for query_id, texts in distinct_texts(arm, slugs)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Of an arm under one scorer, by question: the histogram of its scores, and their course."""
+
+    histograms: Mapping[str, tuple[int, ...]]
+    courses: Mapping[str, tuple[Step, ...]]
+
+
+def _drawn(arm: Arm, estimates: Estimates) -> dict[str, _Drawn]:
+    """What the scores of an arm look like, by scorer."""
+    fixed = isinstance(arm.spec.draws, FixedDraws | ImportedDraws)
+    found = {}
+    for name in estimates.scorers:
+        scorer = make_scorer(name)
+        scores, binary = arm.scores(slug(scorer)), scorer.binary
+        made = courses(scores, binary=binary, confidence=_confidence(estimates)) if fixed else {}
+        found[name] = _Drawn(histograms(scores), made)
+    return found
 
 
 def _measured(
-    rows: ArmRows, greedy: ArmRows, query_ids: Sequence[str], drawn: Histograms
+    rows: ArmRows, greedy: ArmRows, query_ids: Sequence[str], drawn: Mapping[str, _Drawn]
 ) -> dict[tuple[str, str], Measured]:
     """What is known of these questions, where there is a bound, by scorer and question."""
     found = {}
-    for place in product(rows.estimates.scorers, query_ids):
-        mine = rows.of(*place)
-        leakage, answer = mine.first(quantity=LEAKAGE), greedy.of(*place).first()
+    for scorer, query_id in product(rows.estimates.scorers, query_ids):
+        mine, shown = rows.of(scorer, query_id), drawn.get(scorer)
+        leakage, answer = mine.first(quantity=LEAKAGE), greedy.of(scorer, query_id).first()
         if leakage is not None:
-            found[place] = Measured(
+            found[scorer, query_id] = Measured(
                 leakage=leakage,
                 rows=mine,
                 greedy=answer.value if answer else None,
-                histogram=drawn.get(place, ()),
+                histogram=shown.histograms.get(query_id, ()) if shown else (),
+                course=shown.courses.get(query_id, ()) if shown else (),
             )
     return found
 

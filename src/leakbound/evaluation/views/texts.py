@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leakbound.evaluation.views.view import BINS, Text, Texts
-from leakbound.store import Arm
+from leakbound.store import Arm, ArmScores
 from leakbound.store.tables import read_table
 
 MOST_FREQUENT = 8
@@ -92,14 +93,12 @@ def chosen_texts(texts: Sequence[Text], greedy: Text | None, redact: bool) -> Te
     )
 
 
-def histograms(texts: Iterable[Text], scorers: int) -> list[tuple[int, ...]]:
-    """Draws in each of `BINS` equal bins of [0, 1], one histogram a scorer."""
-    bins = [[0] * BINS for _ in range(scorers)]
-    for text in texts:
-        for counts, score in zip(bins, text.scores, strict=True):
-            if score is not None:
-                counts[min(int(score * BINS + 1e-9), BINS - 1)] += text.count
-    return [tuple(counts) for counts in bins]
+def histograms(scores: ArmScores) -> dict[str, tuple[int, ...]]:
+    """The scored draws of each question in each of `BINS` equal bins of [0, 1]."""
+    places = np.minimum((scores.scores * BINS + 1e-9).astype(int), BINS - 1)
+    bins = np.zeros((len(scores.query_ids), BINS), dtype=np.int64)
+    np.add.at(bins, (np.arange(len(bins))[:, None], places), scores.counts)
+    return dict(zip(scores.query_ids, map(tuple, bins.tolist()), strict=True))
 
 
 @dataclass(slots=True)

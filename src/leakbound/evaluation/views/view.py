@@ -34,6 +34,16 @@ class ArmRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the first `n` draws of a question say; no ends where none are made of so few."""
+
+    n: int
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One question under one model and one scorer.
 
@@ -41,12 +51,15 @@ class Measured:
     rows: all that is estimated of the question.
     greedy: the greedy answer's score; None where it is missing or has none.
     histogram: the scored draws in `BINS` equal bins; empty where they are those of a remainder.
+    course: what more and more of its draws say, the last step all of them; empty where their
+        number was not fixed, or where texts are not read.
     """
 
     leakage: EstimateRow
     rows: Estimates
     greedy: float | None = None
     histogram: tuple[int, ...] = ()
+    course: tuple[Step, ...] = ()
 
     def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
         """Pr[X > x] by x, leak@k or its naive estimate by k."""
@@ -57,6 +70,11 @@ class Measured:
     def claim(self) -> EstimateRow | None:
         """What was decided of a claim about it; None where none was made."""
         return self.rows.first(quantity=CLAIMS)
+
+    @property
+    def beyond(self) -> EstimateRow | None:
+        """How much more than the control's its leakage is; None where there is none."""
+        return self.rows.first(quantity=LEAKAGE, beyond="control")
 
     @property
     def proved(self) -> EstimateRow | None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
@@ -23,6 +22,9 @@ from leakbound.text.figures import DASH, above, below, number, share
 from leakbound.types import Decoding
 
 MOST_CHARACTERS = 600  # of a completion
+MOST_ASKED = 2_000  # of a question, an answer, and whatever else others wrote
+MOST_LINE = 240  # of a question in a table
+MOST_NAME = 120  # of what stands in a table or a list of names
 _SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
 
 
@@ -61,11 +63,11 @@ def described(decoding: Decoding) -> str:
     return f"{decoding.name}{truncation}, at most {decoding.max_new_tokens} new tokens"
 
 
-def clipped(text: str) -> str:
+def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
     """A text, or its beginning and how much was cut."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= most:
         return text
-    return f"{text[:MOST_CHARACTERS]}… ({len(text) - MOST_CHARACTERS:,} more characters)"
+    return f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
@@ -116,7 +118,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     rows = cell.rows
     deviation, ed = (rows.first(quantity=what) for what in _SPREAD)
     corrected = rows.first(quantity="corrected leak probability")
-    more = rows.first(quantity=LEAKAGE, beyond="control")
+    more = cell.beyond
     said = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
     said += [f"standard deviation {interval(deviation)}"] if deviation else []
     said += [f"ED {ceiling(ed.value, ed.upper)}"] if ed else []
