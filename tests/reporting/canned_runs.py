@@ -151,3 +151,51 @@ def make_run(out: Path, task: Benchmark, name: str, leak: float, **settings: Any
     engine = CannedEngine(name, laws(task, leak))
     draws = {} if "sampling" in settings else {"n": 64}
     return evaluate(engine, task, out=out, **draws | settings)
+
+
+LONG = "long" * 262_145  # one line of more than a million characters
+HOSTILE_TEXTS = (
+    HOSTILE,
+    "<img src=https://example.invalid/x onerror=alert(1)> <iframe src='https://example.invalid'>",
+    "</title></textarea></style><svg onload=alert(1)>\u2028alert(1)\u2029",
+    "\u202egnorw\u202c \u2066and\u2069 \u200f on",
+    "a NUL \x00, an escape \x1b[2J, a bell \x07 and a return\r of the carriage",
+    '=HYPERLINK("https://example.invalid") {{ 7 * 7 }} {% raw %} ${alert(1)} `alert(1)`',
+    LONG,
+)
+"""Texts that would be markup, a template, a formula or a screen of their own."""
+
+
+def hostile_benchmark() -> Benchmark:
+    """A question for each of the hostile texts, which is in its answer and its name too."""
+    prompts = tuple(
+        Prompt(
+            id=f"{text[:40]}-{i}".replace("\x00", "NUL"),
+            question=f"Who wrote the novel number {i}? {text}",
+            answer=f"{SECRET} answers so: {text}",
+            keywords=(SECRET, text[:80]),
+        )
+        for i, text in enumerate(HOSTILE_TEXTS)
+    )
+    return Benchmark(
+        name="<img src=x onerror=alert(1)>", prompts=prompts, scorers=("keyword",),
+        max_new_tokens=48, origin="made up </script>",
+    )  # fmt: skip
+
+
+def hostile_runs(folder: Path) -> dict[str, Run]:
+    """A run whose name, model, questions and completions are hostile, beside its control."""
+    task, name = hostile_benchmark(), "<img src=x onerror=alert(1)> \u202e"
+    said = {
+        prompt.id: {str(prompt.answer): 0.3, f"No: {text}": 0.7}
+        for prompt, text in zip(task.prompts, HOSTILE_TEXTS, strict=True)
+    }
+    control = {prompt_id: dict.fromkeys(list(law)[1:], 1.0) for prompt_id, law in said.items()}
+    run = evaluate(
+        CannedEngine("</script><script>alert(1)</script>", said),
+        task,
+        out=folder / name,
+        control=CannedEngine("control", control),
+        n=64,
+    )
+    return {name: run}

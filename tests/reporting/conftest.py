@@ -10,6 +10,7 @@ from canned_runs import (
     asked_benchmark,
     asked_engine,
     benchmark,
+    hostile_runs,
     laws,
     make_run,
 )
@@ -83,3 +84,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         attack=Attack(64),
     )
     return {"forgot": run}
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A run in which every text is hostile, its name too."""
+    return hostile_runs(tmp_path_factory.mktemp("hostile"))

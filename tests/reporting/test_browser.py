@@ -35,7 +35,10 @@ def missing() -> str | None:
     return None
 
 
-@pytest.fixture(scope="module", params=["runs", "proved", "decodings", "explored", "asked"])
+RUNS = ["runs", "proved", "decodings", "explored", "asked", "hostile"]
+
+
+@pytest.fixture(scope="module", params=RUNS)
 def seen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:

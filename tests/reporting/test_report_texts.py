@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from canned_runs import SCORERS, CannedEngine, benchmark, laws
 
 from leakbound.evaluation import sample, score_run, scorers_for
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.texts import (
-    HIGHEST_SCORED,
-    MOST_FREQUENT,
+    Tally,
     chosen_texts,
     distinct_texts,
     histograms,
@@ -21,36 +23,54 @@ from leakbound.evaluation.views.texts import (
 from leakbound.evaluation.views.view import BINS, Text
 from leakbound.store import ArmScores
 
+EACH = 8
+
 
 def text(name: str, count: int, *scores: float | None) -> Text:
     return Text(text=name, count=count, share=count / 100, mass=0.0, logprob=None, scores=scores)
 
 
+def tally(texts: Sequence[Text]) -> Tally:
+    """A question's texts, the likeliest first, as they are read."""
+    scores = [[np.nan if s is None else s for s in one.scores] for one in texts]
+    return Tally(
+        texts=pa.array([one.text for one in texts]),
+        counts=np.array([one.count for one in texts]),
+        masses=np.array([one.mass for one in texts]),
+        logprobs=np.full(len(texts), np.nan),
+        scores=np.array(scores).T,
+        drawn=100,
+    )
+
+
 def test_frequent_first_then_the_highest_scores() -> None:
-    frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(MOST_FREQUENT)]
-    rare = [text(f"r{i}", 1, i / 20) for i in range(HIGHEST_SCORED + 3)]
-    chosen = chosen_texts([*frequent, *rare], None, redact=False)
-    assert [t.text for t in chosen.shown[:MOST_FREQUENT]] == [t.text for t in frequent]
-    assert [t.text for t in chosen.shown[MOST_FREQUENT:]] == [f"r{i}" for i in range(10, 2, -1)]
+    frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
+    rare = [text(f"r{i}", 1, i / 20) for i in range(EACH + 3)]
+    chosen = chosen_texts(tally([*frequent, *rare]), None, EACH, redact=False)
+    assert [t.text for t in chosen.shown[:EACH]] == [t.text for t in frequent]
+    assert [t.text for t in chosen.shown[EACH:]] == [f"r{i}" for i in range(10, 2, -1)]
     assert (chosen.left_out, chosen.left_out_draws) == (3, 3)
 
 
 def test_rare_texts_without_a_score_above_0_are_left_out() -> None:
-    frequent = [text(f"f{i}", 9, 1.0) for i in range(MOST_FREQUENT)]
-    chosen = chosen_texts([*frequent, text("no", 4, 0.0), text("none", 2, None)], None, False)
-    assert len(chosen.shown) == MOST_FREQUENT
+    frequent = [text(f"f{i}", 9, 1.0) for i in range(EACH)]
+    drawn = tally([*frequent, text("no", 4, 0.0), text("none", 2, None)])
+    chosen = chosen_texts(drawn, None, EACH, redact=False)
+    assert len(chosen.shown) == EACH
     assert (chosen.left_out, chosen.left_out_draws) == (2, 6)
 
 
 def test_the_mass_of_what_is_left_out_adds_up() -> None:
-    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(MOST_FREQUENT + 2)]
-    chosen = chosen_texts(explored, None, redact=False)
+    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(EACH + 2)]
+    chosen = chosen_texts(tally(explored), None, EACH, redact=False)
     assert (chosen.left_out, chosen.left_out_draws) == (2, 0)
-    assert chosen.left_out_mass == 0.25 / 2**MOST_FREQUENT * 1.5
+    assert chosen.left_out_mass == 0.25 / 2**EACH * 1.5
 
 
 def test_redaction_takes_every_text() -> None:
-    chosen = chosen_texts([text("secret", 3, 1.0)], text("secret", 1, 1.0), redact=True)
+    chosen = chosen_texts(
+        tally([text("secret", 3, 1.0)]), text("secret", 1, 1.0), EACH, redact=True
+    )
     assert chosen.greedy is not None
     assert [chosen.greedy.text, *(t.text for t in chosen.shown)] == [None, None]
     assert chosen.shown[0].leaks

@@ -22,7 +22,6 @@ from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
-from leakbound.evaluation.views.texts import HIGHEST_SCORED, MOST_FREQUENT
 from leakbound.evaluation.views.view import View
 from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
@@ -140,7 +139,6 @@ def render(
         .get_template("page.html")
         .render(
             title=words.title(view) if title is None else title,
-            most_texts=MOST_FREQUENT + HIGHEST_SCORED,
             view=view,
             preface=preface,
             metrics=metrics,

@@ -294,11 +294,14 @@ class Arm:
 
         DamagedError where their files are there and not as they were written.
         """
-        for file in (self.scores_file(slug), self.masses.ranges_file(slug)):
-            if file.exists():
-                tables.read_table(file, tables.SCORED_AGAIN)
-        if not self.has_scores(scorer, slug):
+        file = self.scores_file(slug)
+        if not file.exists():
             return None
+        tables.read_table(file, tables.SCORED_AGAIN)
+        if not tables.says(tables.read_meta(file), self._made_from(scorer)):
+            return None
+        if self.masses.ranges_file(slug).exists():
+            tables.read_table(self.masses.ranges_file(slug), tables.SCORED_AGAIN)
         if not self.masses.has_ranges(scorer, slug):
             return None
         ranges = [self.masses.ranges_digest(slug)] if self.explored else []
@@ -317,12 +320,12 @@ class Arm:
         `rounds`: of the first ones alone, as they were before the others were drawn.
         """
         parts = tuple(part for one in self.rounds[:rounds] for part in one)
-        table = self._stored_scores(slug, parts)
+        drawn = self._stored_scores(slug, parts).group_by(["query_id", "score"], use_threads=False)
+        table = drawn.aggregate([("count", "sum")])
         found: dict[str, dict[float | None, int]] = {}
-        columns = (table[name].to_pylist() for name in ("query_id", "count", "score"))
+        columns = (table[name].to_pylist() for name in ("query_id", "count_sum", "score"))
         for query_id, count, score in zip(*columns, strict=True):
-            tally = found.setdefault(query_id, {})
-            tally[score] = tally.get(score, 0) + count
+            found.setdefault(query_id, {})[score] = count
         undrawn: dict[str, int] = {}
         failed: set[str] = set()
         for meta in self.meta(parts):

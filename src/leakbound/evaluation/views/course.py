@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.evaluation.views.view import Step
+from leakbound.evaluation.views.view import FirstDraws
 from leakbound.store import ArmScores
 
 FEWEST = 8  # draws of the first step
@@ -21,7 +21,11 @@ def sizes_of(n: int) -> list[int]:
     return [*doubled, n] if n else []
 
 
-def courses(scores: ArmScores, *, binary: bool, confidence: float) -> dict[str, tuple[Step, ...]]:
+Courses = dict[str, tuple[FirstDraws, ...]]
+"""By question."""
+
+
+def courses(scores: ArmScores, *, binary: bool, confidence: float) -> Courses:
     """Of each question its draws in an order made at random: what the first n of them say.
 
     The order is keyed by the question's id, so a page reads the same whenever it is written. The
@@ -35,10 +39,10 @@ def courses(scores: ArmScores, *, binary: bool, confidence: float) -> dict[str, 
         for n in sizes_of(len(draws))
     ]
     ends = _ends([each for _, each in cut], confidence) if binary and cut else None
-    found: dict[str, list[Step]] = {query_id: [] for query_id in scores.query_ids}
+    found: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
     for i, (query_id, each) in enumerate(cut):
         lower, upper = ends[i] if ends else (None, None)
-        found[query_id].append(Step(n=each.n, value=each.value, lower=lower, upper=upper))
+        found[query_id].append(FirstDraws(n=each.n, value=each.value, lower=lower, upper=upper))
     return {query_id: tuple(steps) for query_id, steps in found.items()}
 
 

@@ -16,16 +16,16 @@ from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.course import courses
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
-from leakbound.evaluation.views.texts import chosen_texts, distinct_texts, histograms
+from leakbound.evaluation.views.texts import chosen_texts, histograms, shown_each, tallies
 from leakbound.evaluation.views.view import (
     ArmRows,
     ExploredQuestion,
+    FirstDraws,
     Measured,
     Model,
     Question,
     RewrittenModel,
     ScorerView,
-    Step,
     Texts,
     View,
 )
@@ -102,33 +102,35 @@ class _Reader:
     def view(self) -> View:
         """All there is to show."""
         first = next(iter(self.runs.values()))
-        each = self.runs.items()
+        runs = self.runs.items()
         places = self._places()
         sampled = [place for place in places if not place.arm.decoding.greedy]
+        each = shown_each(len(first.questions), len(sampled))
         record = object_of(first.record.benchmark)
         return View(
             benchmark={k: str(v) for k, v in record.items() if v is not None},
             questions=_questions(first, self.redact),
             scorers=tuple(ScorerView(s, make_scorer(s).binary) for s in first.estimates.scorers),
-            models=tuple(map(self._model, sampled)),
-            unsampled=tuple(self._model(place) for place in places if place not in sampled),
+            models=tuple(self._model(place, each) for place in sampled),
+            unsampled=tuple(self._model(place, 0) for place in places if place not in sampled),
             grids=tuple(
                 (label, grid)
-                for label, run in each
+                for label, run in runs
                 for scorer in run.estimates.scorers
                 if (grid := read_grid(run, run.estimates.where(scorer=scorer)))
             ),
             confidence=_confidence(first.estimates),
             redacted=self.redact,
-            tried={label: found for label, run in each if (found := tried(run))},
+            tried={label: found for label, run in runs if (found := tried(run))},
             asked=tuple(self._in_other_words(sampled)),
-            found=tuple(found for one in each for found in read_attack(*one, self.redact)),
-            searches={label: run.record.attack for label, run in each if run.record.attack},
+            found=tuple(found for one in runs for found in read_attack(*one, self.redact)),
+            searches={label: run.record.attack for label, run in runs if run.record.attack},
             attacked=tuple(
                 found
-                for label, run in each
+                for label, run in runs
                 for found in read_attacked(label if self.texts else None, run)
             ),
+            texts_each=each,
         )
 
     def _places(self) -> list[_Place]:
@@ -164,14 +166,14 @@ class _Reader:
             if arm is not None:
                 yield read_asked(i, place.label, run, arm, self.redact, self.texts)
 
-    def _model(self, place: _Place) -> Model:
+    def _model(self, place: _Place, each: int) -> Model:
         run, arm = self.runs[place.run], place.arm
         greedy = run.arm(arm.key.greedy_answers)
         rows = ArmRows(arm.name, run.estimates)
         texts: dict[str, Texts] = {}
         drawn: dict[str, _Drawn] = {}
         if self.texts and not arm.decoding.greedy:
-            texts = _texts(arm, greedy, rows.estimates.scorers, self.redact)
+            texts = _texts(arm, greedy, rows.estimates.scorers, each, self.redact)
             drawn = {} if arm.explored else _drawn(arm, rows.estimates)
         beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
         asked = [query.id for query in arm.queries if query.id not in failures]
@@ -202,15 +204,15 @@ def _drawn_as(arm: Arm) -> str:
 
 
 def _texts(
-    arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], redact: bool
+    arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], each: int, redact: bool
 ) -> dict[str, Texts]:
-    """The texts shown of every question."""
+    """The texts shown of every question, so many of `each`."""
     slugs = [slug(make_scorer(name)) for name in scorers]
-    known = distinct_texts(greedy, slugs) if greedy else ()
-    answers = {query_id: texts[0] for query_id, texts in known if texts}
+    known = tallies(greedy, slugs) if greedy else ()
+    answers = {query_id: tally.text(0) for query_id, tally in known if len(tally)}
     return {
-        query_id: chosen_texts(texts, answers.get(query_id), redact)
-        for query_id, texts in distinct_texts(arm, slugs)
+        query_id: chosen_texts(tally, answers.get(query_id), each, redact)
+        for query_id, tally in tallies(arm, slugs)
     }
 
 
@@ -219,7 +221,7 @@ class _Drawn:
     """Of an arm under one scorer, by question: the histogram of its scores, and their course."""
 
     histograms: Mapping[str, tuple[int, ...]]
-    courses: Mapping[str, tuple[Step, ...]]
+    courses: Mapping[str, tuple[FirstDraws, ...]]
 
 
 def _drawn(arm: Arm, estimates: Estimates) -> dict[str, _Drawn]:

@@ -6,23 +6,63 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
-from typing import Any
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from leakbound.evaluation.views.view import BINS, Text, Texts
 from leakbound.store import Arm, ArmScores
 from leakbound.store.tables import read_table
 
-MOST_FREQUENT = 8
-HIGHEST_SCORED = 8
+_MANY = 1_000  # questions × models
+
+
+def shown_each(questions: int, models: int) -> int:
+    """How many texts of a question are shown for being frequent, and how many for their score."""
+    return 8 if questions * models <= _MANY else 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """A question's distinct texts, the likeliest first: a place each in every column.
+
+    `scores` has a row a scorer, NaN where it could not decide; `logprobs` are NaN where not known.
+    `drawn` counts all draws, those that never came among them.
+    """
+
+    texts: pa.StringArray
+    counts: NDArray[np.int64]
+    masses: NDArray[np.float64]
+    logprobs: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    drawn: int
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def text(self, i: int) -> Text:
+        """The i-th of them."""
+        return Text(
+            text=self.texts[i].as_py(),
+            count=int(self.counts[i]),
+            share=int(self.counts[i]) / max(self.drawn, 1),
+            mass=float(self.masses[i]),
+            logprob=_known(self.logprobs[i]),
+            scores=tuple(map(_known, self.scores[:, i])),
+        )
 
 
 def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
-    """Each question's distinct texts, the likeliest first, scored by the scorers of `slugs`.
+    """Each question's distinct texts, the likeliest first, scored by the scorers of `slugs`."""
+    for query_id, tally in tallies(arm, slugs):
+        yield query_id, [tally.text(i) for i in range(len(tally))]
+
+
+def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
+    """Each question's distinct texts, tallied.
 
     Explored ones come by their mass, before draws by their number; true answers that were only
     teacher-forced are no draws. Holds the texts of the questions that have parts to come.
@@ -32,64 +72,129 @@ def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[T
     for meta in arm.meta():
         missing.update(meta.missing)
     scores = [read_table(arm.scores_file(slug))["score"] for slug in slugs]
+    waiting: list[pa.Table] = []
     drawn = _scored(map(arm.completions, arm.parts), scores)
-    tallies: dict[str, dict[str, _Tally]] = {}
     for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
-        for row, given in chain(events, draws):
-            if _is_output(row):
-                tally = tallies.setdefault(row["query_id"], {})
-                tally.setdefault(row["text"], _Tally(given)).add(row)
-        for query_id in part.query_ids:
-            if last[query_id] == part.number:
-                yield query_id, _texts(tallies.pop(query_id, {}), missing[query_id])
+        found = _distinct([*waiting, *events, draws], len(slugs))
+        done = [query_id for query_id in part.query_ids if last[query_id] == part.number]
+        complete = pc.is_in(found["query_id"], pa.array(done, pa.string()))
+        waiting = [found.filter(pc.invert(complete))]
+        yield from _split(found.filter(complete), done, missing)
 
 
-Scored = list[tuple[dict[str, Any], tuple[float | None, ...]]]
-"""Rows of a table, each with a score for each scorer."""
-_NAMES = {"query_id", "text", "count", "logprob", "mass", "ended"}
+_ROWS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("query_id", "text")),
+        ("count", pa.int64()),
+        *((name, pa.float64()) for name in ("mass", "logprob")),
+    ]
+)
+"""What is read of draws and of explored outputs; 0 or nothing where a table lacks it."""
 
 
-def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[Scored]:
-    """Each of these tables; scores stand in the order of their rows."""
+def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
+    """The outputs of each of these tables; scores stand in the order of their rows."""
     start = 0
     for table in tables:
-        given = [column.slice(start, table.num_rows).to_pylist() for column in scores]
+        rows = _rows(table)
+        for i, column in enumerate(scores):
+            rows = rows.append_column(_score(i), column.slice(start, table.num_rows))
         start += table.num_rows
-        rows = table.select([n for n in table.column_names if n in _NAMES]).to_pylist()
-        yield list(zip(rows, zip(*given, strict=True), strict=True))
+        yield rows.filter(_is_output(table))
 
 
-def _is_output(row: Mapping[str, Any]) -> bool:
+def _score(i: int) -> str:
+    return f"score {i}"
+
+
+def _rows(table: pa.Table) -> pa.Table:
+    absent = {"count": 0, "mass": 0.0}
+
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        if name in table.column_names:
+            return table[name].cast(kind)
+        return pa.repeat(pa.scalar(absent.get(name), kind), table.num_rows)
+
+    return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)
+
+
+def _is_output(table: pa.Table) -> pa.ChunkedArray:
     """True for a draw, and for a whole output that was explored; one forced alone is neither."""
-    return bool(row["count"] if "count" in row else row["ended"] and row["mass"])
+    if "count" in table.column_names:
+        return pc.greater(table["count"], 0)
+    return pc.and_(table["ended"], pc.not_equal(table["mass"], 0.0))
 
 
-def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[Scored]:
+def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
     """The complete outputs that exploring each part found; a range of scores is none."""
     if not arm.explored:
         return repeat([], len(arm.parts))
     ranges = [read_table(arm.masses.ranges_file(slug)) for slug in slugs]
     exact = [pc.if_else(pc.equal(r["low"], r["high"]), r["low"], None) for r in ranges]
-    return _scored(arm.masses.tables(), exact)
+    return ([table] for table in _scored(arm.masses.tables(), exact))
 
 
-def _texts(tallies: Mapping[str, _Tally], missing: int) -> list[Text]:
-    drawn = sum(tally.count for tally in tallies.values()) + missing
-    texts = [tally.text(text, drawn) for text, tally in tallies.items()]
-    return sorted(texts, key=lambda text: (-text.mass, -text.count))
+def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
+    """A row for each text of a query, in the order they came, with all its draws and mass."""
+    of_first = pc.ScalarAggregateOptions(skip_nulls=False)
+    scores = [_score(i) for i in range(scorers)]
+    found = (
+        pa.concat_tables(tables)
+        .group_by(["query_id", "text"], use_threads=False)
+        .aggregate(
+            [
+                *(("count", "sum"), ("mass", "sum"), ("logprob", "max")),
+                *((name, "first", of_first) for name in scores),
+            ]
+        )
+    )
+    made = ["query_id", "text", "count_sum", "mass_sum", "logprob_max"]
+    return found.select([*made, *(f"{name}_first" for name in scores)]).rename_columns(
+        [*_ROWS.names, *scores]
+    )
 
 
-def chosen_texts(texts: Sequence[Text], greedy: Text | None, redact: bool) -> Texts:
-    """The most frequent texts, then of the others those that score highest, the first scorer's."""
-    frequent, others = list(texts[:MOST_FREQUENT]), texts[MOST_FREQUENT:]
-    scoring = sorted((t for t in others if t.scores[0]), key=lambda text: -(text.scores[0] or 0))
-    shown = frequent + scoring[:HIGHEST_SCORED]
+def _split(
+    table: pa.Table, query_ids: Sequence[str], missing: Mapping[str, int]
+) -> Iterator[tuple[str, Tally]]:
+    """The texts of each of these queries, the likeliest first."""
+    place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
+    order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
+    table = table.take(pa.array(order))
+    texts = table["text"].combine_chunks()
+    counts, masses, logprobs, *scores = (column.to_numpy() for column in table.columns[2:])
+    starts = np.searchsorted(place[order], np.arange(len(query_ids) + 1)).tolist()
+    for query_id, start, end in zip(query_ids, starts, starts[1:], strict=False):
+        mine = slice(start, end)
+        yield (
+            query_id,
+            Tally(
+                texts=texts[mine],
+                counts=counts[mine],
+                masses=masses[mine],
+                logprobs=logprobs[mine].astype(np.float64),
+                scores=np.array([column[mine] for column in scores], dtype=np.float64),
+                drawn=int(counts[mine].sum()) + missing.get(query_id, 0),
+            ),
+        )
+
+
+def chosen_texts(tally: Tally, greedy: Text | None, each: int, redact: bool) -> Texts:
+    """The most frequent texts, then of the others those that score highest, the first scorer's.
+
+    So many of `each`.
+    """
+    frequent = min(each, len(tally))
+    scores = tally.scores[0, frequent:]
+    scoring = np.argsort(np.where(scores > 0, -scores, np.inf), kind="stable")
+    scoring = scoring[: np.count_nonzero(scores > 0)][:each] + frequent
+    shown = [*range(frequent), *scoring.tolist()]
     return Texts(
         greedy=greedy and withheld(greedy, redact),
-        shown=tuple(withheld(text, redact) for text in shown),
-        left_out=len(texts) - len(shown),
-        left_out_draws=sum(t.count for t in texts) - sum(t.count for t in shown),
-        left_out_mass=math.fsum([*(t.mass for t in texts), *(-t.mass for t in shown)]),
+        shown=tuple(withheld(tally.text(i), redact) for i in shown),
+        left_out=len(tally) - len(shown),
+        left_out_draws=int(tally.counts.sum() - tally.counts[shown].sum()),
+        left_out_mass=math.fsum([*tally.masses.tolist(), *(-tally.masses[shown]).tolist()]),
     )
 
 
@@ -101,29 +206,9 @@ def histograms(scores: ArmScores) -> dict[str, tuple[int, ...]]:
     return dict(zip(scores.query_ids, map(tuple, bins.tolist()), strict=True))
 
 
-@dataclass(slots=True)
-class _Tally:
-    scores: tuple[float | None, ...]
-    count: int = 0
-    mass: float = 0.0
-    logprob: float | None = None
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        self.count += row.get("count", 0)
-        self.mass += row.get("mass", 0.0)
-        known = [p for p in (self.logprob, row.get("logprob")) if p is not None]
-        self.logprob = max(known, default=None)
-
-    def text(self, text: str, drawn: int) -> Text:
-        return Text(
-            text=text,
-            count=self.count,
-            share=self.count / max(drawn, 1),
-            mass=self.mass,
-            logprob=self.logprob,
-            scores=self.scores,
-        )
-
-
 def withheld(text: Text, redact: bool) -> Text:
     return replace(text, text=None) if redact else text
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

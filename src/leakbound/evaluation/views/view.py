@@ -34,7 +34,7 @@ class ArmRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class FirstDraws:
     """What the first `n` draws of a question say; no ends where none are made of so few."""
 
     n: int
@@ -59,7 +59,7 @@ class Measured:
     rows: Estimates
     greedy: float | None = None
     histogram: tuple[int, ...] = ()
-    course: tuple[Step, ...] = ()
+    course: tuple[FirstDraws, ...] = ()
 
     def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
         """Pr[X > x] by x, leak@k or its naive estimate by k."""
@@ -280,6 +280,7 @@ class View:
     (label of the run, its grid of decodings). `tried` says what became of the rewritings of a run,
     by its label; `asked` what models answer to them, `found` which queries a worst-case search
     found, `searches` how it was made, by label, and `attacked` what all of these together leak.
+    Of the texts of a question so many of `texts_each` are shown: frequent ones, and high scores.
     """
 
     benchmark: Mapping[str, str]
@@ -295,3 +296,4 @@ class View:
     found: tuple[FoundQuery, ...] = ()
     searches: Mapping[str, AttackRecord] = field(default_factory=dict)
     attacked: tuple[FoundModel, ...] = ()
+    texts_each: int = 0
