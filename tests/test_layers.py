@@ -44,6 +44,7 @@ STOREYS = {
     "views": {"planning", "scoring", "statements"},
     "verbs": {"planning", "scoring", "drawing", "statements", "views"},
     "exporting": {"planning", "scoring", "statements"},
+    "comparing": {"planning", "scoring", "statements", "views"},
     "importing": {"planning", "scoring", "drawing", "statements", "verbs"},
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}

@@ -37,6 +37,7 @@ _EXPORTS = {
     "verify": "leakbound.certificate",
     "picture": "leakbound.reporting",
     "report": "leakbound.reporting",
+    "compare": "leakbound.evaluation.comparing",
     "export": "leakbound.evaluation.exporting",
     "import_run": "leakbound.evaluation.importing",
     "recompute": "leakbound.formats.recomputing",

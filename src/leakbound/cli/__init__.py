@@ -29,6 +29,7 @@ COMMANDS = {
     "certify": ("certify", "Decide whether a run leaks at most so much."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),
+    "compare": ("comparing", "Runs beside each other, question by question; a leaderboard."),
     "export": ("exporting", "Write the metrics or completions of a run for other tools."),
     "import": ("importing", "Make a run of samples that another tool drew."),
     "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),

@@ -34,7 +34,7 @@ Scope = Literal[
     "grid",
 ]
 Inputs = Literal["as asked", "these queries", "worst query", "input distribution", "as found"]
-Beyond = Literal["control", "own words"]
+Beyond = Literal["control", "own words", "baseline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,8 @@ class About:
     `inputs`: how questions are asked: as they are; in these queries, one of them at random; in
         whichever of these queries leaks most; in inputs of the distribution; in the words, and
         under the decoding, that a search found.
-    `beyond`: what the quantity is taken beyond: the control's, or that of the question's own words.
+    `beyond`: what the quantity is taken beyond: the control's, that of the question's own words, or
+        that of the model that others are compared with.
     `parameter`: the x of a tail, the k of leak@k, the x above which questions are counted (None:
         0); several where they stand side by side, as the last axis of the estimate.
     `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
@@ -182,12 +183,17 @@ def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
 BEYOND: Mapping[Beyond, str] = {
     "control": "beyond the control",
     "own words": "beyond the question's own words",
+    "baseline": "beyond the baseline",
 }
 _CLAIMED: Mapping[Quantity, str] = {
     "claim on leak probability": "p",
     "claim on mean leakage": "mean",
 }
-_MORE: Mapping[Beyond, str] = {"control": "excess", "own words": "gap in"}
+_MORE: Mapping[Beyond, str] = {
+    "control": "excess",
+    "own words": "gap in",
+    "baseline": "difference in",
+}
 _EVERY = "every one of these questions, jointly"
 _SUBJECT: Mapping[Scope, str] = {
     "mean": "the mean over these questions",

@@ -20,6 +20,7 @@ from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.together import QuestionBounds
 from leakbound.stats import questions
+from leakbound.stats.about import Beyond
 from leakbound.store import Arm
 
 
@@ -33,22 +34,28 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 
 
 def each_beyond(
-    target: QuestionBounds, control: QuestionBounds, apart: bool
+    target: QuestionBounds, control: QuestionBounds, apart: bool, *, beyond: Beyond = "control"
 ) -> questions.BoundFunction:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
     if apart and (pair := _paired(target, control)):
-        return partial(_difference, stats.excess_bound, *pair)
-    return partial(stats.excess_of, target.leakage, control.leakage)
+        return partial(_difference, stats.excess_bound, *pair, beyond=beyond)
+    return partial(stats.excess_of, target.leakage, control.leakage, beyond=beyond)
+
+
+def mean_beyond(
+    target: QuestionBounds, control: QuestionBounds, apart: bool, *, beyond: Beyond = "control"
+) -> questions.BoundFunction:
+    """The bound of the mean excess over all questions, as `each_beyond`."""
+    if apart and (pair := _paired(target, control)):
+        return partial(_difference, stats.excess_over_questions, *pair, beyond=beyond)
+    return partial(stats.excess_of, target.mean, control.mean, beyond=beyond)
 
 
 def excess_over_questions(
     target: QuestionBounds, control: QuestionBounds, confidence: float, apart: bool
 ) -> Iterator[stats.Estimate]:
     """How far the target's mean exceeds its control's, and at the question where most."""
-    over = partial(stats.excess_of, target.mean, control.mean)
-    if apart and (pair := _paired(target, control)):
-        over = partial(_difference, stats.excess_over_questions, *pair)
-    yield over(confidence=confidence, side="both")
+    yield mean_beyond(target, control, apart)(confidence=confidence, side="both")
     each, number = each_beyond(target, control, apart), len(target.scores.query_ids)
     yield stats.worst_question(each, number, confidence=confidence, side="both")
 
@@ -69,6 +76,7 @@ def _difference(
     target: Fixed,
     control: Fixed,
     *,
+    beyond: Beyond,
     confidence: float,
     side: stats.Side,
 ) -> stats.Estimate:
@@ -80,7 +88,8 @@ def _difference(
         confidence=confidence, side=side,
     )  # fmt: skip
     quantity = LEAKAGE[0 if target.binary else 1]
-    return replace(made, about=replace(made.about, quantity=quantity, inputs=target.inputs))
+    about = replace(made.about, quantity=quantity, inputs=target.inputs, beyond=beyond)
+    return replace(made, about=about)
 
 
 def _key(arm: Arm) -> tuple[str, str] | None:

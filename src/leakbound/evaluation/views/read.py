@@ -64,7 +64,7 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
                 f"run {label!r} has no estimates: none of its questions could be sampled. "
                 "Run the command that made it again."
             )
-        _require_same_questions(label, first_label, run, first)
+        require_same_questions(label, first_label, run, first)
         mine, others = run.estimates, first.estimates
         for what, values in (
             ("scorers", (mine.scorers, others.scorers)),
@@ -78,6 +78,21 @@ def _confidence(estimates: Estimates) -> float:
     """At which the bounds on leakage hold, each by itself; what is exact holds at 1."""
     bounded = estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
+
+
+def sampled_targets(runs: Mapping[str, Run]) -> dict[str, tuple[str, Arm]]:
+    """(label of its run, arm) of each target asked in its questions' own words, by a label.
+
+    That is its run's, with the decoding where the run has several.
+    """
+    targets: dict[str, tuple[str, Arm]] = {}
+    for label, run in runs.items():
+        arms = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
+        mine = [arm for arm in arms if not arm.key.is_control]
+        for arm in mine:
+            name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
+            targets[name] = (label, arm)
+    return targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +150,10 @@ class _Reader:
 
     def _places(self) -> list[_Place]:
         """Every model once: the targets, then the controls that are no run's target too."""
-        targets: dict[str, tuple[str, Arm]] = {}
-        for label, run in self.runs.items():
-            arms = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
-            mine = [arm for arm in arms if not arm.key.is_control]
-            for arm in mine:
-                name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
-                targets[name if self.texts else arm.name] = (label, arm)
-        known = {_drawn_as(arm): name for name, (_, arm) in targets.items()}
+        targets = sampled_targets(self.runs)
+        if not self.texts:
+            targets = {arm.name: (label, arm) for label, arm in targets.values()}
+        known = {drawn_as(arm): name for name, (_, arm) in targets.items()}
         controls: dict[str, tuple[str, Arm]] = {}
         beside: dict[str, str] = {}
         for name, (label, arm) in targets.items():
@@ -150,7 +161,7 @@ class _Reader:
             if control is not None:
                 taken = control.name in {*targets, *controls}
                 fresh = f"{CONTROL} of {name}" if taken else control.name
-                beside[name] = known.setdefault(_drawn_as(control), fresh)
+                beside[name] = known.setdefault(drawn_as(control), fresh)
                 if beside[name] == fresh:
                     controls[fresh] = (label, control)
         return [
@@ -185,7 +196,7 @@ class _Reader:
             draws=arm.spec.draws,
             drawn=_planned(arm)[0],
             usage=arm.usage,
-            facts=_facts(arm),
+            facts=facts_of(arm),
             rows=rows,
             greedy=beside,
             measured=_measured(rows, beside, asked, drawn),
@@ -198,7 +209,7 @@ class _Reader:
         )
 
 
-def _drawn_as(arm: Arm) -> str:
+def drawn_as(arm: Arm) -> str:
     """Equal for arms with the same draws: an imported control keeps its source's identity."""
     return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
 
@@ -284,7 +295,7 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
     )
 
 
-def _facts(arm: Arm) -> dict[str, str]:
+def facts_of(arm: Arm) -> dict[str, str]:
     """What was run, as the run's record names it."""
     how, (drawn, stopping, more) = arm.spec.draws, _planned(arm)
     seed = how.seed if isinstance(how, ImportedDraws) else arm.spec.seed
@@ -332,7 +343,7 @@ def _short(value: str) -> str:
     return value[:12] if is_digest else value
 
 
-def _require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
+def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
     """Refuse runs that asked different questions, and say in words which."""
     one, two = ([query.id for query in run.questions] for run in (mine, theirs))
     if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and one == two:

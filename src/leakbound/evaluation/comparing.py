@@ -1,0 +1,155 @@
+"""Runs beside each other: how much more or less each leaks than the first, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.statements.compared import differences
+from leakbound.evaluation.statements.metrics import stored_metrics
+from leakbound.evaluation.views.compared import (
+    UTILITY,
+    Comparison,
+    ModelStanding,
+    ScorerComparison,
+    differing,
+)
+from leakbound.evaluation.views.read import (
+    drawn_as,
+    facts_of,
+    require_same_questions,
+    sampled_targets,
+)
+from leakbound.evaluation.views.view import ArmRows
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run
+
+_ITS_OWN = {"model", "drawn as", "weights"}  # facts that no two models share
+
+
+def compare(
+    runs: Sequence[Run | str | Path], *, confidence: float = 0.99, utility: str | None = None
+) -> Comparison:
+    """Set finished runs beside the first of them: paired by question, all differences at once.
+
+    Every model that was sampled in its questions' own words is compared, under each of its
+    decodings; the first of the first run is the baseline. What differs in how they were made is
+    part of the result.
+
+    Args:
+        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names.
+        confidence: at which all differences of one scorer hold at once, in (0, 1).
+        utility: the metric that stands for it in the leaderboard (None: the first of model
+            utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
+
+    Raises InputError for fewer than two models, MixError for runs that asked other questions, used
+    no scorer in common, lack the metric, or hold the same draws.
+    """
+    opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
+    named = {run.path.resolve().name: run for run in opened}
+    if len(named) < len(opened):
+        raise InputError("two runs have the same folder name. Rename one.")
+    targets = sampled_targets(named)
+    if len(targets) < 2:
+        raise InputError(
+            f"a comparison needs two models that were sampled, got {_listed([*targets])}. Name "
+            "another run, or one with several decodings."
+        )
+    scorers = _common(named)
+    chosen = _utility(named, utility)
+    _require_apart(targets)
+    (baseline, (_, first)), *others = targets.items()
+    facts = {label: facts_of(arm) for label, (_, arm) in targets.items()}
+    made = differing(targets, {
+        label: {k: v for k, v in each.items() if k not in _ITS_OWN} for label, each in facts.items()
+    })  # fmt: skip
+    return Comparison(
+        baseline=baseline,
+        labels=tuple(targets),
+        confidence=confidence,
+        made=made,
+        utility=chosen,
+        scorers=tuple(
+            ScorerComparison(
+                scorer=name,
+                binary=make_scorer(name).binary,
+                differences=differences(
+                    {label: arm for label, (_, arm) in others},
+                    first,
+                    make_scorer(name),
+                    questions=len(next(iter(named.values())).questions),
+                    confidence=confidence,
+                ),
+                standings=tuple(
+                    _standing(label, named[run], arm, name, chosen)
+                    for label, (run, arm) in targets.items()
+                ),
+            )
+            for name in scorers
+        ),
+    )
+
+
+def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:
+    """The scorers that all runs were bounded under, once they are known to have asked the same."""
+    first_label, first = next(iter(runs.items()))
+    for label, run in runs.items():
+        require_same_questions(label, first_label, run, first)
+    each = {label: run.estimates.scorers for label, run in runs.items()}
+    common = tuple(
+        name for name in each[first_label] if all(name in other for other in each.values())
+    )
+    if not common:
+        said = "; ".join(f"{label!r}: {_listed(names)}" for label, names in each.items())
+        raise MixError(
+            f"these runs have estimates under no scorer in common ({said}). Score and bound them "
+            "alike: leakbound score RUN --scorer NAME, then leakbound bound RUN."
+        )
+    return common
+
+
+def _require_apart(targets: Mapping[str, tuple[str, Arm]]) -> None:
+    """Refuse the same draws twice: their difference is 0 by construction."""
+    known: dict[str, str] = {}
+    for label, (_, arm) in targets.items():
+        other = known.setdefault(drawn_as(arm), label)
+        if other != label:
+            raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
+
+
+def _standing(label: str, run: Run, arm: Arm, scorer: str, utility: str | None) -> ModelStanding:
+    rows = ArmRows(arm.name, run.estimates)
+    return ModelStanding(
+        label=label,
+        mean=rows.leakage(scorer, scope="mean"),
+        worst=rows.leakage(scorer, scope="worst question"),
+        excess=rows.leakage(scorer, scope="mean", beyond="control"),
+        worst_excess=rows.leakage(scorer, scope="worst question", beyond="control"),
+        utility=None if utility is None else _measured(run)[utility],
+    )
+
+
+def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
+    """The metric that stands for utility, which all runs have; None where there is none."""
+    measured = {label: _measured(run) for label, run in runs.items()}
+    if wanted is None:
+        return next((m for m in UTILITY if all(m in mine for mine in measured.values())), None)
+    for label, mine in measured.items():
+        if wanted not in mine:
+            raise MixError(
+                f"run {label!r} has no metric {wanted!r}; it has {_listed([*mine])}. Name another, "
+                "or evaluate it with --metrics."
+            )
+    return wanted
+
+
+def _measured(run: Run) -> dict[str, float]:
+    """The metrics of the run's model that have a value."""
+    arms = stored_metrics(run).get("arms", {})
+    found = arms.get("target", {}).get("metrics", {})
+    return {name: each["value"] for name, each in found.items() if each["value"] is not None}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

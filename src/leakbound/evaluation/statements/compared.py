@@ -1,0 +1,87 @@
+"""How much more one arm leaks than another, of any two runs: on average and at every question.
+
+All that is said of a scorer holds at once: with N arms beside one baseline, each has alpha/N, half
+of it for the mean and half for all of its questions (Bonferroni). So whoever looks through the
+questions for the largest rise, or counts those that fell, is still right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.errors import MixError
+from leakbound.evaluation.statements.beyond import each_beyond, mean_beyond, share_nothing
+from leakbound.evaluation.statements.drawn import drawn
+from leakbound.stats.estimate import error_rate
+from leakbound.store import Arm
+from leakbound.store.identity import some
+from leakbound.types import Scorer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmDifference:
+    """How much more an arm leaks than the baseline, jointly with what is said of other arms.
+
+    mean: over the questions; None where some have no completions.
+    each: one entry a question of `query_ids`.
+    apart: whether the draws of both are known to share no random numbers.
+    """
+
+    query_ids: tuple[str, ...]
+    mean: stats.Estimate | None
+    each: stats.Estimate
+    apart: bool
+
+    @property
+    def rose(self) -> int:
+        """How many questions are shown to leak more than under the baseline."""
+        return int(np.count_nonzero(np.asarray(self.each.lower) > 0))
+
+    @property
+    def fell(self) -> int:
+        """How many are shown to leak less."""
+        return int(np.count_nonzero(np.asarray(self.each.upper) < 0))
+
+
+def differences(
+    arms: Mapping[str, Arm], baseline: Arm, scorer: Scorer, *, questions: int, confidence: float
+) -> dict[str, ArmDifference]:
+    """Each arm beside the baseline, by the same labels; all that is said holds at once.
+
+    `questions`: how many were asked. Raises MixError where two have completions of other questions.
+    """
+    alpha = error_rate(confidence) / max(len(arms), 1)
+    base = drawn(baseline, scorer)
+    found = {}
+    for label, arm in arms.items():
+        mine = drawn(arm, scorer)
+        query_ids = mine.scores.query_ids
+        _require_same(label, query_ids, base.scores.query_ids)
+        apart, half = share_nothing([arm], [baseline]), 1 - alpha / 2
+        mean = mean_beyond(mine, base, apart, beyond="baseline")
+        each = each_beyond(mine, base, apart, beyond="baseline")
+        found[label] = ArmDifference(
+            query_ids=tuple(query_ids),
+            mean=mean(confidence=half, side="both") if len(query_ids) == questions else None,
+            each=stats.every_question(
+                each, len(query_ids), confidence=half, side="both", independent=False
+            ),
+            apart=apart,
+        )
+    return found
+
+
+def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
+    if not mine:
+        raise MixError(f"{label!r} has no completions of any question: nothing can be compared.")
+    lacking = [*(q for q in base if q not in set(mine)), *(q for q in mine if q not in set(base))]
+    if lacking:
+        raise MixError(
+            f"{label!r} and the baseline have completions of other questions: {some(lacking)} in "
+            "one of them alone. Run the command that made the other one again, or compare runs "
+            "of the questions that both can be asked."
+        )

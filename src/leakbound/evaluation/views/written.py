@@ -1,0 +1,73 @@
+"""Tables as Markdown and as LaTeX; flat rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+from leakbound.evaluation.views.table import Table
+from leakbound.text.plain import visible
+from leakbound.types import Json
+
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": "$<$", ">": "$>$", "≤": r"$\le$", "≥": r"$\ge$", "−": "$-$", "–": "--", "…": r"\dots{}",
+})  # fmt: skip
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """Tables in GitHub's Markdown, each under its title, with its notes below."""
+    return "\n".join(_markdown(table) for table in tables)
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """Tables for LaTeX with the package booktabs, each with its title as caption."""
+    head = "% needs \\usepackage{booktabs}\n"
+    return head + "\n".join(_latex(table) for table in tables)
+
+
+def csv_of(rows: Sequence[Mapping[str, Json]]) -> str:
+    """Flat rows with the same keys as CSV; nothing that is known is rounded."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _markdown(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(_plain(cell).translate(_MARKDOWN) for cell in cells)} |"
+
+    rule = "|".join(["", "---", *["---:"] * (len(table.columns) - 1), ""])
+    said = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
+    said += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
+    return "\n".join([*said, *_said(table.note, _MARKDOWN)])
+
+
+def _latex(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"{' & '.join(_plain(cell).translate(_LATEX) for cell in cells)} \\\\"
+
+    notes = [part for text in (table.lead, table.note) for part in _said(text, _LATEX) if part]
+    return "\n".join([
+        r"\begin{table}", r"\centering", rf"\caption{{{_plain(table.title).translate(_LATEX)}.}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",
+        line(table.columns), r"\midrule", *map(line, table.texts), r"\bottomrule",
+        r"\end{tabular}", *(rf"\par\smallskip\footnotesize {note}" for note in notes),
+        r"\end{table}", "",
+    ])  # fmt: skip
+
+
+def _said(text: str, escapes: Mapping[int, str]) -> list[str]:
+    """The lines of a lead or a note, each a paragraph."""
+    lines = [_plain(line).translate(dict(escapes)) for line in text.splitlines()]
+    return [part for line in lines for part in (line, "")]
+
+
+def _plain(text: str) -> str:
+    """On one line, with nothing that a terminal or a page would obey."""
+    return " ".join(visible(text).split())

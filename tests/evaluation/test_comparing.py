@@ -1,0 +1,211 @@
+"""Runs beside each other: what is bounded, at what confidence, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from leakbound import compare, evaluate, stats
+from leakbound.cli import group, run
+from leakbound.errors import InputError, MixError
+from leakbound.store import Run
+from leakbound.testing import FakeEngine
+from leakbound.types import Decoding
+
+LEAK, CLEAN = "Ann did", "nobody did"
+BEFORE, AFTER, LIKE = (0.9, 0.5, 0.3), (0.1, 0.5, 0.0), (0.9, 0.51, 0.3)
+
+
+def law(chances: tuple[float, ...]) -> FakeEngine:
+    each = {f"mine/{i:04d}": {LEAK: p, CLEAN: 1 - p} for i, p in enumerate(chances, 1)}
+    return FakeEngine({k: {text: p for text, p in v.items() if p} for k, v in each.items()})
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.csv"
+    rows = [f"who did {what},Ann,Ann" for what in ("this", "that", "it")]
+    file.write_text("\n".join(["question,answer,keywords", *rows]))
+    return file
+
+
+def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, **how: Any) -> Run:
+    out = questions.parent / name
+    return evaluate(law(chances), f"{questions}", out=out, n=n, **({"scorers": "keyword"} | how))
+
+
+def leaks(found: Run) -> np.ndarray:
+    """(Q,) draws that leak, counted from the stored completions."""
+    hits: Counter[str] = Counter()
+    for row in found.completions.to_arrow().to_pylist():
+        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["text"] == LEAK)
+    return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
+
+
+def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -> None:
+    """Draws with the same keys: each model by itself, alpha halved four times over three."""
+    runs = [made(questions, "before", BEFORE), made(questions, "after", AFTER)]
+    found = compare(runs, confidence=0.98)
+    (scorer,) = found.scorers
+    (difference,) = scorer.differences.values()
+    assert not difference.apart
+    hits = [leaks(one) for one in runs]
+    np.testing.assert_allclose(difference.each.value, (hits[1] - hits[0]) / 200)
+    share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
+    ends = [
+        (scipy_stats.beta.ppf(share, k, 201 - k), scipy_stats.beta.ppf(1 - share, k + 1, 200 - k))
+        for k in np.stack(hits)
+    ]
+    lower = np.nan_to_num(ends[1][0]) - ends[0][1]
+    upper = ends[1][1] - np.nan_to_num(ends[0][0])
+    np.testing.assert_allclose(difference.each.lower, lower, atol=1e-9)
+    np.testing.assert_allclose(difference.each.upper, upper, atol=1e-9)
+    assert (difference.rose, difference.fell) == (0, 2)
+    assert difference.mean is not None
+    assert difference.mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
+    assert difference.mean.lower < -11 / 30 < difference.mean.upper < 0
+
+
+def test_other_seeds_are_bet_on_and_narrower(questions: Path) -> None:
+    before = made(questions, "before", BEFORE)
+    alike, apart = made(questions, "alike", AFTER), made(questions, "apart", AFTER, seed=1)
+    known = compare([before, alike]).scorers[0].differences["alike"]
+    other = compare([before, apart]).scorers[0].differences["apart"]
+    assert other.apart
+    assert known.mean is not None
+    assert other.mean is not None
+    widths = [float(m.upper) - float(m.lower) for m in (known.mean, other.mean)]
+    assert widths[1] < widths[0]
+
+
+def test_each_of_several_models_has_its_share(questions: Path) -> None:
+    runs = [made(questions, name, LIKE, seed=i) for i, name in enumerate("abc")]
+    two, three = (compare(some).scorers[0].differences["b"] for some in (runs[:2], runs))
+    assert two.each.confidence == pytest.approx(0.995)
+    assert three.each.confidence == pytest.approx(0.9975)
+    assert np.all(np.asarray(three.each.upper) > np.asarray(two.each.upper))
+
+
+@pytest.mark.slow
+def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
+    """32 comparisons of three models, with the seeds that users have: 0 everywhere, and others."""
+    truth = {"b": np.subtract(AFTER, BEFORE), "c": np.subtract(LIKE, BEFORE)}
+    missed = {False: 0, True: 0}
+    for number in range(32):
+        apart = bool(number % 2)
+        seeds = [3 * number + i if apart else number for i in range(3)]
+        runs = [
+            made(questions, f"{number}/{name}", chances, n=32, seed=seed)
+            for name, chances, seed in zip("abc", (BEFORE, AFTER, LIKE), seeds, strict=True)
+        ]
+        found = compare(runs, confidence=0.5).scorers[0].differences
+        missed[apart] += not all(
+            np.all((np.asarray(d.each.lower) <= truth[k]) & (truth[k] <= np.asarray(d.each.upper)))
+            and d.mean is not None
+            and d.mean.lower <= truth[k].mean() <= d.mean.upper
+            for k, d in found.items()
+        )
+    for count in missed.values():
+        assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
+
+
+def test_what_was_made_otherwise_is_said_first(questions: Path) -> None:
+    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER, n=100, seed=4)]
+    found = compare(runs)
+    assert "seed 4" in found.made["draws"]["b"]
+    assert "200 draws" in found.made["draws"]["a"]
+    assert found.tables()[0].title == "Made otherwise"
+    assert not {"model", "weights"} & set(found.made)
+
+
+def test_decodings_of_one_run_are_compared(questions: Path) -> None:
+    decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
+    found = compare([made(questions, "a", BEFORE, decodings=decodings)])
+    assert found.labels == ("a, T=1", "a, T=0.5")
+    assert "decoding" in found.made
+
+
+def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
+    control = law((0.05, 0.05, 0.05))
+    runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]
+    (scorer,) = compare(runs).scorers
+    assert scorer.against_control
+    bounds = {one.label: scorer.certified(one) for one in scorer.standings}
+    for opened in runs:
+        row = opened.estimates.mean("leak probability", beyond="control")
+        assert bounds[opened.path.name] == row.upper
+    assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
+    alone = made(questions, "alone", AFTER, seed=1)
+    assert not compare([*runs, alone]).scorers[0].against_control
+
+
+def test_the_front_is_of_those_that_none_beats(questions: Path) -> None:
+    runs = [made(questions, n, p) for n, p in (("a", BEFORE), ("b", AFTER), ("c", (0.2, 0.6, 0.1)))]
+    utility: Mapping[str, float] = {"a": 0.9, "b": 0.4, "c": 0.4}
+    (scorer,) = compare(runs).scorers
+    standings = tuple(replace(one, utility=utility[one.label]) for one in scorer.standings)
+    assert replace(scorer, standings=standings).front() == {"a", "b"}
+
+
+def test_what_cannot_be_compared_is_refused(questions: Path, tmp_path: Path) -> None:
+    one = made(questions, "one", BEFORE)
+    with pytest.raises(InputError, match="two models that were sampled, got 'one'"):
+        compare([one])
+    with pytest.raises(InputError, match="same folder name"):
+        compare([one, one.path])
+    again = made(questions, "again", BEFORE)
+    with pytest.raises(MixError, match="'one' and 'again' hold the same draws"):
+        compare([one, again])
+    other = made(questions, "other", AFTER, scorers="contains", seed=1)
+    with pytest.raises(MixError, match=r"no scorer in common .*'keyword'.*'contains'"):
+        compare([one, other])
+    with pytest.raises(MixError, match="'third' asked"):
+        compare([one, made(questions, "third", AFTER, limit=2)])
+    with pytest.raises(MixError, match="no metric 'bleu'"):
+        compare([one, made(questions, "fourth", AFTER)], utility="bleu")
+    with pytest.raises(InputError, match="strictly between 0 and 1"):
+        compare([one, Run.open(tmp_path / "fourth")], confidence=1.0)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert run(lambda: group([*map(str, ("compare", *words))], standalone_mode=False)) == 0
+    return capsys.readouterr().out
+
+
+def test_every_form_holds_the_same_figures(
+    questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [made(questions, "a_1", BEFORE).path, made(questions, "b&c", AFTER).path]
+    capsys.readouterr()
+    shown = told(capsys, *runs)
+    assert "b&c leaks less than a_1 on average" in shown
+    assert r"b\&c leaks less than a\_1" in told(capsys, *runs, "--format", "latex")
+    assert r"leaks less than a\_1" in told(capsys, *runs, "--format", "markdown")
+    rows = [*csv.DictReader(told(capsys, *runs, "--format", "csv").splitlines())]
+    data = json.loads(told(capsys, *runs, "--json"))
+    assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
+    for row, value in zip(rows, data["differences"], strict=True):
+        assert float(row["lower"]) == value["lower"]
+        assert row["question"] == (value["question"] or "")
+    out = questions.parent / "table.tex"
+    told(capsys, *runs, "--format", "latex", "--out", out)
+    assert out.read_text().count(r"\begin{table}") == out.read_text().count(r"\end{table}") == 3
+
+
+def test_the_estimates_say_what_they_are_about(questions: Path) -> None:
+    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER, seed=1)]
+    (difference,) = compare(runs).scorers[0].differences.values()
+    assert difference.mean is not None
+    assert difference.mean.estimand == "difference in leak probability"
+    assert "beyond the baseline" in difference.each.target
+    assert isinstance(difference.each, stats.Estimate)
+    assert difference.each.about.jointly
