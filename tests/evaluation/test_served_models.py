@@ -145,6 +145,30 @@ def test_masses_are_refused(served: Served, questions: Path, tmp_path: Path) -> 
     assert all(QUESTION not in question(body) for body in served.asked)
 
 
+def test_exploring_a_served_model_is_refused_whether_its_server_is_up_or_not(
+    questions: Path, tmp_path: Path
+) -> None:
+    study = Study(f"{questions}", sampling=Explore("auto", 50), scorers=("keyword",))
+    with pytest.raises(InputError, match="cannot be explored: a server gives no probabilities"):
+        evaluate("openai:http://127.0.0.1:1/v1#m", study, out=tmp_path / "run")
+
+
+def test_progress_names_the_model_and_not_the_end_of_its_address(
+    served: Served, questions: Path, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    name = f"openai:{served.url}#org/m?probe=off"
+    evaluate(
+        name,
+        f"{questions}",
+        out=tmp_path / "run",
+        n=4,
+        scorers="keyword",
+        progress=lambda phase, *_, **__: told.append(phase),
+    )
+    assert "loading org/m" in told
+
+
 def test_workers_ask_no_server(served: Served, questions: Path, tmp_path: Path) -> None:
     """A draw that a worker lost would be made again, and so be replaced."""
 

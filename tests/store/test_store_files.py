@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -207,3 +210,18 @@ def test_a_disk_that_fails_says_nothing_of_the_file(
         monkeypatch.setattr(module, name, fails)
     with pytest.raises(IncompleteError, match=r"`.+f.parquet` could not be read \(Input/output"):
         readers[kind](file)
+
+
+def test_a_digest_of_many_rows_is_that_of_their_values_as_one_list() -> None:
+    """It is made some rows at a time; files that were written before have the same one."""
+    values = [None if i % 1000 == 0 else i / 7 for i in range(150_000)]
+    names = [f'q{i}, "é"' for i in range(150_000)]
+    table = pa.table({"score": pa.array(values, pa.float64()), "query_id": names})
+    whole = hashlib.sha256()
+    for name, column in (("score", values), ("query_id", names)):
+        whole.update(json.dumps([name, column]).encode())
+    assert tables.digest(table) == whole.hexdigest()
+    assert (
+        tables.digest(table.slice(0, 0))
+        == hashlib.sha256(b'["score", []]["query_id", []]').hexdigest()
+    )

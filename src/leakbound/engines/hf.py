@@ -14,7 +14,7 @@ from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import CachedModel, prefix_model
 from leakbound.engines.probe import probe
-from leakbound.engines.prompting import Prompting
+from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.two_pass import in_two_passes
 from leakbound.errors import InputError
@@ -122,19 +122,7 @@ class TransformersEngine:
         if limit is None and decoding.max_tokens is None:
             return
         for query in queries:
-            length = len(self._encode(query))
-            room = decoding.room(length)
-            if room < 1:
-                raise InputError(
-                    f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
-                    f"{decoding.max_tokens} of prompt and completion. Raise --max-tokens."
-                )
-            if limit is not None and length + room > limit:
-                raise InputError(
-                    f"query {query.id!r} has {length} prompt tokens; with max_new_tokens "
-                    f"{room} that exceeds the model's context of {limit}. "
-                    "Shorten it, or lower --max-new-tokens."
-                )
+            require_room(query, len(self._encode(query)), decoding, limit)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws

@@ -17,7 +17,7 @@ from leakbound.engines.splitting import Tokenizer as Tokenizer
 from leakbound.engines.splitting import split_at
 from leakbound.engines.templates import said, written
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Compat, Json, JsonObject, from_json
+from leakbound.types import Compat, Decoding, Json, JsonObject, Query, from_json
 
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
@@ -335,3 +335,30 @@ def _end_of_turn(tokenizer: Tokenizer) -> int | None:
     ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     return int(ids[0]) if ids and ids[0] in special else None
+
+
+def require_room(
+    query: Query, length: int, decoding: Decoding, limit: int | None, larger: str = ""
+) -> None:
+    """Raise InputError for a query that does not fit a context beside its completion.
+
+    Args:
+        query: what is asked.
+        length: its tokens.
+        decoding: how long a completion may be.
+        limit: tokens of the context (None: any number).
+        larger: what would make it larger, where anything does.
+    """
+    room = decoding.room(length)
+    if room < 1:
+        raise InputError(
+            f"query {query.id!r} has {length} prompt tokens, which leaves none of the "
+            f"{decoding.max_tokens} of prompt and completion. Raise --max-tokens."
+        )
+    if limit is not None and length + room > limit:
+        remedies = ["Shorten it", "lower --max-new-tokens", *([larger] if larger else [])]
+        raise InputError(
+            f"query {query.id!r} has {length} prompt tokens; with max_new_tokens {room} that "
+            f"exceeds the model's context of {limit}. "
+            f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
+        )

@@ -8,6 +8,7 @@ that stand on its own command line, a call those in its own arguments.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, models_of
@@ -25,6 +26,13 @@ def server_of(model: str) -> str | None:
     if not colon or engine not in _SERVED:
         return None
     return location.partition("#")[0].rstrip("/")
+
+
+def short_name(model: str) -> str:
+    """A model's name for a line of progress: its folder, or what it is called at its server."""
+    if server_of(model) is None:
+        return Path(model).name
+    return model.partition("#")[2].partition("?")[0]
 
 
 def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[str]:

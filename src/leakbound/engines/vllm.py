@@ -28,7 +28,7 @@ import yaml
 from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
 from leakbound.engines.loading import Checkpoint, early_end
-from leakbound.engines.prompting import Prompting
+from leakbound.engines.prompting import Prompting, require_room
 from leakbound.errors import InputError, ModelError
 from leakbound.types import (
     Completion,
@@ -44,6 +44,7 @@ from leakbound.types import (
 
 _SEED_BITS = 62  # sample i of a call takes seed + i, which must stay below 2**63
 _COLDEST = 0.01  # vLLM raises what is lower, and above 0, to this
+_LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 _RANKS = (8, 16, 32, 64, 128, 256, 512)  # of adapters, as vLLM takes them
 # How the work is laid out on the machine; the law is the same up to roundings.
@@ -226,14 +227,7 @@ class VllmEngine:
             )
         limit = self.llm.llm_engine.model_config.max_model_len
         for query in queries:
-            length = len(self._encode(query))
-            new = decoding.room(length)
-            if new < 1 or length + new > limit:
-                raise InputError(
-                    f"query {query.id!r} has {length} prompt tokens; with {max(new, 0)} new ones "
-                    f"that leaves none, or exceeds vLLM's context of {limit}. Shorten it, change "
-                    "--max-new-tokens or --max-tokens, or raise max_model_len after the `?`."
-                )
+            require_room(query, len(self._encode(query)), decoding, limit, _LARGER)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws

@@ -21,6 +21,7 @@ from leakbound.evaluation.drawing.checks import (
     require_possible,
 )
 from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
+from leakbound.evaluation.drawing.explore import require_explorable
 from leakbound.evaluation.drawing.queries import QueryPlan, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
@@ -282,6 +283,8 @@ def draw_study(
     wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
     Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
     _require_fit(asked, arms, source)
+    for named in (model, control) if drawing.explores else ():
+        require_explorable(named)
     opens = partial(model_arms, benchmark=task, settings=study.settings, crew=asked.crew)
     opened = cache(partial(opens, model, arms, progress=progress))
     query_plan = _query_plan(asked, opened, progress)

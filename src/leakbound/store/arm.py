@@ -50,7 +50,11 @@ class Arm:
     key: which arm of the run it is.
     asked: what the run asks; an arm may ask a part of that, or what a search found instead.
     note: told what had to be set aside.
+    parts: all parts known so far, in the order of their numbers.
     """
+
+    rounds: tuple[tuple[Part, ...], ...]
+    parts: tuple[Part, ...]
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class Arm:
         )
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
-        self.rounds = self._known_rounds()
+        self._know_parts()
 
     @property
     def name(self) -> str:
@@ -101,11 +105,6 @@ class Arm:
         """Which arm it is, of which run, for a message."""
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts known so far, in the order of their numbers."""
-        return tuple(part for parts in self.rounds for part in parts)
-
     def unlooked(self) -> dict[str, int]:
         """Questions drawn, or to be drawn, since they were last looked at: their n by id.
 
@@ -126,7 +125,7 @@ class Arm:
         first = len(self.parts)
         self.looks = (*self.looks, dict(look))
         write_looks(self._looks_file, self.identity, self.looks)
-        self.rounds = self._known_rounds()
+        self._know_parts()
         return first
 
     @property
@@ -166,13 +165,15 @@ class Arm:
 
         Where this one is still being drawn, it is taken to go as fast.
         """
-        last = next(part for part in reversed(self.parts[: number + 1]) if self.has(part))
+        earlier = (self.parts[i] for i in range(number, -1, -1))
+        last = next(part for part in earlier if self.has(part))
         (meta,) = self.meta([last])
         amount = self.parts[number].amount
         seconds = meta.usage.seconds * amount / last.amount
-        self.cut = self.cut.after(number, amount, seconds)
+        before, self.cut = self.cut, self.cut.after(number, amount, seconds)
         write_sealed(self._cut_file, self.cut)
-        self.rounds = self._known_rounds()
+        if self.cut.sizes != before.sizes:  # else the parts are those known: there may be many
+            self._know_parts()
 
     def faults(self) -> Iterator[str]:
         """What is wrong with each file of its parts that is there and cannot be used."""
@@ -323,8 +324,7 @@ class Arm:
         drawn = self._stored_scores(slug, parts).group_by(["query_id", "score"], use_threads=False)
         table = drawn.aggregate([("count", "sum")])
         found: dict[str, dict[float | None, int]] = {}
-        columns = (table[name].to_pylist() for name in ("query_id", "count_sum", "score"))
-        for query_id, count, score in zip(*columns, strict=True):
+        for query_id, count, score in tables.rows_of(table, ("query_id", "count_sum", "score")):
             found.setdefault(query_id, {})[score] = count
         undrawn: dict[str, int] = {}
         failed: set[str] = set()
@@ -369,6 +369,11 @@ class Arm:
     def set_aside(self, file: Path, fault: str) -> None:
         """Rename a file that cannot be used out of the way, with a note."""
         self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
+
+    def _know_parts(self) -> None:
+        """Plan the parts again, as far as they are known: `parts` by number, `rounds` of them."""
+        self.rounds = self._known_rounds()
+        self.parts = tuple(part for parts in self.rounds for part in parts)
 
     def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
         """The parts of every round known so far, numbered through."""

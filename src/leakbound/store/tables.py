@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +33,7 @@ _META = b"leakbound"
 _ROWS, _TABLE, _SEAL = "rows", "table", "seal"  # keys of the metadata
 _DIGESTS = frozenset({_ROWS, _TABLE, _SEAL, DIGEST})
 _COSTS = frozenset({"usage", "machine"})
+_BATCH = 2**16  # rows at a time as Python's values, which take several times a table's memory
 # What damaged bytes may raise in pyarrow, or in what looks at what it made of them.
 _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
@@ -189,11 +190,22 @@ def is_made_from(file: Path, made_from: JsonObject) -> bool:
 
 
 def digest(table: pa.Table) -> str:
-    """SHA-256 over column names and values."""
+    """SHA-256 over column names and values, each column as the JSON of its name and a list."""
     total = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
-        total.update(json.dumps([name, column.to_pylist()]).encode())
+        total.update(f"[{json.dumps(name)}, [".encode())
+        for start in range(0, len(column), _BATCH):
+            values = json.dumps(column.slice(start, _BATCH).to_pylist())[1:-1]
+            total.update(f"{', ' if start else ''}{values}".encode())
+        total.update(b"]]")
     return total.hexdigest()
+
+
+def rows_of(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of these columns, as Python's values, some at a time."""
+    for start in range(0, table.num_rows, _BATCH):
+        some = table.slice(start, _BATCH)
+        yield from zip(*(some[name].to_pylist() for name in names), strict=True)
 
 
 def completions_table(samples: Sequence[Sample]) -> pa.Table:

@@ -20,7 +20,7 @@ from exploring import DECODING, ExploringEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.cli.console import progress_bar
 from leakbound.evaluation import evaluate
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, Part, Plan, Run
 from leakbound.study import Attack, Explore, Rewritings, Until
 from leakbound.types import Decoding, Draws, Effort, Failure, Prompt, Query, Ranges, Sample
 from tiny import tiny_model_folder
@@ -274,3 +274,21 @@ def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> 
         progress=lambda phase, done, *_, **__: told.append((phase, done)),
     )
     assert told[:3] == [("loading small", 0), ("loading small", 1), ("sampling greedy", 0)]
+
+
+def test_parts_are_planned_anew_only_where_their_size_changes(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large study has 200,000: planning all after each would take longer than drawing them."""
+    planned, plan_parts = Counter[int](), Plan.parts
+
+    def counted(plan: Plan, *args: Any, **more: Any) -> tuple[Part, ...]:
+        planned[plan.n] += 1
+        return plan_parts(plan, *args, **more)
+
+    monkeypatch.setattr(Plan, "parts", counted)
+    for chunks in (2, 5):
+        out = tmp_path / f"{chunks}"
+        run = evaluate(SlowEngine(clock, 0.003), TASK, out=out, n=chunks * 1024)
+        assert len(run.arms["target"].parts) >= chunks * len(QUESTIONS)
+    assert planned[2 * 1024] == planned[5 * 1024]

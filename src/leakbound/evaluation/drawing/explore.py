@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from leakbound.engines.servers import server_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
@@ -39,6 +40,15 @@ from leakbound.types import (
 )
 
 TRIED = 16  # completions of a question on which the scorer's bounds are tried
+
+
+def require_explorable(model: object) -> None:
+    """Refuse, before it is opened, a model whose outputs can have no known masses: a served one."""
+    if isinstance(model, str) and server_of(model) is not None:
+        raise InputError(
+            f"`{model}` cannot be explored: a server gives no probabilities. Use a transformers "
+            "model, or leave --explore out."
+        )
 
 
 def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores:

@@ -9,7 +9,7 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
 from leakbound.engines.crew_engine import CrewEngine
-from leakbound.engines.servers import server_of
+from leakbound.engines.servers import server_of, short_name
 from leakbound.errors import InputError
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import ModelSettings
@@ -45,9 +45,10 @@ def model_arms(
     With a crew it is opened at its workers; InputError for an engine, which stands here.
     """
     if isinstance(model, str | Path):
-        progress(f"loading {Path(model).name}", 0, 1, "models")
-        name, engine = str(model), _opened(str(model), benchmark, settings, crew)
-        progress(f"loading {Path(model).name}", 1, 1, "models")
+        name, phase = str(model), f"loading {short_name(str(model))}"
+        progress(phase, 0, 1, "models")
+        engine = _opened(name, benchmark, settings, crew)
+        progress(phase, 1, 1, "models")
     else:
         name, engine = type(model).__name__, model
         if crew is not None:

@@ -1,0 +1,170 @@
+"""What a large study would cost: from what was measured here, and what is extrapolated from it.
+
+    python bench/planning.py [--engines JSON] [--volume JSON]
+
+The files are what `bench/engines.py --json` and `bench/volume.py --json` wrote; a table whose file
+is not given is left out. A token costs two operations a parameter; an engine reaches the share of
+the machine's own matrix products that it reached here with SmolLM2. Rows marked *extrapolated*
+carry both over to other sizes and machines, which nobody has measured: bandwidth, attention over
+long contexts, links between GPUs and loading are left out, so they are a first guess, to be
+replaced by `leakbound evaluate --engine auto --dry-run` on the machine itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROMPTS, DRAWS, NIGHT = 100_000, 10_000, 10.0  # of the study, and hours
+TOKENS = 40  # of an answer, as SmolLM2 gives to TOFU's questions
+SAVING = {"peaked": 11.2, "diffuse": 1.5}  # n = 1,024, whole answers: docs/results.md
+MODELS = {"peaked": "SmolLM2, target", "diffuse": "SmolLM2, npo"}  # whose shares are taken
+ENGINES = ("forest", "vLLM", "llama.cpp")
+GPU, PEAK, GPU_GB = "H100", 989e12, 80  # NVIDIA's figures: dense bfloat16, memory
+ROWS = 1024  # that advance together
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model's size: parameters, layers, heads of keys and values, their width."""
+
+    name: str
+    parameters: float
+    layers: int
+    heads: int
+    width: int
+
+    @property
+    def keys_values(self) -> int:
+        """Bytes that a token keeps for attention, in bfloat16."""
+        return 2 * 2 * self.layers * self.heads * self.width
+
+
+SIZES = (  # SmolLM2-135M; Llama 3.2 1B, 3.1 8B and 70B
+    Model("135M", 134.5e6, 30, 3, 64),
+    Model("1B", 1.24e9, 16, 8, 64),
+    Model("8B", 8.03e9, 32, 8, 128),
+    Model("70B", 70.6e9, 80, 8, 128),
+)
+
+
+def costs(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Cost of 10⁶ completions by size and engine, and the GPUs of a night."""
+    known = {row["model"]: row for row in rows}
+    print(
+        f"Of 10⁶ completions of {TOKENS} tokens: hours of one of the measured cores, hours of one "
+        f"{GPU}. Of\n{PROMPTS:,} questions × {DRAWS:,} draws in {NIGHT:g} hours: {GPU}s.\n"
+    )
+    print(f"| model | answers | {' | '.join(ENGINES)} | |")
+    print("|---" * (len(ENGINES) + 3) + "|")
+    for size in SIZES:
+        for kind, model in MODELS.items():
+            cells = [_cost(size, kind, known[model], name) for name in ENGINES]
+            how = "GPUs extrapolated" if size is SIZES[0] else "all extrapolated"
+            print(f"| {size.name} | {kind} | {' | '.join(cells)} | {how} |")
+    for kind, model in MODELS.items():
+        shares = [f"{name} {known[model]['engines'][name]['share']:.0%}" for name in ENGINES]
+        print(f"\nShares of the peak, {kind} ({model}): {', '.join(shares)}.")
+
+
+def _cost(size: Model, kind: str, row: Mapping[str, Any], name: str) -> str:
+    share = row["engines"][name]["share"]
+    forwarded = 1e6 * TOKENS / (SAVING[kind] if name == "forest" else 1)
+    core = forwarded * row["token_s"] * size.parameters / SIZES[0].parameters / share / 3600
+    gpu = forwarded * 2 * size.parameters / (PEAK * share) / 3600
+    machines = gpu * PROMPTS * DRAWS / 1e6 / NIGHT
+    return f"{_short(core)} h, {_short(gpu)} h, {_short(machines)}"
+
+
+def _short(number: float) -> str:
+    """Two digits of a number, which has no more to say."""
+    return f"{float(f'{number:.2g}'):,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def memory() -> None:
+    """What a worker holds."""
+    print(f"\nMemory of a worker, bfloat16: {ROWS:,} rows of 100 tokens beside the weights.\n")
+    print("| model | weights | a row's token | rows | together | |")
+    print("|---" * 6 + "|")
+    for size in SIZES:
+        weights, rows = 2 * size.parameters / GB, ROWS * 100 * size.keys_values / GB
+        needed = -(-(weights + rows) // (0.9 * GPU_GB))
+        print(
+            f"| {size.name} | {weights:.1f} GB | {size.keys_values / 1000:.0f} kB | {rows:.1f} GB "
+            f"| {weights + rows:.1f} GB | {needed:.0f} × {GPU} |"
+        )
+
+
+def growth(found: Sequence[Mapping[str, Any]]) -> None:
+    """What the command itself needs for the study, by the slopes between measured runs."""
+    n, questions = DRAWS, PROMPTS
+    print(
+        f"\nThe command, {questions:,} questions × {n:,} draws: extrapolated from bench/volume.py\n"
+    )
+    print("| answers | bytes a draw: disk, Arrow | disk | network | files | scores: rows, GB |")
+    print("|---" * 6 + "|")
+    for kind in SAVING:
+        own = [one for one in found if one["kind"] == kind]
+        if not own:
+            continue
+        large = max(own, key=lambda one: (one["n"], one["questions"]))
+        draws = large["questions"] * large["n"]
+        rows = large["rows"] / draws * questions * n
+        parts = questions * -(-n // 8192)
+        print(
+            f"| {kind} | {large['disk']:.1f}, {large['arrow']:.1f} "
+            f"| {large['disk'] * questions * n / GB:,.0f} GB "
+            f"| {large['arrow'] * questions * n / GB:,.0f} GB | {parts:,} "
+            f"| {rows:.1e}, {rows * ROW_BYTES / GB:.1f} |"
+        )
+    print("\n| answers | step | seconds a question | MB a question | at 10⁵ questions |")
+    print("|---" * 5 + "|")
+    for kind in SAVING:
+        for step in ("sample", "score", "bound"):
+            _slope([one for one in found if one["kind"] == kind], kind, step)
+
+
+ROW_BYTES = 28  # of a distinct completion among scores: two numbers, the id of its question
+
+
+def _slope(own: Sequence[Mapping[str, Any]], kind: str, step: str) -> None:
+    """From the smallest to the largest of the runs with the most draws a question in both."""
+    by_n: dict[int, list[Mapping[str, Any]]] = {}
+    for one in own:
+        by_n.setdefault(one["n"], []).append(one)
+    for n, runs in sorted(by_n.items()):
+        if len(runs) < 2:
+            continue
+        few, many = min(runs, key=_questions), max(runs, key=_questions)
+        more = many["questions"] - few["questions"]
+        seconds = (many["seconds"][step] - few["seconds"][step]) / more
+        peak = (many["peak_gb"][step] - few["peak_gb"][step]) / more
+        print(
+            f"| {kind}, n = {n:,} | {step} | {seconds:.3f} | {1000 * peak:.3f} "
+            f"| {seconds * PROMPTS / 3600:.1f} h, {many['peak_gb'][step] + peak * PROMPTS:.0f} GB |"
+        )
+
+
+def _questions(one: Mapping[str, Any]) -> int:
+    return int(one["questions"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engines", type=Path, help="what bench/engines.py --json wrote")
+    parser.add_argument("--volume", type=Path, help="what bench/volume.py --json wrote")
+    options = parser.parse_args()
+    if options.engines:
+        costs(json.loads(options.engines.read_text())["rows"])
+    memory()
+    if options.volume:
+        growth(json.loads(options.volume.read_text()))
+
+
+if __name__ == "__main__":
+    main()
