@@ -392,7 +392,7 @@ def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) ->
         cells = [_cell(name, told["engines"].get(name)) for name in names]
         print(
             f"| {told['model']} | {told['n']:,}, {told['new']} | {told['saving']:.1f}× "
-            f"| {' | '.join(cells)} | **{told['best']:.1f}×** |"
+            f"| {' | '.join(cells)} | **{told['best']:.2g}×** |"
         )
     print("\nSmallest p of one law with `generate`; of the exact law on two tokens.\n")
     print(f"| model | {' | '.join(names)} |")

@@ -22,7 +22,7 @@ from typing import Any
 PROMPTS, DRAWS, NIGHT = 100_000, 10_000, 10.0  # of the study, and hours
 TOKENS = 40  # of an answer, as SmolLM2 gives to TOFU's questions
 SAVING = {"peaked": 11.2, "diffuse": 1.5}  # n = 1,024, whole answers: docs/results.md
-MODELS = {"peaked": "SmolLM2, target", "diffuse": "SmolLM2, npo"}  # whose shares are taken
+MODELS = {"peaked": "SmolLM2, target", "diffuse": "SmolLM2, control"}  # whose shares are taken
 ENGINES = ("forest", "vLLM", "llama.cpp")
 GPU, PEAK, GPU_GB = "H100", 989e12, 80  # NVIDIA's figures: dense bfloat16, memory
 ROWS = 1024  # that advance together
@@ -122,7 +122,7 @@ def growth(found: Sequence[Mapping[str, Any]]) -> None:
             f"| {large['arrow'] * questions * n / GB:,.0f} GB | {parts:,} "
             f"| {rows:.1e}, {rows * ROW_BYTES / GB:.1f} |"
         )
-    print("\n| answers | step | seconds a question | MB a question | at 10⁵ questions |")
+    print(f"\n| answers | step | seconds a question | MB a question | {questions:,} questions |")
     print("|---" * 5 + "|")
     for kind in SAVING:
         for step in ("sample", "score", "bound"):
@@ -146,7 +146,7 @@ def _slope(own: Sequence[Mapping[str, Any]], kind: str, step: str) -> None:
         peak = (many["peak_gb"][step] - few["peak_gb"][step]) / more
         print(
             f"| {kind}, n = {n:,} | {step} | {seconds:.3f} | {1000 * peak:.3f} "
-            f"| {seconds * PROMPTS / 3600:.1f} h, {many['peak_gb'][step] + peak * PROMPTS:.0f} GB |"
+            f"| {seconds * PROMPTS / 3600:.1f} h, {few['peak_gb'][step] + peak * PROMPTS:.1f} GB |"
         )
 
 

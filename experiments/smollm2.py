@@ -53,7 +53,7 @@ def main() -> None:
             str(base),
             rows,
             out=options.out / name,
-            settings=replace(SETTINGS, prompting=prompting),
+            settings=replace(SETTINGS, prompting=prompting, bf16=options.bf16),
             progress=_printed(name),
         )
         print(
@@ -77,6 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of TOFU's JSON files")
     parser.add_argument("--out", type=Path, required=True, help="folder for the models")
     parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
+    parser.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
     return parser.parse_args()
 
 
