@@ -71,7 +71,8 @@ async function use(browser) {
   }
   const found = await tab.locator("#find").evaluate(async (box) => {
     const counts = [];
-    for (const words of ["NOVEL NUMBER 1", "no such words", ""]) {
+    const first = document.querySelector("#q-1 .id").textContent.toUpperCase();
+    for (const words of [first, "no such words", ""]) {
       box.value = words;
       box.dispatchEvent(new Event("input"));
       await new Promise((done) => setTimeout(done, 200));

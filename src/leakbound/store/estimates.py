@@ -134,14 +134,6 @@ class EstimateRow:
         """The row as JSON holds it: its columns, and what they are about in words."""
         return {"estimand": self.estimand, "target": self.target, **row_of(self)}
 
-    def has(self, wanted: Mapping[str, object]) -> bool:
-        """True if every one of these fields has the value, or one of the values, wanted."""
-        for name, value in wanted.items():
-            own = getattr(self if name in _PLACE else self.about, name)
-            if own not in value if isinstance(value, tuple) else own != value:
-                return False
-        return True
-
 
 PLAIN: Fields = {
     "beyond": None,
@@ -259,8 +251,16 @@ class Estimates(Sequence[EstimateRow]):
         return self._by_quantity.get(quantity, ()) if one else self.rows
 
     def _having(self, wanted: Fields) -> Estimates:
-        rows = self._among(wanted)
-        return Estimates(tuple(row for row in rows if row.has(wanted)), self.main)
+        asked = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
+        place = [(name, asked.pop(name)) for name in _PLACE if name in asked]
+        about = list(asked.items())
+        rows = tuple(
+            row
+            for row in self._among(wanted)
+            if all(getattr(row, name) in values for name, values in place)
+            and all(getattr(row.estimate.about, name) in values for name, values in about)
+        )
+        return Estimates(rows, self.main)
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
         """What is asked for, with the defaults of what is not said."""
