@@ -12,11 +12,19 @@ log-probabilities under the model.
 Rewritings of the first forget01 questions in one forest against one forest each: tokens forwarded,
 counted at the model, and CPU time; 20 rule-made ones a question, 64 draws of at most 32 tokens.
 The same keys make the same draws both ways but where roundings differ: how many do is told.
+
+    python bench/sampling.py --prompts 36,500 [--draws 256] [--new 6] [--rounds 3] [--json FILE]
+
+Prompts of so many tokens, their keys read once for all rows against gathered for each row: forests
+of one random model of SmolLM2-135M's shape, which forward nearly every draw by itself, in turn.
+Median seconds and their median ratio, the draws that come out equal, and the largest difference of
+a completion's log-probability to that of float64 weights, both ways.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import time
 from collections import Counter
@@ -33,7 +41,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
 from leakbound.engines.loading import load_model
-from leakbound.engines.prefix_cache import prefix_model
+from leakbound.engines.prefix_cache import CachedModel, Cascade, prefix_model
 from leakbound.inputs import NUMBER
 from leakbound.inputs.lists import RuleInputs
 from leakbound.sampling import Forest, Root
@@ -229,6 +237,90 @@ def share(rewritings: Rewritings) -> dict[str, Any]:
     return found
 
 
+def smollm2_shape() -> Any:
+    """A random model of SmolLM2-135M's shape."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=49152,
+        hidden_size=576,
+        intermediate_size=1536,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+class Prompted:
+    """One long prompt, its draws by either way of attending to it."""
+
+    def __init__(self, model: Any, tokens: int, draws: int, new: int) -> None:
+        self.prompt = tuple(range(100, 100 + tokens))
+        self.draws, self.new = draws, new
+        self.seams = {
+            "gathered": CachedModel(model, frozenset()),
+            "once": CachedModel(model, frozenset(), Cascade()),
+        }
+
+    def draw(self, way: str) -> tuple[float, dict[tuple[int, ...], tuple[int, float]]]:
+        """Seconds, and how often each completion was drawn and how likely it was."""
+        forest = Forest(
+            self.seams[way], Decoding(max_new_tokens=self.new), Draws(sizes=(self.draws,))
+        )
+        started = time.perf_counter()
+        (tree,) = forest.sample([Root("q", self.prompt)])
+        seconds = time.perf_counter() - started
+        return seconds, {x.token_ids: (x.counts[0], x.logprob) for x in tree.leaves}
+
+    @torch.inference_mode()
+    def off(self, double: Any, drawn: dict[tuple[int, ...], tuple[int, float]]) -> float:
+        """The largest error of the log-probabilities of some completions."""
+        errors = []
+        for ids in list(drawn)[:4]:
+            table = double(torch.tensor([[*self.prompt, *ids]])).logits[0].log_softmax(-1)
+            start = len(self.prompt) - 1
+            exact = sum(float(table[start + i, token]) for i, token in enumerate(ids))
+            errors.append(abs(drawn[ids][1] - exact))
+        return max(errors)
+
+
+def read_once(lengths: Sequence[int], draws: int, new: int, rounds: int) -> list[dict[str, Any]]:
+    """Both ways after prompts of each length, printed as they finish."""
+    model = smollm2_shape()
+    double = copy.deepcopy(model).double()
+    print(f"{torch.get_num_threads()} threads, {rounds} rounds, n = {draws:,}, {new} new tokens\n")
+    print("| prompt tokens | gathered | read once | ratio | equal draws | off, gathered | once |")
+    print("|---|---|---|---|---|---|---|")
+    found = []
+    for tokens in lengths:
+        prompted = Prompted(model, tokens, draws, new)
+        times: dict[str, list[float]] = {"gathered": [], "once": []}
+        drawn = {}
+        for _ in range(rounds):
+            for way, spent in times.items():
+                seconds, drawn[way] = prompted.draw(way)
+                spent.append(seconds)
+        first, second = (
+            Counter({ids: count for ids, (count, _) in drawn[way].items()}) for way in times
+        )
+        row: dict[str, Any] = {"tokens": tokens, "equal": (first & second).total() / draws}
+        row |= {way: float(np.median(spent)) for way, spent in times.items()}
+        row["ratio"] = float(np.median(np.divide(times["gathered"], times["once"])))
+        row["off"] = [prompted.off(double, drawn[way]) for way in times]
+        found.append(row)
+        print(
+            f"| {tokens:,} | {row['gathered']:.1f} s | {row['once']:.1f} s "
+            f"| **{row['ratio']:.2f}×** | {row['equal']:.1%} "
+            f"| {row['off'][0]:.1e} | {row['off'][1]:.1e} |",
+            flush=True,
+        )
+    return found
+
+
 def race(models: Path, rounds: int) -> list[dict[str, Any]]:
     """Every contest, printed as it finishes."""
     print(f"{torch.get_num_threads()} threads, {rounds} rounds, n = {N:,}\n")
@@ -254,9 +346,15 @@ def main() -> None:
     parser.add_argument("--rewritings", metavar="MODEL", help="compare on rewritings instead")
     parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files, for --rewritings")
     parser.add_argument("--questions", type=int, default=4, help="how many are rewritten")
+    parser.add_argument("--prompts", help="lengths of prompts: read once against gathered instead")
+    parser.add_argument("--draws", type=int, default=256, help="for --prompts")
+    parser.add_argument("--new", type=int, default=6, help="new tokens, for --prompts")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if options.rewritings:
+    if options.prompts:
+        lengths = [int(each) for each in options.prompts.split(",")]
+        result: Any = read_once(lengths, options.draws, options.new, options.rounds)
+    elif options.rewritings:
         result = share(Rewritings(options.rewritings, options.data, options.questions))
     else:
         result = race(options.models, options.rounds)

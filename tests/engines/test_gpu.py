@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prefix_cache import CachedModel
+from leakbound.engines.prefix_cache import CachedModel, Cascade, prefix_model
+from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws, Query, Sample
-from tiny import tiny_model_folder
+from tiny import tiny_llama, tiny_model_folder
 
+VOCAB = 61
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
@@ -33,3 +38,43 @@ def test_log_probabilities_agree_with_the_cpu(tmp_path: Path) -> None:
     assert len(shared) > 0.9 * len(found[0])
     for ids in shared:
         assert found[0][ids].logprob == pytest.approx(found[1][ids].logprob, abs=1e-3)
+
+
+def logits_of(model: Any, cascade: Cascade | None) -> torch.Tensor:
+    """Logits after 60 rows of two long prompts, two tokens on."""
+    seam = CachedModel(model, frozenset(), cascade)
+    roots = [seam.prefill([i % VOCAB for i in range(1, n)])[0] for n in (90, 70)]
+    handles, logits = np.repeat(roots, 30), torch.empty(0)
+    for step in range(2):
+        tokens = (np.arange(60) + step) % VOCAB
+        handles, logits = seam.extend(handles, tokens, np.full(60, step > 0))
+    return logits.double().cpu()
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(torch.float32, 1e-3), (torch.bfloat16, 0.1)])
+def test_prompts_read_once_on_the_device_are_those_of_the_cpu(
+    dtype: torch.dtype, far: float
+) -> None:
+    model = tiny_llama(VOCAB, max_position_embeddings=128)
+    want = logits_of(model, None)
+    assert (logits_of(model.to("cuda", dtype), Cascade(1, 1)) - want).abs().max() < far
+
+
+def test_the_host_waits_as_often_whatever_the_rows_and_layers() -> None:
+    found = []
+    for layers, n in ((2, 40), (2, 600), (6, 600)):
+        model = tiny_llama(VOCAB, num_hidden_layers=layers, max_position_embeddings=128)
+        seam, _ = prefix_model(model.to("cuda"), frozenset())
+        forest = Forest(seam, Decoding(max_new_tokens=4), Draws(sizes=(n,)), rows=4096)
+        root = Root("q", tuple(i % VOCAB for i in range(90)))
+        list(forest.sample([root]))  # whatever waits at a first use alone
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            with warnings.catch_warnings(record=True) as waits:
+                warnings.simplefilter("always")
+                list(forest.sample([root]))
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        found.append(sum("synchroniz" in str(each.message) for each in waits))
+    assert len(set(found)) == 1
+    assert 0 < found[0] <= 8 * 4

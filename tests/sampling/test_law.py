@@ -203,8 +203,20 @@ def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
 
 def test_steps_say_what_each_token_is() -> None:
     law = law_of(np.log([0.5, 0.25, 0.25]), Decoding(temperature=0.5), 1e-3)
-    (step,) = law.steps(0, [1])
+    ((step,),) = law.steps([[1]])
     assert np.isclose(step.logprob, np.log(1 / 6))
     assert np.isclose(step.floor, np.log(1 / 6) - 2e-3)
     assert np.isclose(step.model_logprob, np.log(0.25))
     assert np.isclose(step.p_max, 0.5)
+
+
+def test_steps_of_many_rows_are_those_of_each() -> None:
+    logits = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    law = certain_law(logits, Decoding(top_k=4), np.zeros(4), np.ones(4, np.int64), 1e-3)
+    wanted = [[0, 5], [], [3], [2, 1, 4]]
+    for row, (tokens, steps) in enumerate(zip(wanted, law.steps(wanted), strict=True)):
+        assert len(steps) == len(tokens)
+        for token, step in zip(tokens, steps, strict=True):
+            columns = (law.logprob, law.floor, law.model_logprob)
+            assert step[:3] == tuple(float(column[row, token]) for column in columns)
+            assert step.p_max == law.p_max[row]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -87,7 +88,11 @@ class TransformersEngine:
     @property
     def machine(self) -> JsonObject:
         """What the exact draws, though not their law, also depend on."""
-        return {"device": str(self.loaded.model.device.type), "threads": torch.get_num_threads()}
+        return {
+            "device": str(self.loaded.model.device.type),
+            "threads": torch.get_num_threads(),
+            "prompts_read_once": self._read_once,
+        }
 
     @property
     def margin(self) -> float:
@@ -200,6 +205,12 @@ class TransformersEngine:
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """See `Differentiates.gradient_norms` and, for what exactly it is, `Reader`'s."""
         return self._reader.gradient_norms(texts)
+
+    @property
+    def _read_once(self) -> dict[str, int] | None:
+        """When the keys of prompts are read once for their rows; roundings hang on it too."""
+        cascade = self._seam.cascade if isinstance(self._seam, CachedModel) else None
+        return None if cascade is None else asdict(cascade)
 
     @cached_property
     def _reader(self) -> Reader:

@@ -2,21 +2,25 @@
 
 Every token, of prompts and completions, has its keys and values stored once, in a slot, however
 many prefixes share it; of a prompt that begins as one that is held, only the rest is forwarded.
-`_Tree` knows which slot comes after which; a prefix is the slot of its last token. `_Gathered`, a
-transformers `Cache`, collects the slots of the current rows layer by layer, in a scratch buffer
-that all layers share, so that any model which asks a cache for its keys and values works
-unchanged. Rows end at the same key column and begin at different ones, so masks are made here:
-causal, and sliding where the model's layers are.
+`PrefixTree` knows which slot comes after which; a prefix is the slot of its last token.
+`_Gathered`, a transformers `Cache`, collects the slots of the current rows layer by layer, in a
+scratch buffer that all layers share, so that any model which asks a cache for its keys and values
+works unchanged. Rows end at the same key column and begin at different ones, so masks are made
+here: causal, and sliding where the model's layers are.
 
-Whether a model follows that contract is not assumed but tried: `prefix_model` compares a
-branching probe with plain forwards, and falls back to `RecomputedModel` where they differ.
+Where prompts are long and rows many (`Cascade`), rows gather what they generated alone, and a
+prompt's keys and values are read once for all of its rows (see `cascade`).
+
+Whether a model follows either contract is not assumed but tried: `prefix_model` compares
+branching probes with plain forwards, and falls back to gathering whole paths, and from there to
+`RecomputedModel`, where they differ.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,12 +28,31 @@ import torch
 from numpy.typing import NDArray
 from transformers import Cache
 
+from leakbound.engines.cascade import KeysValues, Shared, attending
+from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.sampling.model import Handles, PrefixModel, WholePrefixes
 
-Slots = NDArray[np.int64]
-
-_NOTHING = 0  # the slot that stands before every prompt
 _SLIDING, _FULL = "sliding_attention", "full_attention"
+_FAR = 1e-3  # logits that differ by more, relative to the largest one, are of another law
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """When the keys of prompts are read once for all of their rows: known from shapes alone.
+
+    tokens: of the longest prompt among the rows, at least.
+    rows: a prompt, on average, at least.
+    """
+
+    tokens: int = 64
+    rows: int = 4
+
+    def pays(self, longest: int, rows: int, prompts: int) -> bool:
+        """True where so many rows, of so many prompts, are to read each of them once."""
+        return longest >= self.tokens and rows >= self.rows * prompts
+
+
+_ALWAYS = Cascade(tokens=1, rows=1)
 
 
 def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel, str | None]:
@@ -38,14 +61,12 @@ def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel
     The slow one forwards every prefix from its first token: state-space models and others
     whose cache cannot branch.
     """
-    try:
-        cached = CachedModel(model, eos_token_ids)
-        difference = _probe(cached, RecomputedModel(model, eos_token_ids))
-        reason = f"its cached logits differ by {difference:.1e}" if difference > 1e-3 else None
-    except Exception as error:  # whatever an unusual architecture raises means: not this way
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
+    plain = _probe(RecomputedModel(model, eos_token_ids))
+    reason = _differs(CachedModel(model, eos_token_ids), plain)
     if reason is None:
-        return CachedModel(model, eos_token_ids), None
+        joined = CachedModel(model, eos_token_ids, _ALWAYS)
+        cascade = Cascade() if _differs(joined, plain) is None else None
+        return CachedModel(model, eos_token_ids, cascade), None
     note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
     return RecomputedModel(model, eos_token_ids), note
 
@@ -53,17 +74,21 @@ def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
-    A handle is the slot of a prefix's last token; `held` of them are not yet released.
+    A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
+    says when prompts are read once for all of their rows; None: never.
     """
 
-    def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
+    def __init__(
+        self, model: Any, eos_token_ids: frozenset[int], cascade: Cascade | None = None
+    ) -> None:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
+        self.cascade = cascade
         self.held = 0
         self._model = model
         self._config = model.config.get_text_config()
         self.vocab_size = int(self._config.vocab_size)
-        self._tree = _Tree()
+        self._tree = PrefixTree()
         self._cache = _Gathered()
 
     @torch.inference_mode()
@@ -86,6 +111,11 @@ class CachedModel:
         slots = self._tree.add(parents)
         self.held += len(slots)
         self.release(parents[takes_over])
+        if self.cascade is not None:
+            by_prompt = self._tree.by_prompt(slots)
+            longest = int(self._tree.length[by_prompt.prompts].max())
+            if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
+                return slots, self._cascade(tokens, slots, by_prompt)
         return slots, self._forward(tokens[:, None], slots[:, None])
 
     def release(self, handles: Handles) -> None:
@@ -95,31 +125,61 @@ class CachedModel:
 
     def _forward(self, tokens: NDArray[np.int64], slots: Slots) -> torch.Tensor:
         """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
-        paths = self._tree.paths(slots[:, -1])
-        on_device = partial(torch.as_tensor, device=self._model.device)
-        self._cache.point(on_device(slots), on_device(paths), self._tree.size)
-        return _last_logits(
-            self._model,
-            input_ids=on_device(tokens),
-            position_ids=on_device(self._tree.length[slots] - 1),
-            attention_mask=self._masks(paths, slots.shape[1]),
-            past_key_values=self._cache,
-            use_cache=True,
+        inputs = self._point(tokens, slots, self._tree.paths(slots[:, -1]))
+        return self._logits(inputs, self._cache.unseen)
+
+    def _cascade(
+        self, tokens: NDArray[np.int64], slots: Slots, by_prompt: ByPrompt
+    ) -> torch.Tensor:
+        """Logits after one new token a row, each prompt's keys read once for its rows."""
+        tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
+        prompts = [self._tree.whole(prompt) for prompt in by_prompt.prompts.tolist()]
+        inputs = self._point(tokens, slots, self._tree.generated(slots[:, 0]), prompts)
+        longest, last = max(map(len, prompts)), int(self._tree.length[slots].max()) - 1
+
+        def unseen(window: int | None) -> torch.Tensor:
+            own = self._cache.unseen(window)
+            if window is None or last < window:  # every row sees its whole prompt
+                return own
+            column = torch.arange(longest, device=own.device)
+            return torch.cat([column <= inputs["position_ids"][:, :, None] - window, own], dim=-1)
+
+        with attending(self._config, self._cache.share(by_prompt.sizes.tolist())):
+            logits = self._logits(inputs, unseen)
+        back = by_prompt.back
+        return logits if back is None else logits[torch.as_tensor(back, device=logits.device)]
+
+    def _point(
+        self,
+        tokens: NDArray[np.int64],
+        slots: Slots,
+        paths: Slots,
+        prompts: Sequence[Slots] = (),
+    ) -> dict[str, Any]:
+        """Tell the cache what the next forward fills and sees; what the model is given."""
+        positions = self._tree.length[slots] - 1
+        ids, places, filled, seen, *before = _on_device(
+            self._model.device, tokens, positions, slots, paths, *prompts
         )
+        self._cache.point(filled, seen, before, self._tree.size)
+        return {
+            "input_ids": ids,
+            "position_ids": places,
+            "past_key_values": self._cache,
+            "use_cache": True,
+        }
 
-    def _masks(self, paths: Slots, new: int) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Additive masks (rows × 1 × new tokens × key columns), as this model takes them."""
-        return layer_masks(self._config, partial(self._mask, paths, new))
+    def _logits(
+        self, inputs: dict[str, Any], unseen: Callable[[int | None], torch.Tensor]
+    ) -> torch.Tensor:
+        """A forward with additive masks (rows × 1 × new tokens × key columns)."""
 
-    def _mask(self, paths: Slots, new: int, window: int | None) -> torch.Tensor:
-        column = np.arange(paths.shape[1])
-        own = column[-new:, None]  # where the new tokens themselves stand
-        unseen = (paths == _NOTHING)[:, None] | (column > own)
-        if window is not None:
-            unseen |= column <= own - window
-        mask = torch.zeros(unseen.shape, dtype=self.dtype)
-        mask.masked_fill_(torch.from_numpy(unseen), torch.finfo(self.dtype).min)
-        return mask[:, None].to(self._model.device)
+        def mask(window: int | None) -> torch.Tensor:
+            hidden = unseen(window)
+            added = torch.zeros(hidden.shape, dtype=self.dtype, device=hidden.device)
+            return added.masked_fill_(hidden, torch.finfo(self.dtype).min)[:, None]
+
+        return _last_logits(self._model, attention_mask=layer_masks(self._config, mask), **inputs)
 
 
 class RecomputedModel(WholePrefixes):
@@ -144,91 +204,6 @@ class RecomputedModel(WholePrefixes):
         return torch.stack(logits)
 
 
-class _Tree:
-    """Tokens in slots, each under the one before it; slot 0 stands before every prompt.
-
-    A slot is in use while a handle, or a slot under it, needs it. `length` is the number of
-    tokens up to and with a slot's own.
-    """
-
-    def __init__(self) -> None:
-        self.length = np.zeros(1, dtype=np.int64)
-        self._parent = np.full(1, _NOTHING)
-        self._users = np.ones(1, dtype=np.int64)
-        self._free: list[int] = []
-        self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
-        self._entries: dict[int, tuple[int, int]] = {}  # the same, read backwards
-
-    @property
-    def size(self) -> int:
-        """How many slots there are, free ones included."""
-        return len(self.length)
-
-    def find(self, prompt: Sequence[int]) -> tuple[int, int]:
-        """The slot of the longest remembered beginning of a prompt, and its length."""
-        slot = _NOTHING
-        for known, token in enumerate(prompt):
-            if (slot, token) not in self._prompts:
-                return slot, known
-            slot = self._prompts[slot, token]
-        return slot, len(prompt)
-
-    def chain(self, parent: int, count: int) -> Slots:
-        """New slots under `parent`, one under the other; the last is a handle."""
-        slots = self._take(count)
-        self._parent[slots] = [parent, *slots[:-1]]
-        self.length[slots] = self.length[parent] + np.arange(1, count + 1)
-        self._users[slots] = 1
-        self._users[parent] += 1
-        return slots
-
-    def remember(self, slots: Slots, tokens: NDArray[np.int64]) -> None:
-        """Let other prompts find these tokens, until their slots are freed."""
-        entries = zip(self._parent[slots].tolist(), tokens.tolist(), strict=True)
-        for slot, entry in zip(slots.tolist(), entries, strict=True):
-            if self._prompts.setdefault(entry, slot) == slot:
-                self._entries[slot] = entry
-
-    def add(self, parents: Handles) -> Slots:
-        """One new slot under each parent, all of them handles."""
-        slots = self._take(len(parents))
-        self._parent[slots] = parents
-        self.length[slots] = self.length[parents] + 1
-        self._users[slots] = 1
-        np.add.at(self._users, parents, 1)
-        return slots
-
-    def drop(self, handles: Handles) -> None:
-        """Let handles go, and free every slot that nothing needs any more."""
-        while len(handles):
-            np.subtract.at(self._users, handles, 1)
-            unused = np.unique(handles[self._users[handles] == 0])
-            self._free += unused.tolist()
-            for slot in self._entries.keys() & unused.tolist():
-                del self._prompts[self._entries.pop(slot)]
-            handles = self._parent[unused]
-
-    def paths(self, slots: Slots) -> Slots:
-        """Per slot, the slots from its prompt's first token to it, zeros before shorter ones."""
-        columns = np.empty((int(self.length[slots].max()), len(slots)), dtype=np.int64)
-        columns[-1] = slots
-        for i in range(len(columns) - 1, 0, -1):  # "clip" spares a copy; all are within bounds
-            np.take(self._parent, columns[i], out=columns[i - 1], mode="clip")
-        return np.ascontiguousarray(columns.T)
-
-    def _take(self, count: int) -> Slots:
-        if count > len(self._free):
-            more = max(count - len(self._free), self.size // 2)
-            self._free += range(self.size + more - 1, self.size - 1, -1)
-            self.length = np.pad(self.length, (0, more))
-            self._parent = np.pad(self._parent, (0, more))
-            self._users = np.pad(self._users, (0, more))
-        left = len(self._free) - count
-        slots = np.array(self._free[left:], dtype=np.int64)
-        del self._free[left:]
-        return slots
-
-
 class _Gathered(Cache):  # type: ignore[misc]
     """Keys and values by slot; a forward sees those on the paths of its rows.
 
@@ -242,12 +217,32 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._pools: list[torch.Tensor] = []
         self._scratch = torch.empty(0)
 
-    def point(self, slots: torch.Tensor, paths: torch.Tensor, size: int) -> None:
+    def point(
+        self,
+        slots: torch.Tensor,
+        paths: torch.Tensor,
+        prompts: Sequence[torch.Tensor],
+        size: int,
+    ) -> None:
         """Say which slots the next forward fills, rows × new tokens, and what it sees.
 
-        `paths` is rows × columns, the new tokens last; the pools get at least `size` slots.
+        `paths` is rows × columns, the new tokens last; with `prompts`, the slots of each, they
+        hold what comes after those. The pools get at least `size` slots.
         """
-        self._slots, self._paths, self._size = slots, paths, size
+        self._slots, self._paths, self._prompts, self._size = slots, paths, prompts, size
+        self._shared: Shared | None = None
+
+    def share(self, sizes: Sequence[int]) -> Shared:
+        """What this forward's layers offer: so many rows, one after the other, have each prompt."""
+        self._shared = Shared(sizes)
+        return self._shared
+
+    def unseen(self, window: int | None) -> torch.Tensor:
+        """Rows × new tokens × columns: whether a token does not see what stands there."""
+        column = torch.arange(self._paths.shape[1], device=self._paths.device)
+        own = column[-self._slots.shape[1] :, None]  # where the new tokens themselves stand
+        hidden = (self._paths == NOTHING)[:, None] | (column > own)
+        return hidden if window is None else hidden | (column <= own - window)
 
     def update(
         self,
@@ -257,14 +252,18 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """File the new tokens' keys and values; return each row's whole past."""
+        """File the new tokens' keys and values; return each row's whole past, or its own part."""
         new = _packed(key_states, value_states)
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
         shape = (self._paths.numel(), pool.shape[1])
         seen = torch.index_select(pool, 0, self._paths.view(-1), out=self._buffer(shape, pool))
-        keys, values = seen.tensor_split([key_states.shape[1] * key_states.shape[3]], dim=1)
-        return self._unpacked(keys, key_states), self._unpacked(values, value_states)
+        if self._shared is not None:
+            read = (torch.index_select(pool, 0, prompt) for prompt in self._prompts)
+            self._shared.offer(
+                [_unpacked(each, key_states, value_states, each.shape[:1]) for each in read]
+            )
+        return _unpacked(seen, key_states, value_states, self._paths.shape)
 
     def is_finite(self, slots: Slots) -> bool:
         """True if no key and no value in these slots is NaN or infinite."""
@@ -272,16 +271,13 @@ class _Gathered(Cache):  # type: ignore[misc]
         return bool(torch.stack([pool[written].isfinite().all() for pool in self._pools]).all())
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Key columns before the new tokens'."""
-        return self._paths.shape[1] - self._slots.shape[1]
+        """Key columns before the new tokens', the longest prompt's included."""
+        ahead = max(map(len, self._prompts), default=0)
+        return ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
         """Key columns, the new tokens' included, and their offset."""
         return self._paths.shape[1], 0
-
-    def _unpacked(self, seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        """Rows × heads × columns × dim."""
-        return seen.view(*self._paths.shape, like.shape[1], like.shape[3]).transpose(1, 2)
 
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
         """The layer's pool, made at its first use and enlarged where it is too small."""
@@ -324,6 +320,25 @@ def _packed(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return torch.cat([x.transpose(1, 2).flatten(2) for x in (keys, values)], dim=2).flatten(0, 1)
 
 
+def _unpacked(
+    seen: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, shape: Sequence[int]
+) -> KeysValues:
+    """Keys and values as they lie in slots, with the heads before the last axis of `shape`."""
+    packed = seen.tensor_split([keys.shape[1] * keys.shape[3]], dim=1)
+    found = zip(packed, (keys, values), strict=True)
+    first, second = (
+        each.view(*shape, like.shape[1], like.shape[3]).transpose(-3, -2) for each, like in found
+    )
+    return first, second
+
+
+def _on_device(device: torch.device, *arrays: NDArray[np.int64]) -> list[torch.Tensor]:
+    """Arrays of integers in the device's memory, by one transfer for all."""
+    whole = torch.as_tensor(np.concatenate([each.ravel() for each in arrays]), device=device)
+    parts = torch.split(whole, [each.size for each in arrays])
+    return [part.view(each.shape) for part, each in zip(parts, arrays, strict=True)]
+
+
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     """Logits after the last input token: rows × vocabulary, at least float32."""
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -332,23 +347,34 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _probe(cached: CachedModel, plain: RecomputedModel) -> float:
-    """Largest difference of logits between two seams, on two prompts that branch, at once.
+def _probe(seam: PrefixModel) -> list[torch.Tensor]:
+    """Logits after the tokens of two prompts that branch, at once.
 
-    The second prompt branches off in the middle of the first. Relative to the largest logit.
-    Half-precision models are compared in their own noise.
+    The second prompt branches off in the middle of the first.
     """
-    vocab = cached.vocab_size
-    first, second = ([i % vocab for i in ids] for ids in ((1, 2, 3), (1, 2, 4, 5, 12)))
-    worst = 0.0
-    seams: tuple[PrefixModel, PrefixModel] = (cached, plain)
-    roots = [[seam.prefill(p)[0] for p in (first, second)] for seam in seams]
-    parents = [np.array([a, a, b]) for a, b in roots]
-    over = np.array([False, True, True])
+    vocab = seam.vocab_size
+    a, b = ([i % vocab for i in ids] for ids in ((1, 2, 3), (1, 2, 4, 5, 12)))
+    first, second = seam.prefill(a)[0], seam.prefill(b)[0]
+    parents, over = np.array([first, first, second]), np.array([False, True, True])
+    found = []
     for tokens in (np.array([6, 7, 8]) % vocab, np.array([9, 10, 11]) % vocab):
-        results = [seam.extend(p, tokens, over) for seam, p in zip(seams, parents, strict=True)]
-        a, b = (logits.double() for _, logits in results)
-        worst = max(worst, float((a - b).abs().max() / (1 + b.abs().max())))
-        parents, over = [handles for handles, _ in results], np.ones(3, dtype=bool)
-    noise = {torch.bfloat16: 50.0, torch.float16: 10.0}.get(plain.dtype, 1.0)
-    return worst / noise
+        parents, logits = seam.extend(parents, tokens, over)
+        found.append(logits.double())
+        over = np.ones(3, dtype=bool)
+    return found
+
+
+def _differs(cached: CachedModel, plain: Sequence[torch.Tensor]) -> str | None:
+    """Why a seam is of another law than plain forwards, as the probe tells; None where it is not.
+
+    The largest difference of logits is relative to the largest logit. Half-precision models are
+    compared in their own noise.
+    """
+    try:
+        pairs = list(zip(_probe(cached), plain, strict=True))
+    except Exception as error:  # whatever an unusual architecture raises means: not this way
+        return f"{type(error).__name__}: {error}".splitlines()[0][:160]
+    worst = max(float((a - b).abs().max() / (1 + b.abs().max())) for a, b in pairs)
+    noise = {torch.bfloat16: 50.0, torch.float16: 10.0}.get(cached.dtype, 1.0)
+    difference = worst / noise
+    return f"its cached logits differ by {difference:.1e}" if difference > _FAR else None

@@ -80,10 +80,15 @@ class _Trie:
         """Follow the wanted tokens after each of these prefixes, one row of logits each."""
         stems = [self.stems[key] for key in part]
         for some, law in laws_after(logits, stems, self._decoding, self._margin):
-            mine = zip(part[some], stems[some], handles[some], strict=True)
-            for row, (key, stem, handle) in enumerate(mine):
-                tokens = [] if law.broken[row] else sorted(self._after[key])
-                for token, step in zip(tokens, law.steps(row, tokens), strict=True):
+            wanted = [
+                [] if broken else sorted(self._after[key])
+                for key, broken in zip(part[some], law.broken, strict=True)
+            ]
+            mine = zip(
+                part[some], stems[some], handles[some], wanted, law.steps(wanted), strict=True
+            )
+            for key, stem, handle, tokens, steps in mine:
+                for token, step in zip(tokens, steps, strict=True):
                     if step.logprob > -math.inf:
                         child = stem.child(handle, token, step)
                         self.stems[key[0], child.path] = child

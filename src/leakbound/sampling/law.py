@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -77,13 +78,19 @@ class Law:
     p_max: Floats
     broken: Flags
 
-    def steps(self, row: int, tokens: Sequence[int]) -> list[Step]:
-        """What it is to take each of these tokens after this row's prefix."""
-        ids = torch.tensor(tokens, dtype=torch.long, device=self.logprob.device)
+    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[Step]]:
+        """What it is to take each of these tokens after each row's prefix; a sequence a row.
+
+        All of them are read off the device at once.
+        """
+        rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
+        ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
+        row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
-        logprob, floor, model_logprob = (column[row, ids].tolist() for column in columns)
-        p_max = [float(self.p_max[row])] * len(tokens)
-        return [Step(*each) for each in zip(logprob, floor, model_logprob, p_max, strict=True)]
+        values = torch.stack([column[row, token] for column in columns]).cpu().numpy()
+        every = zip(*values.tolist(), self.p_max[rows].tolist(), strict=True)
+        steps = iter([Step(*each) for each in every])
+        return [list(islice(steps, len(some))) for some in tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +123,15 @@ def read(logits: torch.Tensor) -> LogitsReading:
     """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
     logits = logits.double()
     top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
-    broken = ~torch.isfinite(top)
-    if bool(broken.any()):
-        logits = torch.where(broken[:, None], 0.0, logits)
-        top = torch.where(broken, 0.0, top)
+    unusable = ~torch.isfinite(top)
+    broken = unusable.cpu().numpy()
+    if broken.any():
+        logits = torch.where(unusable[:, None], 0.0, logits)
+        top = torch.where(unusable, 0.0, top)
     weights = (logits - top[:, None]).exp_()
     log_total = torch.log(weights.sum(dim=-1))
     p_max = torch.exp(-log_total).cpu().numpy()
-    return LogitsReading(logits, weights, top, best, log_total, p_max, broken.cpu().numpy())
+    return LogitsReading(logits, weights, top, best, log_total, p_max, broken)
 
 
 def greedy_steps(
@@ -218,9 +226,9 @@ def truncations(
     width = min(64, weights.shape[1])
     while len(rows):
         part = kept_tokens(weights[rows], decoding, width, margin)
-        done = part.kept > 0
+        done, left = (torch.nonzero(some)[:, 0] for some in (part.kept > 0, part.kept == 0))
         yield rows[done], part.rows(done)
-        rows, width = rows[~done], min(16 * width, weights.shape[1])
+        rows, width = rows[left], min(16 * width, weights.shape[1])
 
 
 def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: float) -> Kept:

@@ -1,6 +1,7 @@
 """From logits to drawn tokens, by inverse CDF under the law of a decoding.
 
-All probabilities are float64. A token of probability 0 is never drawn.
+All probabilities are float64. A token of probability 0 is never drawn. On a GPU the logits stay
+there: what was drawn comes back, a few transfers a step however many rows and draws there are.
 """
 
 from __future__ import annotations
@@ -79,12 +80,13 @@ def pick(
     u = torch.from_numpy(uniforms).to(logits.device)
     tokens = at_one.best[row]
     logprob = torch.zeros_like(u)
-    drawn = torch.from_numpy(~greedy[rows]).to(logits.device)
+    drawn = np.flatnonzero(~greedy[rows])
     truncated = bool(decoding.top_k) or decoding.top_p < 1
-    if bool(drawn.any()):
+    if len(drawn):
         weights = at_one.tempered(decoding.temperature)
         search = _search_nucleus if truncated else _search_all
-        tokens[drawn], logprob[drawn] = search(weights, row[drawn], u[drawn], decoding)
+        mine = torch.from_numpy(drawn).to(logits.device)
+        tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
         floor = logprob
@@ -92,14 +94,10 @@ def pick(
         floor = certain_law(logits, decoding, *confidence, margin).floor[row, tokens]
     else:
         floor = logprob - margin / decoding.temperature
-    return Picks(
-        tokens.cpu().numpy(),
-        logprob.cpu().numpy(),
-        floor.cpu().numpy(),
-        model_logprob.cpu().numpy(),
-        at_one.p_max,
-        at_one.broken,
-    )
+    # float64 holds every token's id exactly
+    found = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
+    values = (found[1], found[2], found[3], at_one.p_max, at_one.broken)
+    return Picks(found[0].astype(np.int64), *values)
 
 
 def _search_all(
@@ -131,10 +129,11 @@ def _search_nucleus(
     """Inverse CDF over the tokens that top-k and then top-p keep."""
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
-    for done, part in truncations(weights, torch.unique(row), decoding):
+    everything = torch.arange(len(weights), device=row.device)
+    for done, part in truncations(weights, everything, decoding):
         where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
         where[done] = torch.arange(len(done), device=row.device)
-        mine = where[row] >= 0
+        mine = torch.nonzero(where[row] >= 0)[:, 0]
         slot = where[row[mine]]
         upto, last = part.mass.cumsum(dim=-1), part.kept - 1
         total = upto.gather(1, last[:, None])[:, 0]

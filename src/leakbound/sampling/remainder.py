@@ -64,7 +64,7 @@ def _within(
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
     stems = [
         stem.child(lump.handle, token, step)
-        for token, step in zip(tokens, law.steps(0, tokens), strict=True)
+        for token, step in zip(tokens, *law.steps([tokens]), strict=True)
     ]
     return [(each, (count,)) for each, count in zip(stems, counts, strict=True)]
 

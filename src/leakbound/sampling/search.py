@@ -176,14 +176,14 @@ class Search:
         """File what follows these prefixes: one handle, row of logits and split for each."""
         ended: list[tuple[Open, FinishReason]] = []
         self.handles += handles
-        for prefix, handle, row, split in zip(batch, handles, logits, splits, strict=True):
+        rows = (logits if self.keeps_logits else logits[:, :0]).to("cpu", copy=True)
+        for prefix, handle, row, split in zip(batch, handles, rows, splits, strict=True):
             stem = prefix.stem
             if split.broken:
                 self.broken_at = self.broken_at or stem.path
                 continue
             self.expanded.add(stem.path)
-            kept = (row if self.keeps_logits else row[:0]).to("cpu", copy=True)
-            self.lumps.append(Lump(stem, handle, kept, split))
+            self.lumps.append(Lump(stem, handle, row, split))
             for token, step in split.children:
                 child = stem.child(handle, token, step)
                 reason = self.ending.reason(child.path)
@@ -254,8 +254,13 @@ def split_rows(
             torch.exp(each).scatter_(1, ids, torch.exp(each.gather(1, ids)) * ~heavy).sum(dim=-1)
             for each in (law.logprob, law.floor)
         ]
-        for i, count in enumerate(heavy.sum(dim=-1).tolist()):
-            tokens = ids[i, :count].tolist()
-            children = list(zip(tokens, law.steps(i, tokens), strict=True))
-            found.append(Split(children, float(rest[0][i]), float(rest[1][i]), law.broken[i]))
+        whole = torch.cat([torch.stack([heavy.sum(dim=-1), *rest], dim=1), ids], dim=1).cpu()
+        counts, left, left_floor = whole[:, :3].T.tolist()
+        tokens = [
+            row[: int(count)]
+            for row, count in zip(whole[:, 3:].long().tolist(), counts, strict=True)
+        ]
+        splits = zip(tokens, law.steps(tokens), left, left_floor, law.broken, strict=True)
+        for mine, steps, *others in splits:
+            found.append(Split(list(zip(mine, steps, strict=True)), *others))
     return found

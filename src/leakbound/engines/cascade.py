@@ -1,0 +1,223 @@
+"""Attention to keys that many rows share: read once for all of them, and joined with their own.
+
+A row's keys are its prompt's P and its own S. With scores sᵢ = q · kᵢ, and of a part A of them
+the logsumexp ℓ_A = log Σ_A exp sᵢ and the attention o_A = Σ_A exp(sᵢ − ℓ_A) vᵢ, attention to both
+parts is
+
+    o = exp(ℓ_P − ℓ) o_P + exp(ℓ_S − ℓ) o_S,   ℓ = log(exp ℓ_P + exp ℓ_S),
+
+since exp(ℓ_A − ℓ) is the softmax's mass on A. So the queries of all rows after one prompt meet its
+keys in one product of matrices, which reads them once, whatever the number of rows; a sink, a
+score without a value, is one more part. Sums are in another order than those of one softmax over
+all keys: the last bits of logits move, as they do between batches of other shapes.
+
+Models come here through transformers' attention interface, by the name `NAME`, for the time of
+one forward (`attending`). Their cache has `offer`ed the prompts' keys in the same layer just
+before; a layer that offers and does not attend, or attends in a way that is not known here, raises
+`NotJoinedError`, and such a model is never asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from transformers import AttentionInterface
+
+NAME = "leakbound_cascade"
+
+# scores worked on at once: few enough to stay in a processor's cache, many for a GPU
+_SCORES = {"cpu": 1 << 19, "other": 1 << 26}
+_REFUSED = ("position_bias", "head_mask")  # they change scores, and nothing here knows how
+
+KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""A prompt's keys and values, heads × tokens × width each."""
+
+
+class NotJoinedError(RuntimeError):
+    """A model's attention is not of the kind that can be computed in parts."""
+
+
+class Attended(NamedTuple):
+    """Attention to some keys, queries × width, and the logsumexp of their scores, queries × 1."""
+
+    values: torch.Tensor
+    log_mass: torch.Tensor
+
+
+class Shared:
+    """The prompts of one forward's rows: `sizes[i]` rows, one after the other, have the i-th."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(sizes)
+        self._offered: Sequence[KeysValues] | None = None
+
+    def offer(self, prompts: Sequence[KeysValues]) -> None:
+        """Lay out a layer's keys and values, those of each prompt, for its attention to take."""
+        self.require_taken()
+        self._offered = prompts
+
+    def take(self) -> Sequence[KeysValues]:
+        """What this layer offered; NotJoinedError where it offered nothing."""
+        if self._offered is None:
+            raise NotJoinedError("a layer attends to keys that no cache gave it")
+        offered, self._offered = self._offered, None
+        return offered
+
+    def require_taken(self) -> None:
+        """Raise NotJoinedError if a layer has not taken what it offered."""
+        if self._offered is not None:
+            raise NotJoinedError("a layer attends otherwise than through the attention interface")
+
+
+_SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", default=None)
+
+
+@contextmanager
+def attending(config: Any, shared: Shared) -> Iterator[None]:
+    """Let the model of this config attend to these prompts and to what its cache returns."""
+    before, token = config._attn_implementation, _SHARED.set(shared)
+    config._attn_implementation = NAME
+    try:
+        yield
+        shared.require_taken()
+    finally:
+        config._attn_implementation = before
+        _SHARED.reset(token)
+
+
+def attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float,
+    softcap: float | None = None,
+) -> Attended:
+    """Attention of `query` (... × queries × width) to `keys` and `values` (... × keys × width).
+
+    `mask` is added to the scores, after they are scaled and capped. Scores and sums are at least
+    float32.
+    """
+    scores = query @ keys.transpose(-1, -2)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scaling)
+    if softcap is not None:
+        scores = scores.div_(softcap).tanh_().mul_(softcap)
+    if mask is not None:
+        scores = scores.add_(mask)
+    most = scores.amax(dim=-1, keepdim=True)
+    weights = scores.sub_(most).exp_()
+    total = weights.sum(dim=-1, keepdim=True)
+    found = weights.to(values.dtype) @ values
+    return Attended(found.to(total.dtype).div_(total), most + total.log())
+
+
+def join(parts: Sequence[Attended]) -> torch.Tensor:
+    """Attention to the keys of all parts together; see the module's text."""
+    log_masses = torch.stack([part.log_mass for part in parts])
+    shares = torch.softmax(log_masses, dim=0)
+    return torch.stack([part.values for part in parts]).mul_(shares).sum(dim=0)
+
+
+def cascade_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """An attention function of transformers: one query a row, to its prompt's keys and its own.
+
+    `key` and `value` are each row's own; `attention_mask` has their columns and before them, unless
+    nothing in a prompt is masked, those of the longest prompt. `s_aux` are the sinks, one a head.
+    """
+    shared = _SHARED.get()
+    if shared is None:
+        raise NotJoinedError(f"`{NAME}` attends within `attending` alone")
+    prompts = shared.take()
+    rows, heads, new, width = query.shape
+    own = key.shape[2]
+    mask = _require_known(attention_mask, key, value, prompts, others, (rows, new))
+    grouped = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+    scaling = width**-0.5 if scaling is None else scaling
+    ahead = mask[..., :-own] if mask.shape[-1] > own else None
+    parts = [
+        _attend_prompts(grouped, prompts, ahead, shared.sizes, scaling, softcap),
+        attend(grouped, key, value, mask[..., -own:], scaling, softcap),
+    ]
+    if s_aux is not None:
+        parts.append(_sink(s_aux, parts[0]))
+    return join(parts).to(query.dtype).reshape(rows, 1, heads, value.shape[3]), None
+
+
+def _require_known(
+    mask: torch.Tensor | None,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    prompts: Sequence[KeysValues],
+    others: dict[str, Any],
+    query: tuple[int, int],
+) -> torch.Tensor:
+    """The mask, where a layer asks for what is computed here; NotJoinedError where it does not."""
+    if mask is None or mask.shape[:3] != (query[0], 1, 1) or query[1] != 1:
+        raise NotJoinedError("a layer does not use the mask that it is given")
+    if mask.shape[-1] not in (
+        key.shape[2],
+        key.shape[2] + max(keys.shape[1] for keys, _ in prompts),
+    ):
+        raise NotJoinedError("a layer cuts the mask that it is given")
+    for mine, theirs in zip((key, value), prompts[0], strict=True):
+        if (mine.shape[1], mine.shape[3]) != (theirs.shape[0], theirs.shape[2]):
+            raise NotJoinedError("a layer changes the keys and values that its cache returns")
+    for name in _REFUSED:
+        if others.get(name) is not None:
+            raise NotJoinedError(f"a layer attends with {name}")
+    return mask
+
+
+def _attend_prompts(
+    query: torch.Tensor,
+    prompts: Sequence[KeysValues],
+    mask: torch.Tensor | None,
+    sizes: Sequence[int],
+    scaling: float,
+    softcap: float | None,
+) -> Attended:
+    """Attention of rows × heads × queries of a head × width, of each row to its prompt's keys."""
+    found, start = list[Attended](), 0
+    for (keys, values), size in zip(prompts, sizes, strict=True):
+        heads, tokens, _ = keys.shape
+        most = _SCORES["cpu" if keys.device.type == "cpu" else "other"]
+        height = max(1, most // (heads * query.shape[2] * tokens))
+        for low in range(start, start + size, height):
+            some = slice(low, min(low + height, start + size))
+            folded = query[some].transpose(0, 1).flatten(1, 2)
+            unseen = None if mask is None else _folded(mask[some, ..., :tokens], query.shape[2])
+            part = attend(folded, keys, values, unseen, scaling, softcap)
+            shape = (heads, some.stop - low, query.shape[2], -1)
+            found.append(Attended(*(each.view(shape).transpose(0, 1) for each in part)))
+        start += size
+    return Attended(*(torch.cat(each) for each in zip(*found, strict=True)))
+
+
+def _folded(mask: torch.Tensor, queries: int) -> torch.Tensor:
+    """The mask of rows as that of their queries of a head, row after row."""
+    return mask[:, 0].expand(-1, queries, -1).flatten(0, 1)
+
+
+def _sink(scores: torch.Tensor, like: Attended) -> Attended:
+    """A part without values: its score alone takes mass from the others."""
+    shape = like.log_mass.shape
+    log_mass = scores.to(like.log_mass.dtype).view(1, shape[1], shape[2], 1).expand(shape)
+    return Attended(torch.zeros_like(like.values), log_mass)
+
+
+AttentionInterface.register(NAME, cascade_attention)

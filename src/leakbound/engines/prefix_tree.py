@@ -1,0 +1,152 @@
+"""Which token comes after which: prompts and completions as one tree of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Slots: TypeAlias = NDArray[np.int64]
+
+NOTHING = 0  # the slot that stands before every prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ByPrompt:
+    """Rows put together by the prompt that they are after.
+
+    order: the rows, those of one prompt one after the other, prompts as they come first.
+    prompts: the slot of each prompt's last token, in this order.
+    sizes: how many rows each has.
+    """
+
+    order: NDArray[np.int64]
+    prompts: Slots
+    sizes: NDArray[np.int64]
+
+    @property
+    def back(self) -> NDArray[np.int64] | None:
+        """Where each row went; None where all are in order as they come."""
+        back = np.argsort(self.order)
+        return None if np.array_equal(back, np.arange(len(back))) else back
+
+
+class PrefixTree:
+    """Tokens in slots, each under the one before it; slot 0 stands before every prompt.
+
+    A slot is in use while a handle, or a slot under it, needs it. `length` is the number of
+    tokens up to and with a slot's own, `prompt` the slot of the last token of its prompt.
+    """
+
+    def __init__(self) -> None:
+        self.length = np.zeros(1, dtype=np.int64)
+        self.prompt = np.full(1, NOTHING)
+        self._parent = np.full(1, NOTHING)
+        self._users = np.ones(1, dtype=np.int64)
+        self._free: list[int] = []
+        self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
+        self._entries: dict[int, tuple[int, int]] = {}  # the same, read backwards
+        self._whole: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
+
+    @property
+    def size(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.length)
+
+    def find(self, prompt: Sequence[int]) -> tuple[int, int]:
+        """The slot of the longest remembered beginning of a prompt, and its length."""
+        slot = NOTHING
+        for known, token in enumerate(prompt):
+            if (slot, token) not in self._prompts:
+                return slot, known
+            slot = self._prompts[slot, token]
+        return slot, len(prompt)
+
+    def chain(self, parent: int, count: int) -> Slots:
+        """New slots under `parent`, one under the other; the last is a handle."""
+        slots = self._take(count)
+        self._parent[slots] = [parent, *slots[:-1]]
+        self.length[slots] = self.length[parent] + np.arange(1, count + 1)
+        self.prompt[slots] = slots[-1]
+        self._users[slots] = 1
+        self._users[parent] += 1
+        return slots
+
+    def remember(self, slots: Slots, tokens: NDArray[np.int64]) -> None:
+        """Let other prompts find these tokens, until their slots are freed."""
+        entries = zip(self._parent[slots].tolist(), tokens.tolist(), strict=True)
+        for slot, entry in zip(slots.tolist(), entries, strict=True):
+            if self._prompts.setdefault(entry, slot) == slot:
+                self._entries[slot] = entry
+
+    def add(self, parents: Slots) -> Slots:
+        """One new slot under each parent, all of them handles."""
+        slots = self._take(len(parents))
+        self._parent[slots] = parents
+        self.length[slots] = self.length[parents] + 1
+        self.prompt[slots] = self.prompt[parents]
+        self._users[slots] = 1
+        np.add.at(self._users, parents, 1)
+        return slots
+
+    def drop(self, handles: Slots) -> None:
+        """Let handles go, and free every slot that nothing needs any more."""
+        while len(handles):
+            np.subtract.at(self._users, handles, 1)
+            unused = np.unique(handles[self._users[handles] == 0])
+            self._free += unused.tolist()
+            for slot in self._entries.keys() & unused.tolist():
+                del self._prompts[self._entries.pop(slot)]
+            for slot in self._whole.keys() & unused.tolist():
+                del self._whole[slot]
+            handles = self._parent[unused]
+
+    def paths(self, slots: Slots) -> Slots:
+        """Per slot, the slots from its prompt's first token to it, zeros before shorter ones."""
+        return self._climb(slots, int(self.length[slots].max()))
+
+    def whole(self, prompt: int) -> Slots:
+        """The slots of a prompt, first to last, by its last one; made once while it is held."""
+        if prompt not in self._whole:
+            self._whole[prompt] = self.paths(np.array([prompt]))[0]
+        return self._whole[prompt]
+
+    def generated(self, slots: Slots) -> Slots:
+        """Per slot, those after its prompt up to it, zeros before shorter ones."""
+        depth = self.length[slots] - self.length[self.prompt[slots]]
+        paths = self._climb(slots, int(depth.max()))
+        columns = paths.shape[1]
+        return np.where(np.arange(columns) < columns - depth[:, None], NOTHING, paths)
+
+    def by_prompt(self, slots: Slots) -> ByPrompt:
+        """These slots put together by prompt."""
+        prompts, first, which, sizes = np.unique(
+            self.prompt[slots], return_index=True, return_inverse=True, return_counts=True
+        )
+        turns = np.argsort(first)
+        order = np.argsort(np.argsort(turns)[which], kind="stable")
+        return ByPrompt(order, prompts[turns], sizes[turns])
+
+    def _climb(self, slots: Slots, count: int) -> Slots:
+        """Per slot, itself last and the slots above it, `count` in all."""
+        columns = np.empty((count, len(slots)), dtype=np.int64)
+        columns[-1] = slots
+        for i in range(count - 1, 0, -1):  # "clip" spares a copy; all are within bounds
+            np.take(self._parent, columns[i], out=columns[i - 1], mode="clip")
+        return np.ascontiguousarray(columns.T)
+
+    def _take(self, count: int) -> Slots:
+        if count > len(self._free):
+            more = max(count - len(self._free), self.size // 2)
+            self._free += range(self.size + more - 1, self.size - 1, -1)
+            self.length = np.pad(self.length, (0, more))
+            self.prompt = np.pad(self.prompt, (0, more))
+            self._parent = np.pad(self._parent, (0, more))
+            self._users = np.pad(self._users, (0, more))
+        left = len(self._free) - count
+        slots = np.array(self._free[left:], dtype=np.int64)
+        del self._free[left:]
+        return slots
