@@ -7,19 +7,23 @@ is no member of the family. Here it is told by name, with the package that it ca
 from __future__ import annotations
 
 import inspect
+import os
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leakbound.errors import InputError, LeakboundError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
+_MOST = 25  # names that a message lists
+_NEAR = 3
 _OURS = __name__.partition(".")[0]
 
 
@@ -54,10 +58,7 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     """
     if name in table:
         return table[name]
-    from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
-
-    plural = f"{family}es" if family.endswith("s") else f"{family}s"
-    others = entry_points(group=f"leakbound.{plural}")
+    others = _points(family)
     if name not in others.names:
         raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
     plug_in = _plug_in(family, others[name])
@@ -65,6 +66,11 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     with _named(plug_in, "cannot be loaded"):
         member: T = others[name].load()
     return member
+
+
+def plug_ins(family: str) -> set[str]:
+    """The names that other packages bring of a family; nothing of theirs is loaded."""
+    return set(_points(family).names)
 
 
 @contextmanager
@@ -125,13 +131,43 @@ def blamed(error: BaseException) -> str | None:
 
 
 def suggestion(name: str, known: Iterable[Any]) -> str:
-    """The remedy for a misspelt name: the closest known one, and all of them."""
+    """The remedy for a misspelt name: the closest known one, and all of them unless too many."""
     import difflib
 
     names = sorted(map(str, known))
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name, names, n=_NEAR)
     hint = f"Did you mean {close[0]!r}? " if close else ""
+    if close and len(names) > _MOST:
+        return f"{hint}There are {len(names)}, among them: {', '.join(close)}."
     return f"{hint}There is: {', '.join(names) or 'none'}."
+
+
+def near(path: Path) -> str:
+    """`Did you mean …? ` where nothing is at `path` and something nearby has almost that name."""
+    import difflib
+
+    at = path.absolute()
+    while not at.parent.is_dir() and at != at.parent:
+        at = at.parent  # a folder on the way may be the misspelt one
+    try:
+        there = [] if at.exists() else [other.name for other in at.parent.iterdir()]
+    except OSError:
+        there = []
+    close = difflib.get_close_matches(at.name, there, n=1)
+    return f"Did you mean `{_like(path, at.with_name(close[0]))}`? " if close else ""
+
+
+def _like(path: Path, found: Path) -> Path:
+    """What was found, written from where the path was."""
+    return found if path.is_absolute() else Path(os.path.relpath(found))
+
+
+def _points(family: str) -> EntryPoints:
+    """What other packages bring of a family."""
+    from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
+
+    plural = f"{family}es" if family.endswith("s") else f"{family}s"
+    return entry_points(group=f"leakbound.{plural}")
 
 
 def _plug_in(family: str, point: EntryPoint) -> PlugIn:

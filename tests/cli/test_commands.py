@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +280,8 @@ def test_progress_lines_have_rates(
     target = [line for line in lines if line.startswith("sampling target: ")]
     assert target[0] == "sampling target: 0/32 draws"
     assert target[1].startswith("sampling target: 0/32 draws, ")  # its first tokens
+    assert re.search(r", [\d.]+ % distinct, ", target[-1])
+    assert not any("distinct" in line for line in lines if "greedy" in line)  # one draw of each
     some = next(line for line in target if not line.startswith("sampling target: 0/"))
     assert "draws/s" in some
     assert " tokens (" in some
@@ -289,7 +293,7 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1000))
     monkeypatch.setattr(console.time, "monotonic", lambda: float(next(seconds)))
     said: list[str] = []
-    monkeypatch.setattr(console.click, "echo", lambda text, err: said.append(text))
+    monkeypatch.setattr("leakbound.cli.saying.click.echo", lambda text, err: said.append(text))
     with console.progress_bar() as progress:
         for done_so_far in range(11):
             progress("working", done_so_far, 10, "steps")
@@ -301,7 +305,33 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts.count("10/10") == 1  # said once, reported twice
     assert 2 < len(counts) < 8
     assert all(" steps/s" in line for line in said[1:])
-    assert all(line.endswith(" s left") for line in said[1:-1])
+    assert all(" s left, " in line for line in said[1:-1])
+
+
+def test_lines_come_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    said: list[float] = []
+    monkeypatch.setattr("leakbound.cli.saying.click.echo", lambda text, err: said.append(now))
+    with console.progress_bar() as progress:
+        for second in range(3601):
+            now = float(second)
+            progress("working", second, 3600, "steps")
+    pauses = [later - earlier for earlier, later in pairwise(said)]
+    assert pauses[:5] == [5, 10, 20, 40, 60]
+    assert set(pauses[4:-1]) == {60}
+    assert len(said) < 70
+
+
+def test_what_is_over_at_once_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.time, "monotonic", lambda: 0.0)
+    said: list[str] = []
+    monkeypatch.setattr("leakbound.cli.saying.click.echo", lambda text, err: said.append(text))
+    with console.progress_bar() as progress:
+        for phase in ("first", "second", "third"):
+            for done_so_far in range(4):
+                progress(phase, done_so_far, 3, "steps")
+    assert said == ["first: 0/3 steps", *(f"{p}: 3/3 steps" for p in ("first", "second", "third"))]
 
 
 class Terminal(io.StringIO):

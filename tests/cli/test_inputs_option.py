@@ -32,7 +32,7 @@ def test_evaluate_asks_rewritings_and_says_what_they_add(rewritten: Path) -> Non
     assert run.record.inputs.ids_draws == 8
     shown = done("report", rewritten)
     assert "by protocol, 2 questions" in shown.out
-    assert re.search(r"│ +rules │", shown.out)
+    assert re.search(r"^run +rules ", shown.out, re.M)
     assert (rewritten / "report.html").exists()
 
 

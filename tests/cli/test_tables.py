@@ -60,21 +60,64 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(
     assert [line for line in wide if not line.startswith("report: ")] == []
 
 
-def test_where_columns_do_not_fit_each_row_is_a_list(
+def test_where_no_two_columns_fit_each_row_is_a_list(
     several: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (table, *_) = summary(Run.open(several))
-    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("COLUMNS", "27")
     narrow = done("report", several).out
     for row in table.texts:
         place = narrow.index(f"\n{row[0]}\n")
         for column, cell in zip(table.columns[1:], row[1:], strict=True):
-            line = re.compile(rf"^  {re.escape(column)} +{re.escape(cell)}$", re.M)
+            words_ = r"\s+".join(map(re.escape, cell.split()))
+            line = re.compile(rf"^  {re.escape(column)}\s+{words_}$", re.M)
             assert line.search(narrow, place), (column, cell)
     monkeypatch.setenv("COLUMNS", "200")
     wide = done("report", several).out
     for row in table.texts:
         assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
+
+
+def test_the_tables_of_a_run_with_control_fit_eighty_columns(
+    run: Path, model: Path, control: Path, questions: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "80")
+    out = tmp_path / "controlled"
+    how = ("--benchmark", questions, "--control", control, "--out", out)
+    shown = done("evaluate", model, *how, *SMALL).out
+    assert max(map(len, shown.replace(str(out), "").splitlines())) <= 80
+    for table in summary(Run.open(out)):
+        headings = {word for column in table.columns for word in column.split()}
+        rules = [i for i, line in enumerate(shown.splitlines()) if set(line) == {"─"}]
+        above = [" ".join(shown.splitlines()[i - 3 : i]).split() for i in rules]
+        assert any(headings <= set(words_) for words_ in above), table.title
+
+
+def test_columns_that_do_not_fit_follow_below_under_the_first_one(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (table, *_) = summary(Run.open(several))
+    monkeypatch.setenv("COLUMNS", "60")
+    first = done("report", several).out.partition(table.title)[2].partition("\n\n\n")[0]
+    names = [row[0] for row in table.texts]
+    starts = [line for line in first.splitlines() if line.startswith(names[0])]
+    assert len(starts) > 2  # two blocks, and the sentence about it
+    for name in names:
+        assert len(re.findall(rf"^{re.escape(name)} ", first, re.M)) >= 2
+
+
+def test_sentences_break_where_a_terminal_ends_and_nowhere_in_a_pipe(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (table, *_) = summary(Run.open(several))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert table.note.splitlines()[0] in done("report", several).out.splitlines()
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = done("report", several).out.replace(str(several), "")
+    assert max(map(len, shown.splitlines())) <= 60
+    for word in words(table.note):
+        assert word in shown
 
 
 def _figures(cell: str) -> list[str]:
@@ -105,5 +148,5 @@ def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatc
             assert row[0] in shown, width
             for cell in row[1:]:
                 assert all(figure in shown for figure in _figures(cell)), (cell, width)
-        forms.add("│" in shown)
-    assert forms == {True, False}
+        forms.add(shown.count("─\n"))
+    assert forms >= {1, 2}  # side by side; and in two blocks

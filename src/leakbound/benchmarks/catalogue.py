@@ -11,7 +11,8 @@ from leakbound.benchmarks import fictitious, harry_potter, jailbreakbench, muse,
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.benchmarks.source import checked
-from leakbound.registry import find, opening, require_parts
+from leakbound.errors import InputError
+from leakbound.registry import find, near, opening, require_parts
 from leakbound.text.rows import FORMS
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
@@ -50,6 +51,8 @@ def load_benchmark(
     name, _, argument = spec.partition(":")
     if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
         name, argument = FORMS[Path(spec).suffix.lower()], spec
+    if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
+        raise InputError(f"unknown benchmark {spec!r}, and no file. {hint}")
     load = find("benchmark", BENCHMARKS, name)
     loaded = Loaded(
         spec=_from_anywhere(name, spec, argument, folder),

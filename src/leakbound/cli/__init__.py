@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from leakbound import __version__
+from leakbound.cli.help import write_examples
 from leakbound.cli.saying import say
 from leakbound.errors import IncompleteError, LeakboundError
 
@@ -34,7 +35,14 @@ COMMANDS = {
     "import": ("importing", "Make a run of samples that another tool drew."),
     "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),
     "plan": ("steps", "How many samples a guarantee needs."),
+    "completion": ("completion", "Print what makes a shell complete commands and names."),
 }
+
+EXAMPLES = (
+    "leakbound demo",
+    "leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine",
+    "leakbound evaluate --help",
+)
 
 
 class _Commands(click.Group):
@@ -49,6 +57,20 @@ class _Commands(click.Group):
         module = import_module(f"leakbound.cli.{COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from leakbound.registry import suggestion
+
+            raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(EXAMPLES, formatter)
+        super().format_options(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

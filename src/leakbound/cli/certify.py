@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import print_json, print_table, progress_bar
-from leakbound.cli.saying import say
+from leakbound.cli.console import print_json, print_table, progress_bar, prose
+from leakbound.cli.help import Command
+from leakbound.cli.saying import coloured, say, write
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
+COLOUR = {"pass": "green", "refuted": "red", "inconclusive": "yellow"}
 VERIFICATION_FAILED = 6
 _SHOWN = 5  # questions, and differences of a check, on the terminal
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @click.option("--max-leak", type=float, required=True, metavar="X", help="Claim Pr[leak] <= X.")
 @click.option("--every-question", is_flag=True, help="Of every question, not of their mean.")
@@ -51,7 +53,7 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
     return EXIT_STATUS[made.verdict]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
@@ -105,9 +107,10 @@ def _print_certificate(made: Certificate) -> None:
         title = f"the {len(worst)} highest of {len(made.questions)} questions"
         found = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
         print_table(Table.plain(title, ("question", "lower bound", "upper bound"), found))
-    say(made.sentence)
+    say(prose(made.sentence))
     if made.forecast is not None:
-        say(made.forecast.text)
+        say(prose(made.forecast.text))
+    write(f"verdict: {coloured(made.verdict, COLOUR[made.verdict])}")
 
 
 def _print_verification(found: Verification) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import east_asian_width
 
-import click
-
-from leakbound.cli.saying import say
-from leakbound.text.figures import tied
+from leakbound.cli.saying import bold, columns_there, say, steerable, write
+from leakbound.text.figures import share, tied
 from leakbound.text.plain import visible
 from leakbound.types import Progress, silent
 
@@ -24,7 +22,10 @@ if TYPE_CHECKING:
 
 _TIE = "\ue000"  # within figures while lines are broken: rich breaks at any blank
 _WIDE = 140  # columns, where there is no terminal to ask
-_QUIET_SECONDS = 5.0  # between two plain lines of one phase
+_BAR = 8  # columns of a live bar and the blanks beside it, at least
+_GAP = 2  # blanks between two columns of a table
+_QUIET_SECONDS = 5.0  # before a second plain line of one phase; then twice as long, each time,
+_LONGEST_SECONDS = 60.0  # up to this
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
     """A `Progress` on standard error: a live bar on a terminal, a line now and then elsewhere."""
     if not shown:
         yield silent
-    elif sys.stderr.isatty():
+    elif steerable(sys.stderr):
         yield from _bar()
     else:
         yield _Lines()
@@ -41,58 +42,81 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
 def _bar() -> Iterator[Progress]:
     from rich import progress as rich_progress
     from rich.console import Console
+    from rich.table import Column
 
-    columns = (
-        rich_progress.TextColumn("{task.description:<24}"),
-        rich_progress.BarColumn(),
-        rich_progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}"),
-        rich_progress.TextColumn("{task.fields[said]}"),
-        rich_progress.TimeRemainingColumn(),
-    )
+    console = Console(stderr=True)
+    room = console.width
     tasks: dict[str, rich_progress.TaskID] = {}
     rates: dict[str, _Rates] = {}
-    with rich_progress.Progress(*columns, console=Console(stderr=True)) as bar:
+    columns = (
+        rich_progress.TextColumn(
+            "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")
+        ),
+        rich_progress.BarColumn(bar_width=max(4, min(30, room - 76))),
+        rich_progress.TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True)),
+    )
+    with rich_progress.Progress(*columns, console=console) as bar:
 
-        def report(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+        def report(
+            phase: str,
+            done: float,
+            total: float,
+            unit: str = "",
+            tokens: int = 0,
+            distinct: float | None = None,
+        ) -> None:
             rate = rates.setdefault(phase, _Rates(done))
+            said = rate.told(done, total, unit, tokens, distinct)
+            fitting = _fitting(said, room - _BAR - min(len(phase), room // 3))
             if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=total, unit=unit, said="")
-            bar.update(
-                tasks[phase], completed=done, total=total, said=rate.text(done, unit, tokens)
-            )
+                tasks[phase] = bar.add_task(visible(phase), total=total, said="")
+            bar.update(tasks[phase], completed=done, total=total, said=fitting)
 
         yield report
 
 
+def _fitting(said: Sequence[str], room: int) -> str:
+    """The first of these words, and of the others what there is room for, in their order."""
+    line, *others = said
+    for one in others:
+        if len(line) + len(one) + 2 <= room:
+            line = f"{line}, {one}"
+    return line
+
+
 class _Lines:
-    """Progress as plain lines: the first, the last, and one every few seconds."""
+    """Progress as plain lines, for files and pipes: the first, the last, ever fewer between.
+
+    A phase that begins soon after a line and is over soon has its last line alone.
+    """
 
     def __init__(self) -> None:
         self._rates: dict[str, _Rates] = {}
-        self._said: dict[str, tuple[float, tuple[float, int]]] = {}  # when, and how much was done
+        self._said: dict[str, tuple[float, int]] = {}  # how much was done
+        self._next: dict[str, float] = {}  # when a line may come
+        self._pause: dict[str, float] = {}
+        self._last = -math.inf
 
     def __call__(
-        self, phase: str, done: float, total: float, unit: str = "", tokens: int = 0
+        self,
+        phase: str,
+        done: float,
+        total: float,
+        unit: str = "",
+        tokens: int = 0,
+        distinct: float | None = None,
     ) -> None:
-        now = time.monotonic()
+        now, before = time.monotonic(), self._said.get(phase)
         rates = self._rates.setdefault(phase, _Rates(done))
-        when, last = self._said.get(phase, (-math.inf, (-math.inf, 0)))
-        ends = done == total and last[0] != total
-        if (done, tokens) == last or (not ends and now - when < _QUIET_SECONDS):
+        due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)
+        ends = done == total and (before is None or before[0] != total)
+        if (done, tokens) == before or (now < due and not ends):
             return
-        self._said[phase] = now, (done, tokens)
-        left = rates.left(done, total) if done < total else ""
-        said = [
-            f"{phase}: {_whole(done, total):,}/{total:,.0f} {unit}",
-            rates.text(done, unit, tokens),
-            left and f"{left} left",
-        ]
-        say(", ".join(filter(None, said)), err=True)
-
-
-def _whole(done: float, total: float) -> int:
-    """What is finished, as a whole number: all of it only where it is all."""
-    return int(done) if done < total else round(total)
+        pause = self._pause.get(phase, _QUIET_SECONDS)
+        self._next[phase], self._pause[phase] = now + pause, min(2 * pause, _LONGEST_SECONDS)
+        self._last, self._said[phase] = now, (done, tokens)
+        said = rates.told(done, total, unit, tokens, distinct)
+        say(f"{phase}: {', '.join(said)}", err=True)
 
 
 class _Rates:
@@ -101,21 +125,35 @@ class _Rates:
     def __init__(self, first: float) -> None:
         self._first, self._started = first, time.monotonic()
 
-    def text(self, done: float, unit: str, tokens: int = 0) -> str:
-        """The units a second; beside them, where they are told, tokens and how many a second."""
+    def told(
+        self, done: float, total: float, unit: str, tokens: int, distinct: float | None
+    ) -> list[str]:
+        """How much is done, and what is known of: the time left, speed, distinct share, tokens."""
+        said = [f"{_whole(done, total):,}/{total:,.0f} {unit}"]
         speed = self._speed(done - self._first)
-        said = [f"{speed:,.3g} {unit}/s"] if speed > 0 else []
-        said += [f"{tokens:,} tokens ({self._speed(tokens):,.3g}/s)"] if tokens else []
-        return ", ".join(said)
-
-    def left(self, done: float, total: float) -> str:
-        """The time left at this speed, as a person says it; nothing where none is known."""
-        speed = self._speed(done - self._first)
-        return duration((total - done) / speed) if speed > 0 else ""
+        if speed > 0 and done < total:
+            said.append(f"{duration((total - done) / speed)} left")
+        if speed > 0:
+            said.append(f"{_figure(speed)} {unit}/s")
+        if distinct is not None:
+            said.append(f"{share(distinct)} distinct")
+        if tokens:
+            said.append(f"{tokens:,} tokens ({_figure(self._speed(tokens))}/s)")
+        return said
 
     def _speed(self, amount: float) -> float:
         seconds = time.monotonic() - self._started
         return amount / seconds if seconds > 0 else 0.0
+
+
+def _whole(done: float, total: float) -> int:
+    """What is finished, as a whole number: all of it only where it is all."""
+    return int(done) if done < total else round(total)
+
+
+def _figure(speed: float) -> str:
+    """A speed to three digits, or to its last whole one."""
+    return f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -133,81 +171,118 @@ def print_json(value: Any) -> None:
     say(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def print_table(table: Table, echo: Callable[[str], None] = click.echo) -> None:
+def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
     """A table on standard output, between its lead and its note: the first column left.
 
-    No figure is ever cut: where the columns do not fit side by side, with an interval in one
-    piece, each row is a list of its cells. The width is the terminal's, or COLUMNS; 140 where
-    there is no terminal.
+    No figure is ever cut. Columns that do not fit beside the others follow below, under the first
+    one again; where not even two fit, each row is a list of its cells. The width is the
+    terminal's, or COLUMNS; where there is neither, tables have 140 columns and sentences no end.
     """
-    title, columns = visible(table.title), [*map(visible, table.columns)]
-    rows = [[*map(visible, row)] for row in table.texts]
-    width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
-    widths = _widths(columns, rows, width)
-    text = _side_by_side(title, columns, rows, widths) if widths else ""
-    said = (visible(table.lead), text or _stacked(title, columns, rows, width), visible(table.note))
-    for part in filter(None, said):
-        echo(part)
+    columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
+    room = columns_there() or _WIDE
+    blocks = _blocks(columns, rows, room)
+    shown = [_side_by_side(columns, rows, block) for block in blocks]
+    title = bold("\n".join(lines_of(visible(table.title), room)))
+    whole = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
+    parts = (prose(table.lead), whole, prose(table.note))
+    echo("\n\n".join(filter(None, parts)) + "\n")
 
 
-def _side_by_side(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
-) -> str:
+def prose(text: str) -> str:
+    """Sentences, a paragraph a line, that break between words where a person's terminal ends."""
+    room = columns_there()
+    paragraphs = visible(text).splitlines()
+    if room is None:
+        return "\n".join(paragraphs)
+    return "\n".join(line for one in paragraphs for line in lines_of(one, room))
+
+
+def lines_of(text: str, room: int, first: str = "", rest: str = "") -> list[str]:
+    """A paragraph in lines of at most `room` columns, no word or interval of it in two."""
+    lines = textwrap.wrap(
+        tied(text, _TIE),
+        room,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_TIE, " ") for line in lines]
+
+
+Block = Mapping[int, int]
+"""The columns of a table that stand side by side, and how wide each is."""
+
+
+def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]], block: Block) -> str:
+    from rich import box
     from rich import table as rich_table
     from rich.console import Console
     from rich.text import Text
 
-    table = rich_table.Table(title=Text(title), title_justify="left", title_style="bold")
-    for i, (column, width) in enumerate(zip(columns, widths, strict=True)):
-        table.add_column(column, justify="right" if i else "left", width=width, overflow="fold")
+    table = rich_table.Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0)
+    )
+    for i, width in block.items():
+        justify: Literal["left", "right"] = "right" if i else "left"
+        table.add_column(Text(columns[i]), justify=justify, width=width, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(tied(cell, _TIE)) for cell in row))
-    console = Console(width=sum(widths) + _frame(columns))
+        table.add_row(*(Text(tied(row[i], _TIE)) for i in block))
+    console = Console(width=_wide(block.values()), color_system=None, legacy_windows=False)
     with console.capture() as capture:
         console.print(table)
-    return capture.get().rstrip().replace(_TIE, " ")
+    lines = capture.get().replace(_TIE, " ").splitlines()
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _stacked(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
     """A paragraph a row: its name, then a line for each cell with the column's name before it."""
-    said = textwrap.wrap(title, width, break_long_words=False, break_on_hyphens=False)
+    said = []
     room = max(map(len, columns[1:]), default=0) + 4
     for row in rows:
         said.append(row[0])
         for column, cell in zip(columns[1:], row[1:], strict=True):
-            said += textwrap.wrap(
-                tied(cell, _TIE),
-                width,
-                initial_indent=f"  {column}".ljust(room),
-                subsequent_indent=" " * room,
-                break_long_words=False,
-                break_on_hyphens=False,
-            ) or [f"  {column}"]
-    return "\n".join(said).replace(_TIE, " ")
+            heading = f"  {column}"
+            said += lines_of(cell, width, heading.ljust(room), " " * room) or [heading]
+    return "\n".join(said)
 
 
-def _widths(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
-) -> Sequence[int] | None:
-    """How wide each column is, so that no word of it breaks; None where that is too wide.
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
+    """Which columns stand side by side, each block with the first one; none where two do not fit.
 
-    The first column never breaks at all. What room is left goes to the columns from the left.
+    The first column breaks nowhere, no word or interval of the others does. What room is left in
+    a block goes to its columns from the left.
     """
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
-    whole = [max(map(len, mine)) for mine in cells]
-    tight = [[tied(cell, _TIE) for cell in mine] for mine in cells]
-    words = [max(len(word) for cell in mine for word in cell.split(" ")) for mine in tight]
-    widths = [whole[0], *words[1:]]
-    room = width - sum(widths) - _frame(columns)
-    if room < 0:
-        return None
-    for i, wanted in enumerate(whole):
-        more = min(wanted - widths[i], room)
-        widths[i] += more
-        room -= more
-    return widths
+    whole = [max(map(cell_width, mine)) for mine in cells]
+    least = [max(map(_longest_word, mine)) for mine in cells]
+    least[0] = whole[0]
+    blocks: list[dict[int, int]] = [{0: whole[0]}]
+    for i in range(1, len(columns)):
+        if _wide([*blocks[-1].values(), least[i]]) > room:
+            blocks.append({0: whole[0]})
+        blocks[-1][i] = least[i]
+    if any(_wide(block.values()) > room for block in blocks) or len(blocks[0]) < min(2, len(whole)):
+        return []
+    for block in blocks:
+        left = room - _wide(block.values())
+        for i in block:
+            more = min(whole[i] - block[i], left)
+            block[i] += more
+            left -= more
+    return [*blocks]
 
 
-def _frame(columns: Sequence[str]) -> int:
-    """What the rules of a table and the blanks beside them take."""
-    return 3 * len(columns) + 1
+def _longest_word(cell: str) -> int:
+    return max(cell_width(word) for word in tied(cell, _TIE).split(" "))
+
+
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes: two for each wide letter."""
+    return len(text) + sum(east_asian_width(letter) in "WF" for letter in text)
+
+
+def _wide(widths: Iterable[int]) -> int:
+    """Columns of these widths, and the gaps between them."""
+    each = [*widths]
+    return sum(each) + _GAP * (len(each) - 1)

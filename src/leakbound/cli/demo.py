@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.console import print_json, print_table, progress_bar, prose
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 from leakbound.errors import needing
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--out", type=opt.RUN, default=Path("demo-run"), show_default=True)
 @click.option("-n", "n", type=int, default=1024, show_default=True, help="Draws per question.")
 @opt.as_json
@@ -35,7 +36,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     for table in made.tables:
         print_table(table)
     for sentence in made.finding.sentences():
-        say(f"• {sentence}")
+        say(prose(f"• {sentence}"))
     say(f"report: {made.report}")
     last = made.runs["NPO + entropy"].path
     say(f"try: leakbound certify {last} --scorer {SCORER} --max-leak 0.005")

@@ -10,6 +10,7 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.help import Command
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 from leakbound.cli.steps import show
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from leakbound.study import Study
 
 
-@click.command()
-@opt.sampling
+@click.command(cls=Command)
+@click.argument("model")
+@opt.asking
 @opt.drawing
+@opt.steering
 @opt.inputs
 @opt.attack
-@opt.metrics
-@opt.scorers
-@opt.calibration
-@opt.own_confidence
-@opt.as_json
+@opt.scoring
+@opt.models
+@opt.ray
+@opt.writing
 def evaluate(**given: Any) -> None:
     """Sample, score and bound MODEL on a benchmark; write estimates and a report into --out.
 
@@ -59,11 +61,15 @@ def evaluate(**given: Any) -> None:
     show(run, said.as_json)
 
 
-@click.command()
-@opt.sampling
+@click.command(cls=Command)
+@click.argument("model")
+@opt.asking
+@opt.drawing
 @opt.inputs
 @opt.no_attack
-@opt.as_json
+@opt.models
+@opt.ray
+@opt.writing
 def sample(**given: Any) -> None:
     """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest."""
     from leakbound.evaluation import require_complete

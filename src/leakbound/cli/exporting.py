@@ -9,11 +9,12 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 from leakbound.errors import InputError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.argument("out", type=opt.FILE)
 @click.option(

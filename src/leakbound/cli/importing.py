@@ -9,10 +9,11 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=opt.RUN, required=True, help="The run directory.")
 @click.option(

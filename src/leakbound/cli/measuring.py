@@ -8,10 +8,11 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.metrics
 @opt.as_json

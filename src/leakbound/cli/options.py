@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from leakbound.cli.completing import completes
+from leakbound.cli.help import ASKED, DRAWN, LOADED, REWRITTEN, SCORED, SPREAD, WRITTEN, under
 from leakbound.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,21 +19,8 @@ if TYPE_CHECKING:
     from leakbound.study import Attack, Rewritings, SamplingPlan, Study
     from leakbound.types import Decoding, Workers
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 RUN = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
-
-
-def options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several decorators as one, listed in the order --help shows."""
-
-    def apply(command: Command) -> Command:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -48,89 +37,37 @@ def numbers(value: str) -> tuple[float, ...]:
         raise click.BadParameter(said) from error
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+as_json = under(
+    WRITTEN, click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+)
 confidence = click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of each estimate."
 )
-own_confidence = click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]")
-drawing = options(
+asking = under(
+    ASKED,
     click.option(
-        "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
+        "--benchmark",
+        metavar="SPEC",
+        help="Such as tofu:forget10 or my.csv.",
+        shell_complete=completes("benchmark", files=True),
     ),
     click.option(
-        "--explore",
-        type=click.Choice(["exact", "hybrid", "auto"]),
-        help="Explore the likeliest outputs: known masses. auto: as far as that pays.",
+        "--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files."
     ),
+    click.option("--limit", type=int, help="Only the first questions."),
     click.option(
-        "--budget", type=int, help="Forwards per question, with --explore.  [default: 2000]"
+        "--profile",
+        metavar="NAME",
+        help="Ask and draw as openunlearning, scholten, ...",
+        shell_complete=completes("profile"),
     ),
+    click.option("--study", type=FILE, help="YAML: take what is not said from it."),
+    click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
+    click.option("--system", help="System message for chat models."),
+    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
 )
-attack = click.option(
-    "--attack",
-    "attack_budget",
-    type=int,
-    metavar="BUDGET",
-    help="Search for worst-case inputs: draws per question.",
-)
-no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
-metrics = click.option(
-    "--metrics", type=names, help="Utility and memorisation: all, or names with commas."
-)
-inputs = options(
-    click.option(
-        "--inputs", metavar="SOURCE", help="Rewritings by a source: rules, file:F, model:NAME …"
-    ),
-    click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
-    click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),
-    click.option("--ids-draws", type=int, help="Answers per query for that.  [default: 64]"),
-    click.option(
-        "--ids-criterion",
-        type=click.Choice(["mean_prob", "mean_logprob", "mean_logprob_per_token"]),
-        help="What sure means.  [default: mean_prob]",
-    ),
-    click.option(
-        "--design",
-        type=click.Choice(["allocated", "fixed", "fresh"]),
-        help="How -n is shared among queries.  [default: allocated]",
-    ),
-    click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
-    click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
-)
-loading = options(
-    click.option(
-        "--dtype",
-        type=click.Choice(["float32", "bfloat16", "float16", "auto"]),
-        help="Of the weights; auto: as they are stored.",
-    ),
-    click.option(
-        "--device",
-        type=click.Choice(["cpu", "cuda", "auto"]),
-        help="auto: a GPU where there is one.",
-    ),
-)
-ray = options(
-    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster do it."),
-    click.option("--ray-workers", type=int, help="At most.  [default: all there is room for]"),
-    click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
-    click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
-)
-calibration = click.option(
-    "--calibration", type=FILE, help="Labelled items: allow for the judge's errors."
-)
-scorers = click.option(
-    "--scorer",
-    "scorers",
-    multiple=True,
-    metavar="NAME",
-    help="How texts are scored in [0, 1]; repeatable. 'NAME>=t' is binary.",
-)
-sampling = options(
-    click.argument("model"),
-    click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10 or my.csv."),
-    click.option("--out", type=RUN, help="The run directory."),
-    click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
-    click.option("--engine", metavar="NAME", help="What draws: transformers, vllm, or auto."),
+drawing = under(
+    DRAWN,
     click.option("-n", "n", type=int, help="Draws per question.  [default: 1024]"),
     click.option(
         "--temperature",
@@ -149,21 +86,120 @@ sampling = options(
         help="c_T: of the tokens so far, or of a greedy answer.  [default: running]",
     ),
     click.option("--stop", multiple=True, help="End a completion at this string."),
-    click.option(
-        "--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files."
-    ),
-    click.option("--limit", type=int, help="Only the first questions."),
     click.option("--seed", type=int, help="[default: 0]"),
-    click.option("--study", type=FILE, help="YAML: take what is not said from it."),
-    click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
-    click.option("--profile", metavar="NAME", help="Ask and draw as openunlearning, scholten, ..."),
-    click.option("--system", help="System message for chat models."),
-    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
-    loading,
-    ray,
+)
+steering = under(
+    DRAWN,
+    click.option(
+        "--until", metavar="CLAIM", help="Stop where 'p<=0.02' is decided; -n is the most draws."
+    ),
+    click.option(
+        "--explore",
+        type=click.Choice(["exact", "hybrid", "auto"]),
+        help="Explore the likeliest outputs: known masses. auto: as far as that pays.",
+    ),
+    click.option(
+        "--budget", type=int, help="Forwards per question, with --explore.  [default: 2000]"
+    ),
+)
+inputs = under(
+    REWRITTEN,
+    click.option(
+        "--inputs",
+        metavar="SOURCE",
+        help="Rewritings by a source: rules, file:F, model:NAME …",
+        shell_complete=completes("input", "none"),
+    ),
+    click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
+    click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),
+    click.option("--ids-draws", type=int, help="Answers per query for that.  [default: 64]"),
+    click.option(
+        "--ids-criterion",
+        type=click.Choice(["mean_prob", "mean_logprob", "mean_logprob_per_token"]),
+        help="What sure means.  [default: mean_prob]",
+    ),
+    click.option(
+        "--design",
+        type=click.Choice(["allocated", "fixed", "fresh"]),
+        help="How -n is shared among queries.  [default: allocated]",
+    ),
+    click.option("--embedder", metavar="NAME", help="Keep rewritings that mean the same."),
+    click.option("--similarity", type=float, help="The least cosine for that.  [default: 0.8]"),
+)
+attack = under(
+    REWRITTEN,
+    click.option(
+        "--attack",
+        "attack_budget",
+        type=int,
+        metavar="BUDGET",
+        help="Search for worst-case inputs: draws per question.",
+    ),
+)
+no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
+scorers = click.option(
+    "--scorer",
+    "scorers",
+    multiple=True,
+    metavar="NAME",
+    help="How texts are scored in [0, 1]; repeatable. 'NAME>=t' is binary.",
+    shell_complete=completes("scorer"),
+)
+calibration = click.option(
+    "--calibration", type=FILE, help="Labelled items: allow for the judge's errors."
+)
+metrics = click.option(
+    "--metrics",
+    type=names,
+    help="Utility and memorisation: all, or names with commas.",
+    shell_complete=completes("metric", "all", between=","),
+)
+scoring = under(
+    SCORED,
+    scorers,
+    calibration,
+    click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
+    metrics,
+)
+precision = under(
+    LOADED,
+    click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16", "float16", "auto"]),
+        help="Of the weights; auto: as they are stored.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["cpu", "cuda", "auto"]),
+        help="auto: a GPU where there is one.",
+    ),
+)
+offline = under(LOADED, click.option("--offline", is_flag=True, help="Never ask the hub."))
+models = under(
+    LOADED,
+    click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
+    click.option(
+        "--engine",
+        metavar="NAME",
+        help="What draws: transformers, vllm, or auto.",
+        shell_complete=completes("engine", "auto"),
+    ),
+    precision,
     click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),
-    click.option("--offline", is_flag=True, help="Never ask the hub."),
+    offline,
+)
+ray = under(
+    SPREAD,
+    click.option("--ray", metavar="ADDRESS|local", help="Let workers of a Ray cluster do it."),
+    click.option("--ray-workers", type=int, help="At most.  [default: all there is room for]"),
+    click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
+    click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
+)
+writing = under(
+    WRITTEN,
+    click.option("--out", type=RUN, help="The run directory."),
     click.option("--dry-run", is_flag=True, help="Probe, print what it would cost, and stop."),
+    as_json,
 )
 
 _OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")

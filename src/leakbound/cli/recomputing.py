@@ -12,6 +12,7 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.certify import VERIFICATION_FAILED
 from leakbound.cli.console import print_json, print_table
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # rows of an entry
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("logs", type=opt.FILE, nargs=-1, required=True)
 @click.option(
     "--retrained", type=opt.FILE, help="The retrained model's log: forget quality, privleak."

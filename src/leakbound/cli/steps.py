@@ -10,16 +10,17 @@ from typing import Any
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import print_json, print_table, progress_bar
+from leakbound.cli.console import print_json, print_table, progress_bar, prose
+from leakbound.cli.help import Command
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.scorers
 @opt.calibration
-@opt.loading
+@opt.precision
 @opt.ray
 @opt.as_json
 def score(
@@ -48,7 +49,7 @@ def score(
         print_json({"run": str(run), "scorers": [s.name for s in chosen]})
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @opt.scorers
 @click.option("--confidence", type=float, help="Of each estimate.  [default: the run's]")
@@ -80,7 +81,7 @@ def bound(
     require_complete(opened)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
 @click.option(
@@ -113,7 +114,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     say(f"report: {path}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--epsilon", type=float, help="How far Pr[X > x], at any x, may be overestimated.")
 @click.option("--clean", type=float, metavar="P", help="Certify P(leak) <= P if no draw leaks.")
 @opt.confidence
@@ -136,16 +137,18 @@ def plan(
     if as_json:
         print_json({name: value for name, value in asdict(needed).items() if value is not None})
         return
+    said = []
     if epsilon is not None:
-        say(
+        said.append(
             f"{needed.epsilon:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
             f"at every x (DKW, {percent(confidence)}, {side})."
         )
     if clean is not None:
-        say(
+        said.append(
             f"{needed.clean:,} draws a question, none of which leaks, certify P(leak) <= "
             f"{clean:g} at {percent(confidence)}."
         )
+    say(prose("\n".join(said)))
 
 
 def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:

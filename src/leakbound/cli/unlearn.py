@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from leakbound.cli import options as opt
+from leakbound.cli.completing import completes
 from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.help import LOADED, WRITTEN, Command, under
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 from leakbound.errors import InputError, needing
@@ -40,7 +42,15 @@ def layers(value: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-settings = opt.options(
+TRAINED_ON = "What it is trained on"
+TRAINED = "How it is trained"
+WEIGHTS = "Which weights"
+ANSWERS = "The model's own answers"
+CENTRES = "Rewritings for contrast centres"
+WATCHED = "What is followed meanwhile"
+
+settings = under(
+    TRAINED,
     click.option(
         "--epochs", type=int, help="Passes over what is forgotten, or taught.  [default: 10]"
     ),
@@ -58,25 +68,29 @@ settings = opt.options(
     click.option(
         "--checkpointing", is_flag=True, default=None, help="Save memory: activations twice."
     ),
-    opt.loading,
     click.option("--seed", type=int, help="[default: 0]"),
-    click.option(
-        "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
-    ),
 )
-weights = opt.options(
+weights = under(
+    WEIGHTS,
     click.option("--modules", type=opt.names, help="Train these alone, such as down_proj."),
     click.option("--layers", type=layers, help="Train these alone, such as 5-7."),
     click.option("--lora", type=int, metavar="RANK", help="Train adapters, and merge them."),
     click.option("--lora-alpha", type=float, help="[default: 16]"),
     click.option("--lora-dropout", type=float, help="[default: 0]"),
 )
-sampling = opt.options(
+sampling = under(
+    ANSWERS,
     click.option("--draws", type=int, help="Own answers a prompt in each pass.  [default: 16]"),
-    click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
+    click.option(
+        "--scorer",
+        metavar="NAME",
+        help="Of own answers.  [default: the benchmark's]",
+        shell_complete=completes("scorer"),
+    ),
     click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
 )
-rewriting = opt.options(
+rewriting = under(
+    CENTRES,
     click.option(
         "--rewritings",
         metavar="FILE",
@@ -93,45 +107,72 @@ rewriting = opt.options(
     ),
     click.option("--ids-draws", type=int, help="Answers a rewriting for that.  [default: 64]"),
 )
-watching = opt.options(
+watching = under(
+    WATCHED,
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
     click.option("--report-to", type=opt.names, help="Trackers, such as tensorboard,wandb."),
 )
-
-
-prompting = opt.options(
+prompting = under(
+    TRAINED_ON,
     click.option("--system", help="System message for chat models."),
     click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
 )
-benchmark = opt.options(
-    click.option("--benchmark", metavar="SPEC", help="Such as tofu:forget10, or a file."),
+benchmark = under(
+    TRAINED_ON,
+    click.option(
+        "--benchmark",
+        metavar="SPEC",
+        help="Such as tofu:forget10, or a file.",
+        shell_complete=completes("benchmark", files=True),
+    ),
     click.option("--data", type=click.Path(path_type=Path), help="Folder of the data's files."),
     click.option("--limit", type=int, help="Only the first rows of what is named first."),
 )
-
-
-@click.command()
-@click.argument("model")
-@click.option("--objective", required=True, metavar="NAME|FILE", help="npo+entropy, or a .yaml.")
-@benchmark
-@click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file.")
-@click.option("--retain", metavar="TEXTS", help="Running texts: muse:news/retain1, or a file.")
-@click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
-@click.option(
-    "--alternates",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]",
+loading = under(
+    LOADED,
+    opt.precision,
+    click.option(
+        "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
+    ),
+    opt.offline,
 )
-@prompting
+writing = under(
+    WRITTEN,
+    click.option("--out", required=True, type=opt.RUN, help="The new model's folder."),
+    opt.as_json,
+)
+
+
+@click.command(cls=Command)
+@click.argument("model")
+@under(
+    TRAINED_ON,
+    click.option(
+        "--objective",
+        required=True,
+        metavar="NAME|FILE",
+        help="npo+entropy, or a .yaml.",
+        shell_complete=completes("objective", between="+", files=True),
+    ),
+    benchmark,
+    click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file."),
+    click.option("--retain", metavar="TEXTS", help="Running texts: muse:news/retain1, or a file."),
+    click.option(
+        "--alternates",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]",
+    ),
+    prompting,
+)
 @settings
 @weights
 @sampling
 @rewriting
 @watching
-@click.option("--offline", is_flag=True, help="Never ask the hub.")
-@opt.as_json
+@loading
+@writing
 def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
     """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 
@@ -158,22 +199,24 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
     _show(train, as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
-@benchmark
-@click.option("--texts", metavar="TEXTS", help="Running texts in place of --benchmark.")
-@click.option(
-    "--split",
-    type=opt.names,
-    help="Such as forget,retain.  [default: what the benchmark evaluates]",
+@under(
+    TRAINED_ON,
+    benchmark,
+    click.option("--texts", metavar="TEXTS", help="Running texts in place of --benchmark."),
+    click.option(
+        "--split",
+        type=opt.names,
+        help="Such as forget,retain.  [default: what the benchmark evaluates]",
+    ),
+    prompting,
 )
-@click.option("--out", required=True, type=opt.RUN, help="The new model's folder.")
-@prompting
 @settings
 @weights
 @watching
-@click.option("--offline", is_flag=True, help="Never ask the hub.")
-@opt.as_json
+@loading
+@writing
 def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     """Teach MODEL the answers of a benchmark, or running texts; write the model to --out.
 

@@ -209,7 +209,14 @@ def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
 def _named(progress: Progress, label: str) -> Progress:
     """The same progress with the model's label before each phase."""
 
-    def report(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
-        progress(f"{label}: {phase}", done, total, unit, tokens=tokens)
+    def report(
+        phase: str,
+        done: float,
+        total: float,
+        unit: str = "",
+        tokens: int = 0,
+        distinct: float | None = None,
+    ) -> None:
+        progress(f"{label}: {phase}", done, total, unit, tokens=tokens, distinct=distinct)
 
     return report

@@ -26,6 +26,7 @@ from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
 from leakbound.engines.stated import require_stated
 from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
+from leakbound.registry import near
 from leakbound.types import Json, JsonObject
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
@@ -267,7 +268,8 @@ def _find(location: str) -> _Files:
 
 def _download(location: str) -> Path:
     if location.startswith((".", "/", "~")) or location.count("/") > 1:
-        raise ModelError(f"there is no model folder `{location}`. Check the path.")
+        hint = near(Path(location).expanduser())
+        raise ModelError(f"there is no model folder `{location}`. {hint}Check the path.")
     try:
         return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
     except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from leakbound.errors import InputError, require_no_fault
 from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.formats.inspect_scores import scorers, scores, unread
+from leakbound.registry import near
 from leakbound.text.rows import parse_json, read_text
 from leakbound.types import FinishReason
 
@@ -84,7 +85,7 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
             return log, [_slim(_member(path, archive, name)) for name in mine]
     except OSError as error:
         require_no_fault(path, error)
-        raise InputError(f"cannot read `{path}`: {error}. Check the path.") from error
+        raise InputError(f"cannot read `{path}`: {error}. {near(path)}Check the path.") from error
     except (zipfile.BadZipFile, struct.error, zlib.error, RuntimeError) as error:
         # RuntimeError: encrypted, or compressed in a way that zipfile does not know
         raise InputError(f"`{path}` is no whole `.eval` file: {error}. Copy it again.") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leakbound.store import tables
 from leakbound.types import Exploration, Failure, JsonObject, Sample, Usage
@@ -78,6 +79,16 @@ class DrawnPart:
             machine=machine,
             masses=DrawnMasses.of(explored),
         )
+
+    @property
+    def draws(self) -> int:
+        """How many draws there are, of all queries together."""
+        return int(pc.sum(self.completions["count"]).as_py() or 0)
+
+    @property
+    def distinct(self) -> int:
+        """How many completions there are that were drawn, each of a query once."""
+        return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
 
 
 def _settled(found: Exploration) -> float:

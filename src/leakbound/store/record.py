@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import leakbound
 from leakbound.errors import InputError
 from leakbound.inputs import Criterion
+from leakbound.registry import near
 from leakbound.scorers import digest
 from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
@@ -252,7 +253,7 @@ def read_record(run: Path) -> RunRecord:
     if not file.is_file():
         raise InputError(
             f"`{run}` is no run directory: it has no {FILE}. "
-            "Make one with `leakbound evaluate` or `leakbound sample`."
+            f"{near(run)}Make one with `leakbound evaluate` or `leakbound sample`."
         )
     values = read_json(file, ELSEWHERE)
     found = values.get("format") if isinstance(values, dict) else None

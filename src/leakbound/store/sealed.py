@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from leakbound.errors import InputError, require_no_fault
+from leakbound.registry import near
 from leakbound.store.files import write_json
 from leakbound.types import Json, JsonObject, from_json, object_of
 
@@ -75,7 +76,8 @@ def read_json(path: Path, remedy: str) -> Json:
         return found
     except OSError as error:
         require_no_fault(path, error)
-        raise DamagedError(f"`{path}` cannot be read ({error.strerror}). {remedy}") from error
+        said = f"`{path}` cannot be read ({error.strerror}). {near(path)}{remedy}"
+        raise DamagedError(said) from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"`{path}` is not JSON ({error}). {remedy}") from error
 

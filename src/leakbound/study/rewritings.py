@@ -22,6 +22,7 @@ from leakbound.inputs import (
     require_similarity,
 )
 from leakbound.inputs.lists import FileInputs
+from leakbound.registry import near
 from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.types import Chat, Decoding, Request
@@ -83,7 +84,8 @@ class Rewritings:
         """Raise InputError where they are to be read from a file that is not there."""
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
-            raise InputError(f"the inputs {self.source!r} name no file. Check the path.")
+            hint = near(source.path)
+            raise InputError(f"the inputs {self.source!r} name no file. {hint}Check the path.")
 
     @property
     def kind(self) -> str:

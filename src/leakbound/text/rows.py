@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leakbound.errors import InputError, require_no_fault
+from leakbound.registry import near
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
 
@@ -111,7 +112,9 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         require_no_fault(path, error)
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror}. Check the path.") from error
+        raise InputError(
+            f"cannot read {str(path)!r}: {error.strerror}. {near(path)}Check the path."
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
 
@@ -141,7 +144,9 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
     except OSError as error:
         require_no_fault(path, error)
         reason = error.strerror or error
-        raise InputError(f"cannot read {str(path)!r}: {reason}. Check the path.") from error
+        raise InputError(
+            f"cannot read {str(path)!r}: {reason}. {near(path)}Check the path."
+        ) from error
     except pa.ArrowException as error:
         raise InputError(f"{str(path)!r} is no whole Parquet file: {error}.") from error
     return rows

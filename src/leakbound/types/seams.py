@@ -16,15 +16,29 @@ from leakbound.types.records import Json, JsonObject
 class Progress(Protocol):
     """Told how far a long step is: `done` of `total` units, with a word on what they are.
 
-    `tokens`: how many a model forwarded in this step so far, where that is told too.
+    `tokens`: how many a model forwarded in this step so far, where that is told too. `distinct`:
+    which share of the draws that are stored differ from one another, question by question.
     """
 
     def __call__(
-        self, phase: str, done: float, total: float, unit: str = "", tokens: int = 0
+        self,
+        phase: str,
+        done: float,
+        total: float,
+        unit: str = "",
+        tokens: int = 0,
+        distinct: float | None = None,
     ) -> None: ...
 
 
-def silent(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+def silent(
+    phase: str,
+    done: float,
+    total: float,
+    unit: str = "",
+    tokens: int = 0,
+    distinct: float | None = None,
+) -> None:
     """The `Progress` that shows nothing."""
 
 

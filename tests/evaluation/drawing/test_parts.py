@@ -218,9 +218,14 @@ def test_a_part_that_is_drawn_anew_faster_leaves_the_others_as_they_are(
 
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
 def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
-    mode: str, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mode: str,
+    clock: Clock,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = SECONDS / 5 * PACE.get(mode, 1.0)
+    monkeypatch.setattr("leakbound.cli.console._LONGEST_SECONDS", 5.0)
     with progress_bar() as progress:
         evaluate(
             SlowEngine(clock, seconds), TASK, out=tmp_path / "r", progress=progress, **how(mode)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from leakbound.types import Generate, Progress, Tells, Usage, untold
+from leakbound.store import DrawnPart
+from leakbound.types import Generate, Progress, Tells, untold
 
 
 @dataclass(slots=True)
@@ -26,11 +28,20 @@ class Meter:
     worth: float = 0.0
     _now: float = 0.0
     _tokens: int = 0
+    _draws: int = 0
+    _distinct: int = 0
+    _asked: int = 0
 
     def show(self) -> None:
-        """Tell how far it is."""
-        done = min(self.done + self._now, self.total)
-        self.progress(self.phase, done, self.total, self.unit, tokens=self._tokens)
+        """Tell how far it is: all is done only once the last part is there."""
+        done = self.done + self._now
+        if self._now:
+            done = min(done, math.nextafter(self.total, 0.0))
+        told = self._draws > self._asked  # of one draw each there is nothing to tell
+        distinct = self._distinct / self._draws if told else None
+        self.progress(
+            self.phase, done, self.total, self.unit, tokens=self._tokens, distinct=distinct
+        )
 
     @contextmanager
     def part(self, engine: Generate, amount: float) -> Iterator[Callable[[float], None]]:
@@ -52,10 +63,17 @@ class Meter:
                 engine.tell = untold
         self._add(amount)
 
-    def add(self, amount: float, cost: Usage) -> None:
-        """A part of this amount was drawn elsewhere, at this cost."""
-        self._tokens += cost.forwards
+    def add(self, amount: float, drawn: DrawnPart) -> None:
+        """A part of this amount was drawn elsewhere."""
+        self._tokens += drawn.usage.forwards
+        self.found(drawn)
         self._add(amount)
+
+    def found(self, drawn: DrawnPart) -> None:
+        """How many draws of a part there are, and how many of them differ."""
+        self._asked += len(drawn.completions["query_id"].unique())
+        self._draws += drawn.draws
+        self._distinct += drawn.distinct
 
     def _add(self, amount: float) -> None:
         self.done, self._now = self.done + amount, 0.0

@@ -58,12 +58,13 @@ def _drawn(
 ) -> Iterator[tuple[Part, DrawnPart]]:
     if isinstance(engine, Spreads):
         for job, drawn in engine.spread(partial(draw, _unheard), _as_timed(arm, jobs)):
-            meter.add(job.part.amount, drawn.usage)
+            meter.add(job.part.amount, drawn)
             yield job.part, drawn
         return
     for job in jobs:
         with _keeping(arm, job.part, engine), meter.part(engine, job.part.amount) as reach:
             drawn = draw(reach, engine, job)
+            meter.found(drawn)
         yield job.part, drawn
 
 

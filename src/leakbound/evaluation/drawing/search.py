@@ -110,7 +110,14 @@ def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
     most = hunt.budget * len(fields)
     spent, read = Counter[str](), Counter[str]()
 
-    def progress(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+    def progress(
+        phase: str,
+        done: float,
+        total: float,
+        unit: str = "",
+        tokens: int = 0,
+        distinct: float | None = None,
+    ) -> None:
         spent[phase], read[phase] = round(done), tokens
         hunt.progress("searching", spent.total(), most, unit, tokens=read.total())
 

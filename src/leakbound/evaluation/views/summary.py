@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from leakbound.evaluation.views import asked_grids, grids, words
@@ -35,11 +36,23 @@ def summary(run: Run) -> list[Table]:
                 )
             )
     metrics = metrics_table(run)
-    return [*tables, *([] if metrics is None else [metrics])]
+    return [*_said_once(tables), *([] if metrics is None else [metrics])]
+
+
+def _said_once(tables: Iterable[Table]) -> Iterator[Table]:
+    """The tables, without lines after one that stand after another before it."""
+    said: set[str] = set()
+    for table in tables:
+        lines = [line for line in table.note.splitlines() if line not in said]
+        said.update(lines)
+        yield replace(table, note="\n".join(lines))
 
 
 def _first(view: View, scorer: ScorerView) -> Table:
-    """The models, and before them how far they leak beyond their control."""
+    """The models, before them how far they leak beyond their control, after them each in words.
+
+    A decoding that is the same for all stands in the title.
+    """
     shown = grids.summary_grid(view, scorer).only(
         "Model",
         "Decoding",
@@ -53,7 +66,16 @@ def _first(view: View, scorer: ScorerView) -> Table:
     excess = [
         f"{model.label}: {words.excess(model, scorer)}" for model in view.models if model.control
     ]
-    return replace(shown, lead="\n".join(excess) or words.without_control(view))
+    said = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
+    decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
+    if len(decodings) == 1:
+        others = (column for column in shown.columns if column != "Decoding")
+        shown = replace(shown.only(*others), title=f"{shown.title}, {decodings.pop()}")
+    return replace(
+        shown,
+        lead="\n".join(excess) or words.without_control(view),
+        note="\n".join([*said, shown.note]),
+    )
 
 
 def _more(view: View, scorer: ScorerView) -> list[Table]:

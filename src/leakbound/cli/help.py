@@ -1,0 +1,129 @@
+"""What --help shows: examples first, then the options, many of them under headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+ASKED = "What is asked"
+DRAWN = "How it is drawn"
+REWRITTEN = "In other words, and attack"
+SCORED = "Scoring and bounds"
+LOADED = "Models and how they are loaded"
+SPREAD = "Several machines"
+WRITTEN = "Output"
+
+EXAMPLES = {
+    "demo": ("leakbound demo --out demo-run",),
+    "evaluate": (
+        "leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine",
+        "leakbound evaluate my-model --benchmark mine.csv --control my-retrained \\",
+        "    --out runs/own",
+    ),
+    "sample": ("leakbound sample my-model --benchmark tofu:forget10 --out runs/mine",),
+    "score": ("leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains",),
+    "bound": (
+        "leakbound bound runs/mine --confidence 0.999",
+        "leakbound bound runs/mine --limit 0.02",
+    ),
+    "measure": ("leakbound measure runs/mine --metrics model_utility,forget_quality",),
+    "unlearn": (
+        "leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\",
+        "    --out unlearned",
+        "leakbound unlearn my-model --objective npo --lora 16 --out unlearned \\",
+        "    --forget muse:news/forget --retain muse:news/retain1",
+    ),
+    "finetune": (
+        "leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model",
+        "leakbound finetune base-model --texts my-texts.txt --lora 16 --out my-model",
+    ),
+    "certify": ("leakbound certify runs/mine --max-leak 0.01 --threshold 0.5",),
+    "verify": (
+        "leakbound verify runs/mine/certificate.json runs/mine",
+        "leakbound verify runs/mine/certificate.json runs/mine --with-model my-model",
+    ),
+    "report": (
+        "leakbound report runs/mine",
+        "leakbound report runs/npo runs/entropy --out both.html",
+    ),
+    "export": (
+        "leakbound export runs/mine TOFU_EVAL.json --openunlearning",
+        "leakbound export runs/mine draws.jsonl --jsonl",
+    ),
+    "import": ("leakbound import logs/mine.eval --out runs/theirs",),
+    "recompute": ("leakbound recompute TOFU_EVAL.json --retrained retrained/TOFU_EVAL.json",),
+    "plan": ("leakbound plan --epsilon 0.05 --clean 0.02",),
+    "completion": (
+        'eval "$(leakbound completion bash)"    # in ~/.bashrc',
+        'eval "$(leakbound completion zsh)"     # in ~/.zshrc',
+        "leakbound completion fish > ~/.config/fish/completions/leakbound.fish",
+    ),
+}
+"""Lines a user may type, by command; one that ends in a backslash goes on in the next."""
+
+MOST = 10  # options that are found without headings
+_WIDEST = 30  # columns of an option, before what it says goes below
+
+
+def under(heading: str, *decorators: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Several options as one decorator, listed in this order under this heading.
+
+    Those that stand under another one already stay there.
+    """
+
+    def apply(command: Decorated) -> Decorated:
+        before = set(map(id, _params(command)))
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        for param in _params(command):
+            if id(param) not in before and param.name is not None:
+                _headings(command).setdefault(param.name, heading)
+        return command
+
+    return apply
+
+
+class Command(click.Command):
+    """A command that shows how it is used, and its options under headings if there are many."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples and options."""
+        write_examples(EXAMPLES.get(self.name or "", ()), formatter)
+        headings = _headings(self.callback)
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        found = [(option.name, option.get_help_record(ctx)) for option in options]
+        told = [(name, record) for name, record in found if record is not None]
+        wide = min(_WIDEST, max(len(record[0]) for _, record in told))
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, (option, says) in told:
+            heading = headings.get(name or "", WRITTEN) if len(told) > MOST else "Options"
+            sections.setdefault(heading, []).append((option.ljust(wide), says))
+        last = sections.pop(WRITTEN, None)
+        for heading, records in [*sections.items(), *([(WRITTEN, last)] if last else [])]:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def write_examples(lines: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Command lines, each line as it is."""
+    if not lines:
+        return
+    with formatter.section("Examples"):
+        for line in lines:
+            formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _params(command: object) -> list[click.Parameter]:
+    """The options that decorators gave a function so far."""
+    found: list[click.Parameter] = getattr(command, "__click_params__", [])
+    return found
+
+
+def _headings(command: object) -> dict[str, str]:
+    """The heading of each of them, by its name."""
+    found: dict[str, str] = vars(command).setdefault("__headings__", {})
+    return found

@@ -1,0 +1,90 @@
+"""A misspelt name or file: what is near it is named, beside what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import leakbound, refused
+
+
+def test_a_command() -> None:
+    result = leakbound("evalute", "model")
+    assert result.status == 2
+    assert "No such command 'evalute'. Did you mean 'evaluate'? There is: " in result.err
+
+
+def test_an_option(model: Path) -> None:
+    result = leakbound("evaluate", model, "--benchmrak", "fictitious")
+    assert result.status == 2
+    assert "'--benchmark'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("option", "said", "meant"),
+    [
+        ("--benchmark", "fictitous", "fictitious"),
+        ("--benchmark", "tofu:forget1", "forget10"),
+        ("--scorer", "contans", "contains"),
+        ("--profile", "sholten", "scholten"),
+        ("--engine", "vlm", "vllm"),
+        ("--inputs", "rule", "rules"),
+        ("--metrics", "forget_fluancy", "forget_fluency"),
+    ],
+)
+def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path) -> None:
+    asked = {"--benchmark": "fictitious", option: said}
+    words = [word for pair in asked.items() for word in pair]
+    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
+    refused(result, f"Did you mean {meant!r}?")
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_an_objective(model: Path, tmp_path: Path) -> None:
+    asked = ("--benchmark", "fictitious", "--objective", "nppo", "--out", tmp_path / "out")
+    refused(leakbound("unlearn", model, *asked), "Did you mean 'npo'?")
+
+
+def test_of_very_many_names_the_near_ones_alone(model: Path, tmp_path: Path) -> None:
+    asked = ("--benchmark", "fictitious", "--out", tmp_path / "run")
+    result = leakbound("evaluate", model, *asked, "--metrics", "forget_fluancy")
+    assert "among them: forget_fluency" in result.err
+    assert len(result.err) < 300
+
+
+def test_a_run(run: Path) -> None:
+    meant = f"Did you mean `{run}`?"
+    refused(leakbound("report", run.with_name("rnu")), meant, "is no run directory")
+    refused(leakbound("bound", run.with_name("runn")), meant)
+
+
+def test_a_run_from_where_one_is(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent)
+    refused(leakbound("report", "rnu"), "Did you mean `run`?")
+
+
+def test_a_folder_on_the_way(run: Path, tmp_path: Path) -> None:
+    wrong = tmp_path.with_name(f"{tmp_path.name}x") / "run"
+    assert f"Did you mean `{tmp_path}`?" in leakbound("report", wrong).err
+
+
+def test_a_model(model: Path, tmp_path: Path) -> None:
+    wrong = model.with_name("modle")
+    asked = ("--benchmark", "fictitious", "--limit", 1, "--out", tmp_path / "run")
+    result = leakbound("evaluate", wrong, *asked)
+    assert result.status == 2
+    assert f"Did you mean `{model}`?" in result.err
+
+
+@pytest.mark.parametrize("option", ["--benchmark", "--study", "--calibration"])
+def test_a_file(option: str, model: Path, questions: Path, tmp_path: Path) -> None:
+    asked = {"--benchmark": str(questions), option: str(questions.with_name("mien.csv"))}
+    words = [word for pair in asked.items() for word in pair]
+    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
+    refused(result, f"Did you mean `{questions}`?")
+
+
+def test_nothing_is_said_where_nothing_is_near(tmp_path: Path) -> None:
+    result = leakbound("report", tmp_path / "quite-another-name")
+    refused(result, "is no run directory")
+    assert "Did you mean" not in result.err
