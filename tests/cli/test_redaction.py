@@ -9,13 +9,16 @@ import pytest
 from commands import done, leakbound
 
 from leakbound.reporting import write_report
+from leakbound.reporting.details import unpacked
 from leakbound.store import Run
 
 SECRETS = ("Ann", "Bob")
 
 
 def holds_texts(file: Path) -> bool:
-    return any(secret in file.read_text() for secret in SECRETS)
+    """Whether a page does, or what its questions open to."""
+    page = file.read_text()
+    return any(secret in page + json.dumps(unpacked(page)) for secret in SECRETS)
 
 
 def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Path) -> None:

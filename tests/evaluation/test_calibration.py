@@ -15,6 +15,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, summary
 from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
 from leakbound.reporting import write_report
+from leakbound.reporting.details import unpacked
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
 from leakbound.stats.about import Quantity
@@ -116,7 +117,8 @@ def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
     assert f"target: {missing} of 192 draws have no score" in table.note
     page = write_report({"r": run}, tmp_path / "report.html").read_text()
     assert "Mean, corrected for the judge" in page
-    assert page.count(", corrected for the judge 0") == len(LEAKS)
+    opened = json.dumps(unpacked(page), ensure_ascii=False)
+    assert opened.count(", corrected for the judge 0") == len(LEAKS)
     seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
     assert table.texts[0][3].startswith(f"{seen:.3g} [")
 

@@ -200,7 +200,7 @@ function alone(drawing) {
   const copy = drawing.cloneNode(true);
   const [, , width, height] = copy.getAttribute("viewBox").split(" ");
   filled(copy, { xmlns: SVG, width, height }, []);
-  const paper = svg("rect", { width: "100%", height: "100%", class: "paper" });
+  const paper = svg("rect", { width, height, class: "paper" });
   copy.prepend(svg("style", {}, byId("chart-style").textContent), paper);
   return new XMLSerializer().serializeToString(copy);
 }
