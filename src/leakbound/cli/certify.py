@@ -10,13 +10,12 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
-from leakbound.cli.saying import coloured, say, write
+from leakbound.cli.saying import say
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
-COLOUR = {"pass": "green", "refuted": "red", "inconclusive": "yellow"}
 VERIFICATION_FAILED = 6
 _SHOWN = 5  # questions, and differences of a check, on the terminal
 
@@ -110,7 +109,6 @@ def _print_certificate(made: Certificate) -> None:
     say(prose(made.sentence))
     if made.forecast is not None:
         say(prose(made.forecast.text))
-    write(f"verdict: {coloured(made.verdict, COLOUR[made.verdict])}")
 
 
 def _print_verification(found: Verification) -> None:

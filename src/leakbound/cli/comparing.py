@@ -9,10 +9,11 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.option(
     "--format",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
 import time
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from leakbound.evaluation import Table
 
 _TIE = "\ue000"  # within figures while lines are broken: rich breaks at any blank
+_OF = re.compile(r"(?<=\d) (?=of \d)|(?<=\d of) (?=\d)")
 _WIDE = 140  # columns, where there is no terminal to ask
 _BAR = 8  # columns of a live bar and the blanks beside it, at least
 _GAP = 2  # blanks between two columns of a table
@@ -200,7 +202,7 @@ def prose(text: str) -> str:
 def lines_of(text: str, room: int, first: str = "", rest: str = "") -> list[str]:
     """A paragraph in lines of at most `room` columns, no word or interval of it in two."""
     lines = textwrap.wrap(
-        tied(text, _TIE),
+        _tied(text),
         room,
         initial_indent=first,
         subsequent_indent=rest,
@@ -227,7 +229,7 @@ def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]], block: 
         justify: Literal["left", "right"] = "right" if i else "left"
         table.add_column(Text(columns[i]), justify=justify, width=width, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(tied(row[i], _TIE)) for i in block))
+        table.add_row(*(Text(_tied(row[i])) for i in block))
     console = Console(width=_wide(block.values()), color_system=None, legacy_windows=False)
     with console.capture() as capture:
         console.print(table)
@@ -273,8 +275,13 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
     return [*blocks]
 
 
+def _tied(text: str) -> str:
+    """Figures, `3 of 12` too, between whose parts no line breaks."""
+    return _OF.sub(_TIE, tied(text, _TIE))
+
+
 def _longest_word(cell: str) -> int:
-    return max(cell_width(word) for word in tied(cell, _TIE).split(" "))
+    return max(cell_width(word) for word in _tied(cell).split(" "))
 
 
 def cell_width(text: str) -> int:

@@ -50,6 +50,11 @@ EXAMPLES = {
         "leakbound report runs/mine",
         "leakbound report runs/npo runs/entropy --out both.html",
     ),
+    "compare": (
+        "leakbound compare runs/before runs/after",
+        "leakbound compare runs/before runs/after --format latex --out table.tex",
+    ),
+    "figures": ("leakbound figures runs/mine --out figures",),
     "export": (
         "leakbound export runs/mine TOFU_EVAL.json --openunlearning",
         "leakbound export runs/mine draws.jsonl --jsonl",

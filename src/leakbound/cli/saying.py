@@ -18,7 +18,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def write(text: str) -> None:
-    """Print lines on standard output, with what is bold or coloured in them where that is shown."""
+    """Print lines on standard output, with what `bold` put into them."""
     click.echo(text, color=True)
 
 
@@ -27,13 +27,8 @@ def bold(text: str) -> str:
     return click.style(text, bold=True) if styled(sys.stdout) else text
 
 
-def coloured(text: str, colour: str) -> str:
-    """The text in a colour of the terminal's."""
-    return click.style(text, fg=colour, bold=True) if styled(sys.stdout) else text
-
-
 def styled(stream: TextIO) -> bool:
-    """True where what is written may be bold or coloured.
+    """True where what is written may be bold.
 
     NO_COLOR, of any length but 0, forbids it; else FORCE_COLOR demands it; else a terminal that
     understands it is needed.
