@@ -20,7 +20,16 @@ LAYERS = (
     {"engines", "benchmarks", "formats"},
     {"study"},
     {"store"},
-    {"evaluation", "certificate", "comparison", "unlearning", "reporting", "demo", "testing"},
+    {
+        "evaluation",
+        "certificate",
+        "comparison",
+        "unlearning",
+        "reporting",
+        "plotting",
+        "demo",
+        "testing",
+    },
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -33,6 +42,7 @@ ALLOWED = {
     ("demo", "unlearning"),
     ("demo", "reporting"),
     ("reporting", "evaluation"),
+    ("plotting", "evaluation"),
     ("certificate", "evaluation"),
 }
 # Within `evaluation`: what each storey may use. Drawing sees no bound.

@@ -38,6 +38,7 @@ _EXPORTS = {
     "picture": "leakbound.reporting",
     "report": "leakbound.reporting",
     "compare": "leakbound.evaluation.comparing",
+    "figures": "leakbound.plotting",
     "export": "leakbound.evaluation.exporting",
     "import_run": "leakbound.evaluation.importing",
     "recompute": "leakbound.formats.recomputing",

@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),
     "compare": ("comparing", "Runs beside each other, question by question; a leaderboard."),
+    "figures": ("figures", "Draw the papers' figures of runs, with their data."),
     "export": ("exporting", "Write the metrics or completions of a run for other tools."),
     "import": ("importing", "Make a run of samples that another tool drew."),
     "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),

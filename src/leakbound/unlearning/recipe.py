@@ -12,8 +12,6 @@ from leakbound.types import Embed, object_of
 from leakbound.unlearning.rows import Splits, digest
 from leakbound.unlearning.settings import TrainingSettings
 
-RECIPE = "recipe.json"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:

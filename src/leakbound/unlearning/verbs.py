@@ -24,6 +24,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.scorers import check_prompts
+from leakbound.store.trained import LOG, RECIPE
 from leakbound.types import Embed, Prompt
 from leakbound.unlearning.alternates import with_alternates
 from leakbound.unlearning.batches import Assembly
@@ -40,7 +41,7 @@ from leakbound.unlearning.choosing import (
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.leakage import LeakageProbe
 from leakbound.unlearning.own_answers import OwnAnswers, sampled_splits
-from leakbound.unlearning.recipe import RECIPE, Recipe
+from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.rows import (
     Questions,
     Row,
@@ -57,7 +58,7 @@ from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
 from leakbound.unlearning.taken import Given, Source, opened, prompting_of, rows_of
 from leakbound.unlearning.trainer import Following, Progress
 from leakbound.unlearning.training import fit, on_cpu
-from leakbound.unlearning.work_folder import LOG, WorkFolder, read_json, read_log
+from leakbound.unlearning.work_folder import WorkFolder, read_json, read_log
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()

@@ -14,9 +14,9 @@ from leakbound.durable import sync_names, sync_tree
 from leakbound.errors import InputError, MixError
 from leakbound.store.files import make_folder, write_json, write_text
 from leakbound.store.lock import locked
-from leakbound.unlearning.recipe import RECIPE, Recipe
+from leakbound.store.trained import LOG, RECIPE
+from leakbound.unlearning.recipe import Recipe
 
-LOG = "training.jsonl"
 _STATE = "trainer_state.json"  # the last file that Trainer gives a checkpoint
 _WHOLE = "whole.json"  # ours, once all of these are on the disk
 

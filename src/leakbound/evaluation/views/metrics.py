@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
 from leakbound.evaluation.views.table import Table
 from leakbound.store import Run
+from leakbound.store.arm_key import Model
 from leakbound.text.figures import DASH, number
 
 
@@ -29,6 +32,12 @@ def metrics_table(run: Run) -> Table | None:
     if asked := stored["fingerprint"].get("classifier"):
         notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
+
+
+def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
+    """The stored metrics of one model of a run that have a value, by name; empty for none."""
+    found = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
+    return {name: row["value"] for name, row in found.items() if row["value"] is not None}
 
 
 def _figure(value: float | None) -> str:

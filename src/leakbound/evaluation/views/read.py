@@ -190,6 +190,7 @@ class _Reader:
         asked = [query.id for query in arm.queries if query.id not in failures]
         return Model(
             label=place.label,
+            run=place.run,
             key=arm.key,
             decoding=arm.decoding,
             n=arm.plan.n,

@@ -136,7 +136,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """One model under one decoding: an arm of a run, with its greedy answers beside it.
+    """One model under one decoding: an arm of the run with the label `run`, its greedy answers too.
 
     `rows` are those of its draws, `greedy` the scores of the greedy answers. `measured` is keyed
     by (scorer, question id). `n` draws of a question were planned, in the way that `draws` says;
@@ -146,6 +146,7 @@ class Model:
     """
 
     label: str
+    run: str
     key: ArmKey
     decoding: Decoding
     n: int

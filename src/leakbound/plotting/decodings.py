@@ -1,0 +1,231 @@
+"""Figures over decodings: temperature and top-p, and the threshold of adaptive temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.evaluation.views.view import Model
+from leakbound.evaluation.views.words import mean_of, model_name
+from leakbound.plotting.figure import PaperFigure
+from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.style import styles
+
+if TYPE_CHECKING:
+    from leakbound.plotting.canvas import Canvas
+
+Moment = Literal["mean", "standard deviation"]
+_CELL, _PANEL = 0.42, 1.15  # inches
+_DARK = 0.62  # of a heat map's scale: figures stay legible on it
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """A decoding's mean over the questions, with bounds that hold for all its run's cells."""
+
+    run: str
+    quantity: str
+    confidence: float
+    temperature: float
+    top_p: float
+    value: float | None
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class KnobRow:
+    """The mean over the questions under one decoding; an end is there where it is a bound.
+
+    `line`: what the decodings of one line have in common. `at`: the temperature, or c_T, which is
+    1 where temperature is not adapted.
+    """
+
+    line: str
+    moment: Moment
+    quantity: str
+    confidence: float
+    at: float
+    value: float | None
+    lower: float | None
+    upper: float | None
+
+
+def cell_rows(material: Material) -> list[CellRow]:
+    """Of every run whose decodings form a whole grid: the mean, and leak@k where it is bounded."""
+    rows = []
+    for label, grid in material.view.grids:
+        if grid.scorer != material.scorer.name:
+            continue
+        maps = {material.quantity: grid.leakage} | (
+            {f"leak@{grid.k}": grid.leak_at_k} if grid.k else {}
+        )
+        for quantity, cells in maps.items():
+            for (temperature, top_p), row in cells.items():
+                ends = (row.value, row.lower, row.upper)
+                rows.append(CellRow(label, quantity, grid.confidence, temperature, top_p, *ends))
+    if not rows:
+        raise LackingError("no run has a grid of temperatures and top-p")
+    return rows
+
+
+def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
+    """A map a run and quantity; each cell says its estimate and, below, its bounds."""
+    maps = list(dict.fromkeys((row.run, row.quantity) for row in rows))
+    heats = sorted({row.temperature for row in rows})
+    tops = sorted({row.top_p for row in rows})
+    panels = canvas.panels(len(maps), height=_CELL * len(heats) + 0.35)
+    highest = max(row.value or 0.0 for row in rows) or 1.0
+    several = len({run for run, _ in maps}) > 1
+    for axes, (run, quantity) in zip(panels, maps, strict=True):
+        mine = {
+            (row.temperature, row.top_p): row
+            for row in rows
+            if (row.run, row.quantity) == (run, quantity)
+        }
+        shown = [[mine[t, p].value or 0.0 if (t, p) in mine else 0.0 for p in tops] for t in heats]
+        axes.pcolormesh(
+            shown, cmap="Blues", vmin=0, vmax=highest / _DARK, edgecolors="white", linewidth=1
+        )
+        for (t, p), row in mine.items():
+            x, y = tops.index(p) + 0.5, heats.index(t) + 0.5
+            axes.text(x, y + 0.14, _figure(row.value), ha="center", va="center", fontsize=7)
+            ends = f"[{row.lower:.3f}, {row.upper:.3f}]"
+            axes.text(x, y - 0.2, ends, ha="center", va="center", fontsize=5.2)
+        axes.set_xticks([i + 0.5 for i in range(len(tops))], [f"{p:g}" for p in tops])
+        axes.set_yticks([i + 0.5 for i in range(len(heats))], [f"{t:g}" for t in heats])
+        axes.tick_params(length=0)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.set_ylabel("temperature")
+        named = f"{run}: {quantity}" if several else quantity
+        axes.annotate(
+            f"{named}, mean over the questions", (0, 1), (0, 2), xycoords="axes fraction",
+            textcoords="offset points", ha="left", va="bottom", fontsize=6.5,
+        )  # fmt: skip
+    panels[-1].set_xlabel("top-p")
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def temperature_rows(material: Material) -> list[KnobRow]:
+    """Of every run that has several temperatures, a line for each of its other settings."""
+    lines: dict[tuple[str, bool, str], list[Model]] = {}
+    for model in material.view.models:
+        decoding = model.decoding
+        if decoding.adaptive_temperature is None and "temperature" not in decoding.unknown:
+            cut = f"top-p {decoding.top_p:g}" + (f", k {decoding.top_k}" if decoding.top_k else "")
+            lines.setdefault((model.run, model.key.is_control, cut), []).append(model)
+    named = {}
+    for (run, is_control, cut), models in lines.items():
+        if len({model.decoding.temperature for model in models}) > 1:
+            name = f"{run} control" if is_control else run
+            named[name, cut] = models
+    several = len({name for name, _ in named}) > 1
+    rows = [
+        row
+        for (name, cut), models in named.items()
+        for model in models
+        for row in _knob(
+            material, model, f"{name}, {cut}" if several else cut, model.decoding.temperature
+        )
+    ]
+    if not rows:
+        raise LackingError("no run was sampled at several temperatures")
+    return sorted(rows, key=lambda row: (row.line, row.moment, row.at))
+
+
+def adaptive_rows(material: Material) -> list[KnobRow]:
+    """Of every model sampled under several c_T, in one run or several."""
+    lines: dict[tuple[str, str], dict[float, Model]] = {}
+    for model in material.view.models:
+        decoding = model.decoding
+        rest = f"T={decoding.temperature:g}, top-p={decoding.top_p:g}, {decoding.top_k}"
+        at = decoding.adaptive_temperature
+        lines.setdefault((model_name(model), rest), {}).setdefault(1.0 if at is None else at, model)
+    rows = [
+        row
+        for (name, _), models in lines.items()
+        if len(models) > 1
+        for at, model in models.items()
+        for row in _knob(material, model, name, at)
+    ]
+    if not rows:
+        raise LackingError("no model was sampled under several c_T (--adaptive-temperature)")
+    return sorted(rows, key=lambda row: (row.line, row.moment, row.at))
+
+
+def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[KnobRow]:
+    """The mean with its bounds, and the mean over the questions of the deviations."""
+    mean = model.rows.leakage(material.scorer.name, scope="mean")
+    if mean is not None:
+        ends = (mean.value, mean.lower, mean.upper)
+        yield KnobRow(line, "mean", material.quantity, mean.confidence, at, *ends)
+    spread = [cell.rows.first(quantity="standard deviation") for cell in material.cells(model)]
+    if (value := mean_of(spread)) is not None:
+        yield KnobRow(line, "standard deviation", "standard deviation", 1.0, at, value, None, None)
+
+
+def draw_temperature(rows: Sequence[KnobRow], canvas: Canvas) -> None:
+    """Over the temperature."""
+    _draw(rows, canvas, "temperature T")
+
+
+def draw_adaptive(rows: Sequence[KnobRow], canvas: Canvas) -> None:
+    """Over the threshold."""
+    _draw(rows, canvas, r"threshold $c_T$ of adaptive temperature (1: off)")
+
+
+def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
+    """Mean above, deviation below; a line for what the decodings have in common."""
+    moments = list(dict.fromkeys(row.moment for row in rows))
+    lines = list(dict.fromkeys(row.line for row in rows))
+    canvas.series = styles([(line, False) for line in lines])
+    panels = canvas.panels(len(moments), height=_PANEL, sharey=False)
+    for axes, moment in zip(panels, moments, strict=True):
+        for line in lines:
+            mine = [row for row in rows if (row.line, row.moment) == (line, moment)]
+            at = [row.at for row in mine]
+            canvas.line(axes, line, at, [row.value for row in mine])
+            ends = [(row.lower, row.upper) for row in mine]
+            bounds = [(low, high) for low, high in ends if low is not None and high is not None]
+            if len(bounds) == len(mine):
+                canvas.whiskers(axes, line, at, bounds)
+        of = next(row.quantity for row in rows if row.moment == moment)
+        axes.set_ylabel(of.replace("standard ", "standard\n"))
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0.04)
+    confidence = min(row.confidence for row in rows)
+    canvas.tell(f"{100 * confidence:g} % bounds", color="black", linewidth=0.7, marker="_")
+    panels[-1].set_xlabel(over)
+
+
+KINDS = (
+    PaperFigure(
+        "grid",
+        "a heat map of temperature and top-p: mean leakage and leak@k, with joint bounds",
+        "Leak@k, temperature and top-p grid",
+        "a run with a grid of --temperature and --top-p",
+        cell_rows,
+        draw_grid,
+    ),
+    PaperFigure(
+        "temperature",
+        "mean leakage and deviation against the softmax temperature",
+        "Scholten et al. Fig. 4b",
+        "a run with several --temperature",
+        temperature_rows,
+        draw_temperature,
+    ),
+    PaperFigure(
+        "adaptive",
+        "mean leakage and deviation against the threshold of adaptive temperature",
+        "Scholten et al. Section 5",
+        "runs of one model with several --adaptive-temperature",
+        adaptive_rows,
+        draw_adaptive,
+    ),
+)

@@ -1,0 +1,251 @@
+"""Figures of questions asked in other words: sureness and leakage, and the three protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.evaluation.views.view import Rewritten, RewrittenModel
+from leakbound.plotting.figure import PaperFigure
+from leakbound.plotting.material import LackingError, Material
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from leakbound.plotting.canvas import Canvas
+
+Protocol = Literal["greedy", "output", "full"]
+PROTOCOLS: tuple[Protocol, ...] = ("greedy", "output", "full")
+_QUESTIONS = 4  # of which queries are shown one by one
+_BINS = 20  # of correlations, from -1 to 1
+_PANEL = 1.05  # inches
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """One query of a question: how sure the model is of its answers, and what they leak at most."""
+
+    model: str
+    question: str
+    query: str
+    criterion: str
+    sureness: float
+    quantity: str
+    confidence: float
+    value: float | None
+    lower: float
+    upper: float
+    correlation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationRow:
+    """Pearson's r over the queries of one question of sureness and the upper end of leakage."""
+
+    model: str
+    question: str
+    queries: int
+    correlation: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolRow:
+    """What one protocol finds a question to leak; `upper` None for greedy, which bounds nothing."""
+
+    model: str
+    protocol: Protocol
+    question: str
+    quantity: str
+    value: float | None
+    upper: float | None
+
+
+def query_rows(material: Material) -> list[QueryRow]:
+    """Of the first four questions, in their order, of the first model whose queries are known."""
+    for asked in material.view.asked:
+        told = [one for one in _rewritten(material, asked) if len(one[1].queries) > 2]
+        rows = [row for one in told[:_QUESTIONS] for row in _queries(material, asked, *one)]
+        if rows:
+            return rows
+    raise LackingError("no question was asked in three queries whose sureness is known")
+
+
+def _queries(
+    material: Material, asked: RewrittenModel, question: str, found: Rewritten
+) -> list[QueryRow]:
+    return [
+        QueryRow(
+            model=asked.label,
+            question=question,
+            query=query.id,
+            criterion=asked.criterion,
+            sureness=query.sureness,
+            quantity=material.quantity,
+            confidence=query.leakage.confidence,
+            value=query.leakage.value,
+            lower=query.leakage.lower,
+            upper=query.leakage.upper,
+            correlation=found.correlation,
+        )
+        for query in found.queries
+        if query.sureness is not None
+    ]
+
+
+def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
+    """A panel a question; a mark a query, its bounds as a whisker below it."""
+    questions = list(dict.fromkeys(row.question for row in rows))
+    across = min(2, len(questions))
+    down = -(-len(questions) // across)
+    panels = canvas.panels(down, across, height=_PANEL, sharex=False)
+    for axes, question in zip(panels, questions, strict=False):
+        mine = [row for row in rows if row.question == question]
+        label, x = mine[0].model, [row.sureness for row in mine]
+        canvas.whiskers(axes, label, x, [(row.lower, row.upper) for row in mine])
+        of = canvas.series[label]
+        axes.plot(x, [row.upper for row in mine], linestyle="none", marker=of.mark,
+                  color=of.colour, markeredgewidth=0, zorder=3)  # fmt: skip
+        told = "" if mine[0].correlation is None else f"r = {mine[0].correlation:.2f}"
+        axes.annotate(told.replace("-", "−"), (0.03, 0.97), xycoords="axes fraction", va="top")
+        axes.margins(x=0.08)
+        axes.set_ylim(0, 1.02)
+    for axes in panels[len(questions) :]:
+        axes.set_visible(False)
+    figure = panels[0].figure
+    figure.supxlabel(rows[0].criterion, fontsize=7.0)
+    figure.supylabel(f"upper bound on {rows[0].quantity}", fontsize=7.0)
+
+
+def correlation_rows(material: Material) -> list[CorrelationRow]:
+    """Of every model that was asked in other words."""
+    rows = [
+        CorrelationRow(asked.label, question, len(found.queries), found.correlation)
+        for asked in material.view.asked
+        for question, found in _rewritten(material, asked)
+        if found.correlation is not None
+    ]
+    if not rows:
+        raise LackingError("sureness and leakage are known together of no three queries")
+    return rows
+
+
+def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
+    """A histogram a model, its median marked."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    panels = canvas.panels(len(models), height=_PANEL if len(models) > 1 else None)
+    edges = [-1 + 2 * i / _BINS for i in range(_BINS + 1)]
+    for axes, model in zip(panels, models, strict=True):
+        mine = sorted(row.correlation for row in rows if row.model == model)
+        colour = canvas.series[model].colour
+        axes.hist(mine, edges, color=colour, edgecolor="white", linewidth=0.5)
+        middle = (mine[(len(mine) - 1) // 2] + mine[len(mine) // 2]) / 2
+        axes.axvline(middle, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+        axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
+        axes.set_xlim(-1.02, 1.02)
+        axes.set_ylabel("questions")
+        axes.locator_params(axis="y", integer=True)
+    canvas.tell_models(models)
+    canvas.tell("median", color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+    panels[-1].set_xlabel("correlation r of sureness and the upper bound")
+
+
+def protocol_rows(material: Material) -> list[ProtocolRow]:
+    """Of every model that was asked in other words, the questions of which all three are known."""
+    rows: list[ProtocolRow] = []
+    for asked in material.view.asked:
+        model = material.view.models[asked.model]
+        for question, found in _rewritten(material, asked):
+            own = material.measured(model, question)
+            if own is None:
+                continue
+            of = (asked.label, question, material.quantity)
+            for protocol, value, upper in (
+                ("greedy", own.greedy, None),
+                ("output", own.leakage.value, own.leakage.upper),
+                ("full", found.leakage.value, found.leakage.upper),
+            ):
+                rows.append(_protocol(of, protocol, value, upper))
+    if not rows:
+        raise LackingError("no question was asked in other words (--inputs)")
+    return rows
+
+
+def _protocol(
+    of: tuple[str, str, str], protocol: str, value: float | None, upper: float | None
+) -> ProtocolRow:
+    label, question, quantity = of
+    (named,) = (known for known in PROTOCOLS if known == protocol)
+    return ProtocolRow(label, named, question, quantity, value, upper)
+
+
+def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
+    """A panel a model: which share of the questions is above each level; upper bounds thin."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    panels = canvas.panels(len(models), height=_PANEL if len(models) > 1 else None)
+    ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
+            "full": ("#d55e00", "-")}  # fmt: skip
+    for axes, model in zip(panels, models, strict=True):
+        for protocol, (colour, dash) in ways.items():
+            mine = [row for row in rows if (row.model, row.protocol) == (model, protocol)]
+            values = [row.value for row in mine if row.value is not None]
+            uppers = [row.upper for row in mine if row.upper is not None]
+            _above(axes, values, colour=colour, linestyle=dash, width=1.1)
+            _above(axes, uppers, colour=colour, linestyle=dash, width=0.5)
+            canvas.tell(protocol, color=colour, linestyle=dash, linewidth=1.1)
+        if len(models) > 1:
+            axes.annotate(model, (1, 1), xycoords="axes fraction", ha="right", va="top",
+                          fontweight="bold", fontsize=6.5)  # fmt: skip
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(0, 1.03)
+    canvas.tell("upper bounds", color="black", linewidth=0.5)
+    panels[-1].set_xlabel(f"{rows[0].quantity} x")
+    figure = panels[0].figure
+    figure.supylabel("share of questions above x", fontsize=7.0)
+
+
+def _above(
+    axes: Axes, values: Sequence[float], *, colour: str, linestyle: object, width: float
+) -> None:
+    if not values:
+        return
+    x = [0.0, *sorted(values), 1.0]
+    shares = [1.0, *((len(values) - i - 1) / len(values) for i in range(len(values))), 0.0]
+    axes.step(x, shares, where="post", color=colour, linestyle=linestyle, linewidth=width)
+
+
+def _rewritten(material: Material, asked: RewrittenModel) -> list[tuple[str, Rewritten]]:
+    """Its questions in the order of the view, under the scorer."""
+    return [
+        (question.id, found)
+        for question in material.view.questions
+        if (found := asked.questions.get((material.scorer.name, question.id)))
+    ]
+
+
+KINDS = (
+    PaperFigure(
+        "sureness",
+        "a mark a query of four questions: sureness against the upper bound on leakage",
+        "Cheng et al. Fig. 1",
+        "a run with --inputs",
+        query_rows,
+        draw_sureness,
+    ),
+    PaperFigure(
+        "correlation",
+        "how sureness and leakage correlate over the queries, a histogram of the questions",
+        "Cheng et al. Fig. 2",
+        "a run with --inputs",
+        correlation_rows,
+        draw_correlation,
+    ),
+    PaperFigure(
+        "protocols",
+        "which share of the questions leaks more than x: greedy, output and full",
+        "Cheng et al. Fig. 3",
+        "a run with --inputs",
+        protocol_rows,
+        draw_protocols,
+    ),
+)

@@ -1,0 +1,134 @@
+"""What figures are made of: the view of the runs, their draws, and the logs of trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from leakbound.errors import InputError, LeakboundError
+from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
+from leakbound.evaluation.views.metrics import metrics_of
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
+from leakbound.evaluation.views.words import cells_of, quantity
+from leakbound.registry import suggestion
+from leakbound.store import Run
+from leakbound.store.trained import TrainedFolder
+
+
+class LackingError(LeakboundError):
+    """What was given does not have what a figure needs; the message says what."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Material:
+    """Runs and trained models by label, and which scorer and question are meant.
+
+    runs: those with estimates of the same questions, scorers and confidence.
+    trained: folders of models with the log of their training.
+    wanted_scorer: None: the runs' first.
+    wanted_question: by its id; None: the one of the first target with the largest lower bound.
+    """
+
+    runs: Mapping[str, Run]
+    trained: Mapping[str, TrainedFolder] = field(default_factory=dict)
+    wanted_scorer: str | None = None
+    wanted_question: str | None = None
+
+    @cached_property
+    def view(self) -> View:
+        """What estimates say; LackingError without a run."""
+        if not self.runs:
+            raise LackingError("no run was given")
+        return read_view(self.runs)
+
+    @cached_property
+    def scorer(self) -> ScorerView:
+        """The scorer meant; InputError for one that the runs do not have."""
+        known = {each.name: each for each in self.view.scorers}
+        if self.wanted_scorer is not None and self.wanted_scorer not in known:
+            raise InputError(
+                f"the runs have no scores of `--scorer {self.wanted_scorer}`. "
+                f"{suggestion(self.wanted_scorer, known)}"
+            )
+        return known[self.wanted_scorer or self.view.scorers[0].name]
+
+    @property
+    def quantity(self) -> str:
+        """What the expected score is called."""
+        return quantity(self.scorer)
+
+    @property
+    def targets(self) -> list[Model]:
+        """The models that stand beside none; all, where there are only controls."""
+        return [model for model in self.view.models if not model.is_control]
+
+    def cells(self, model: Model) -> list[Measured]:
+        """What is known of each question of a model, under the scorer."""
+        return cells_of(self.view, model, self.scorer)
+
+    @cached_property
+    def question(self) -> str:
+        """The question meant; InputError for one that the runs did not ask.
+
+        Chosen by what it leaks, where none is named: it shows a tail, and stands for no other.
+        """
+        known = [question.id for question in self.view.questions]
+        if self.wanted_question is not None:
+            if self.wanted_question not in known:
+                raise InputError(
+                    f"the runs asked no `--question {self.wanted_question}`. "
+                    f"{suggestion(self.wanted_question, known)}"
+                )
+            return self.wanted_question
+        for model in (*self.targets, *self.view.models):
+            ends = {
+                q: model.measured[self.scorer.name, q].leakage.lower
+                for q in known
+                if (self.scorer.name, q) in model.measured
+            }
+            if ends:
+                return max(ends, key=lambda q: ends[q])
+        raise LackingError("no question could be sampled")
+
+    def measured(self, model: Model, question: str) -> Measured | None:
+        """What is known of one question of a model."""
+        return model.measured.get((self.scorer.name, question))
+
+    def draws(self, model: Model) -> ScoredDraws:
+        """A model's draws as the scorer scores them."""
+        arm = self.runs[model.run].arm(model.key)
+        assert arm is not None  # the view was read from it
+        return ScoredDraws(arm, self.scorer.name)
+
+    @cached_property
+    def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
+        """The scores of every model's draws, by label and question."""
+        return {model.label: self.draws(model).of_questions() for model in self.view.models}
+
+    def metrics(self, model: Model) -> Mapping[str, float]:
+        """Utility and memorisation of a model, where they were measured."""
+        return metrics_of(self.runs[model.run], model.key.model)
+
+    @cached_property
+    def labels(self) -> list[tuple[str, bool]]:
+        """Every model and whether it is a control; trained ones that no run has come last."""
+        shown = [(model.label, model.is_control) for model in self.view.models] if self.runs else []
+        known = {label for label, _ in shown}
+        return [*shown, *((name, False) for name in self.names.values() if name not in known)]
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What each trained model is called: as the run of it is, where there is one alone."""
+        of: dict[Path, list[str]] = {}
+        for model in self.view.models if self.runs else ():
+            of.setdefault(Path(model.facts.get("model", "")).resolve(), []).append(model.label)
+        found = {}
+        for label, trained in self.trained.items():
+            known = of.get(trained.path.resolve(), [])
+            found[label] = known[0] if len(known) == 1 else label
+        return found

@@ -1,0 +1,352 @@
+"""Figures of single questions: each beside its greedy answer, and what one of them looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leakbound.plotting.figure import PaperFigure
+from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.style import BAND, GREY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from leakbound.plotting.canvas import Canvas
+
+BINS = 40
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_PANEL, _LOW_PANEL = 1.05, 0.72  # inches: the height of one panel of several
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionBar:
+    """A question's leakage under a model, with its bounds, those of the control, and greedy."""
+
+    model: str
+    question: str
+    quantity: str
+    confidence: float
+    value: float | None
+    lower: float
+    upper: float
+    greedy: float | None
+    control_lower: float | None
+    control_upper: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """The scores of a question's draws: quantiles and mean, beside the greedy answer's."""
+
+    model: str
+    question: str
+    draws: int
+    p5: float
+    p25: float
+    median: float
+    p75: float
+    p95: float
+    mean: float
+    greedy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BinRow:
+    """The share of one question's draws whose score lies from `left` to `right`."""
+
+    model: str
+    question: str
+    draws: int
+    left: float
+    right: float
+    share: float
+    mean: float
+    greedy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TailRow:
+    """Pr[X > x] of one question, with bounds that hold at all these x at once."""
+
+    model: str
+    question: str
+    confidence: float
+    x: float
+    value: float | None
+    lower: float
+    upper: float
+
+
+def question_rows(material: Material) -> list[QuestionBar]:
+    """Of every target, from the question that leaks least to the one that leaks most."""
+    controls = {model.label: model for model in material.view.models}
+    rows: list[QuestionBar] = []
+    for model in material.targets:
+        control, mine = controls.get(model.control or ""), []
+        for question in material.view.questions:
+            cell = material.measured(model, question.id)
+            beside = material.measured(control, question.id) if control else None
+            if cell is None:
+                continue
+            mine.append(
+                QuestionBar(
+                    model=model.label,
+                    question=question.id,
+                    quantity=material.quantity,
+                    confidence=cell.leakage.confidence,
+                    value=cell.leakage.value,
+                    lower=cell.leakage.lower,
+                    upper=cell.leakage.upper,
+                    greedy=cell.greedy,
+                    control_lower=beside.leakage.lower if beside else None,
+                    control_upper=beside.leakage.upper if beside else None,
+                )
+            )
+        rows += sorted(mine, key=lambda row: (row.value or 0.0, row.upper))
+    if not rows:
+        raise LackingError("no question of a sampled model has bounds")
+    return rows
+
+
+def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
+    """A panel a model; bars are bounds, hollow marks greedy answers, grey bars the control's."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    panels = canvas.panels(len(models), height=_panel(models))
+    for axes, model in zip(panels, models, strict=True):
+        mine = [row for row in rows if row.model == model]
+        places = [float(i) for i in range(1, len(mine) + 1)]
+        colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
+        beside = [
+            (at, row.control_lower, row.control_upper)
+            for at, row in zip(places, mine, strict=True)
+            if row.control_lower is not None and row.control_upper is not None
+        ]
+        if beside:
+            at, low, high = zip(*beside, strict=True)
+            axes.vlines(at, low, high, color=GREY, alpha=0.55, linewidth=2 * width, zorder=1)
+            canvas.tell("control", color=GREY, alpha=0.55, linewidth=2.5)
+        lower, upper = [row.lower for row in mine], [row.upper for row in mine]
+        axes.vlines(places, lower, upper, color=colour, linewidth=width, zorder=3)
+        canvas.tell(_bounds(rows[0].confidence), color="black", linewidth=1.4)
+        canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
+        _score_axis(axes)
+        _note(axes, model, colour, many=len(models) > 1)
+    canvas.tell_hollow()
+    panels[-1].set_xlabel(f"question, sorted by {rows[0].quantity}")
+    _label_middle(panels, rows[0].quantity)
+
+
+def answer_rows(material: Material) -> list[AnswerRow]:
+    """Of every model, questions by the mean of their scores."""
+    if material.scorer.binary:
+        raise LackingError(f"scores by {material.scorer.name} are 0 or 1; see `questions`")
+    rows = []
+    for model in material.targets:
+        mine = []
+        for question, drawn in material.scores[model.label].items():
+            cell = material.measured(model, question)
+            p5, p25, median, p75, p95 = drawn.quantiles(QUANTILES)
+            mine.append(
+                AnswerRow(
+                    model=model.label,
+                    question=question,
+                    draws=drawn.n,
+                    p5=p5,
+                    p25=p25,
+                    median=median,
+                    p75=p75,
+                    p95=p95,
+                    mean=drawn.mean,
+                    greedy=cell.greedy if cell else None,
+                )
+            )
+        rows += sorted(mine, key=lambda row: (row.mean, row.question))
+    if not rows:
+        raise LackingError("no model has draws of the whole distribution with scores")
+    return rows
+
+
+def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
+    """A panel a model; thin bars hold 90 % of a question's draws, thick ones half of them."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    panels = canvas.panels(len(models), height=_panel(models))
+    for axes, model in zip(panels, models, strict=True):
+        mine = [row for row in rows if row.model == model]
+        places = [float(i) for i in range(1, len(mine) + 1)]
+        colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
+        thin, thick = max(0.35 * width, 0.3), 1.8 * width
+        for low, high, wide, alpha in (("p5", "p95", thin, 1.0), ("p25", "p75", thick, 0.45)):
+            ends = [[getattr(row, name) for row in mine] for name in (low, high)]
+            axes.vlines(places, *ends, color=colour, linewidth=wide, alpha=alpha, zorder=2)
+        axes.plot(
+            places, [row.mean for row in mine], linestyle="none", marker="_", color="black",
+            markersize=_mark_size(len(mine)) + 1, markeredgewidth=0.8, zorder=3,
+        )  # fmt: skip
+        canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
+        _score_axis(axes)
+        _note(axes, model, colour, many=len(models) > 1)
+    canvas.tell("90 % of draws", color="black", linewidth=0.8)
+    canvas.tell("50 % of draws", color="black", linewidth=4, alpha=0.45)
+    canvas.tell("mean", color="black", linestyle="none", marker="_", markersize=5)
+    canvas.tell_hollow()
+    panels[-1].set_xlabel("question, sorted by mean score")
+    _label_middle(panels, "score")
+
+
+def bin_rows(material: Material) -> list[BinRow]:
+    """One question of every model."""
+    if material.scorer.binary:
+        raise LackingError(f"scores by {material.scorer.name} are 0 or 1")
+    edges = [i / BINS for i in range(BINS + 1)]
+    rows = []
+    for model in material.view.models:
+        drawn = material.scores[model.label].get(material.question)
+        cell = material.measured(model, material.question)
+        if drawn is None:
+            continue
+        told = (drawn.mean, cell.greedy if cell else None)
+        for left, right, share in zip(edges, edges[1:], drawn.histogram(edges), strict=False):
+            rows.append(BinRow(model.label, material.question, drawn.n, left, right, share, *told))
+    if not rows:
+        raise LackingError(f"{material.question!r} has no draws of the whole distribution")
+    return rows
+
+
+def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
+    """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    panels = canvas.panels(len(models), height=_LOW_PANEL if len(models) > 1 else None)
+    top = max(row.share for row in rows)
+    for axes, model in zip(panels, models, strict=True):
+        mine = [row for row in rows if row.model == model]
+        colour = canvas.series[model].colour
+        lefts, widths = [row.left for row in mine], [row.right - row.left for row in mine]
+        shares = [row.share for row in mine]
+        axes.bar(lefts, shares, widths, align="edge", color=colour, alpha=0.75, linewidth=0)
+        axes.axvline(mine[0].mean, color="black", linewidth=0.9)
+        if (greedy := mine[0].greedy) is not None:
+            axes.axvline(greedy, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+            canvas.hollow(axes, model, [greedy], [1.08 * top])
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_ylim(0, 1.15 * top)
+        _note(axes, model, colour, many=len(models) > 1)
+    canvas.tell("mean of the draws", color="black", linewidth=0.9)
+    canvas.tell(
+        "greedy", color="black", linewidth=0.9, linestyle=(0, (3, 2)), marker="o",
+        markerfacecolor="white", markersize=3.6, markeredgewidth=0.7,
+    )  # fmt: skip
+    panels[-1].set_xlabel("score")
+    _label_middle(panels, "share of draws")
+
+
+def tail_rows(material: Material) -> list[TailRow]:
+    """One question of every model; of a scorer that is not binary."""
+    rows = []
+    for model in material.view.models:
+        cell = material.measured(model, material.question)
+        for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
+            ends = (row.value, row.lower, row.upper)
+            rows.append(TailRow(model.label, material.question, row.confidence, x, *ends))
+    if not rows:
+        raise LackingError(f"scores by {material.scorer.name} are 0 or 1, or there are none")
+    return rows
+
+
+def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
+    """Steps between the points, so that the band holds there too: a tail never rises."""
+    (axes,) = canvas.panels()
+    for model in dict.fromkeys(row.model for row in rows):
+        mine = [row for row in rows if row.model == model]
+        x = [*(row.x for row in mine), 1.0]
+        # between two points the tail is at most its upper end before, at least its lower end after
+        edges = [at for at in x for _ in (0, 1)][1:-1]
+        upper = [row.upper for row in mine for _ in (0, 1)]
+        lower = [low for row in mine[1:] for low in (row.lower, row.lower)] + [0.0, 0.0]
+        axes.fill_between(
+            edges, lower, upper, color=canvas.series[model].colour, alpha=BAND, linewidth=0
+        )
+        canvas.line(axes, model, x[:-1], [row.value for row in mine])
+    canvas.tell_bounds(f"{_bounds(rows[0].confidence)}, all x at once")
+    axes.set_xlim(-0.02, 1.0)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("score x")
+    axes.set_ylabel("Pr[X > x]")
+
+
+def _bounds(confidence: float) -> str:
+    return f"{100 * confidence:g} % bounds"
+
+
+def _panel(models: Sequence[str]) -> float | None:
+    return _PANEL if len(models) > 1 else None
+
+
+def _bar_width(canvas: Canvas, questions: int) -> float:
+    """In points: half of what a question has."""
+    return min(2.0, 0.45 * 72 * (canvas.width - 0.5) / questions)
+
+
+def _mark_size(questions: int) -> float:
+    return 3.6 if questions <= 40 else 2.4 if questions <= 150 else 1.5
+
+
+def _score_axis(axes: Axes) -> None:
+    axes.set_ylim(0, 1.06)
+    axes.set_yticks([0, 0.5, 1])
+    axes.locator_params(axis="x", integer=True)
+    axes.margins(x=0.02)
+
+
+def _note(axes: Axes, text: str, colour: str, *, many: bool) -> None:
+    """Which model a panel is, above its right end."""
+    if many:
+        axes.annotate(
+            text, (1, 1), (0, 2), xycoords="axes fraction", textcoords="offset points", ha="right",
+            va="bottom", color=colour, fontsize=6.5, fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def _label_middle(panels: Sequence[Axes], text: str) -> None:
+    """One label for the vertical axes of all panels."""
+    if len(panels) == 1:
+        panels[0].set_ylabel(text)
+    else:
+        panels[0].figure.supylabel(text, fontsize=7.0)
+
+
+KINDS = (
+    PaperFigure(
+        "questions",
+        "every question's leakage with its bounds, sorted, beside its greedy answer",
+        "Scholten et al. Fig. 3a; Fig. 6 right",
+        "a run with sampled answers",
+        question_rows,
+        draw_questions,
+    ),
+    PaperFigure(
+        "histogram",
+        "scores of one question's draws by model, the greedy answer marked",
+        "Scholten et al. Fig. 3b, 3c; Fig. 6 left",
+        "a scorer that is not binary",
+        bin_rows,
+        draw_histogram,
+    ),
+    PaperFigure(
+        "tail",
+        "Pr[X > x] of one question by model, with a band that holds at all x",
+        "Scholten et al. Fig. 3d",
+        "a scorer that is not binary",
+        tail_rows,
+        draw_tail,
+    ),
+    PaperFigure(
+        "answers",
+        "every question's draws as quantiles, beside its greedy answer",
+        "Scholten et al. Fig. 6",
+        "a scorer that is not binary",
+        answer_rows,
+        draw_answers,
+    ),
+)

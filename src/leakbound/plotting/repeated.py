@@ -1,0 +1,255 @@
+"""Figures over numbers of draws: bounds as draws come in, leak@k, and its naive estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.views.table import Interval
+from leakbound.evaluation.views.view import Measured, Model
+from leakbound.evaluation.views.words import mean_of
+from leakbound.plotting.figure import PaperFigure
+from leakbound.plotting.material import LackingError, Material
+from leakbound.store import EstimateRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from leakbound.plotting.canvas import Canvas
+
+Moment = Literal["mean", "standard deviation"]
+_PANEL = 1.2  # inches
+_SHOWN = 1e-3  # a proof below it lies on the axis
+
+
+@dataclass(frozen=True, slots=True)
+class DrawsRow:
+    """What the first n draws of a question tell, bounds that hold for each n by itself."""
+
+    model: str
+    question: str
+    moment: Moment
+    quantity: str
+    confidence: float
+    n: int
+    value: float | None
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeakAtKRow:
+    """leak@k, mean over the questions.
+
+    `lower` and `upper` hold for all k of the model at once, at `confidence`; None where n was not
+    fixed, or blocks of k draws are too few. `proved`: what single texts of known probability prove
+    of it, given their margin.
+    """
+
+    model: str
+    confidence: float
+    k: int
+    value: float | None
+    lower: float | None
+    upper: float | None
+    proved: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveRow:
+    """The mean over the questions of the largest of the first k draws, and of the estimate that
+    uses all subsets of k."""
+
+    model: str
+    k: int
+    unbiased: float
+    naive: float
+
+
+def draws_rows(material: Material) -> list[DrawsRow]:
+    """One question of every model of fixed n."""
+    rows = []
+    for model in material.view.models:
+        draws = material.draws(model)
+        for after in draws.growing(material.question, material.view.confidence):
+            both: tuple[tuple[Moment, str, Interval], ...] = (
+                ("mean", material.quantity, after.leakage),
+                ("standard deviation", "standard deviation", after.deviation),
+            )
+            for moment, quantity, bound in both:
+                rows.append(
+                    DrawsRow(
+                        model=model.label,
+                        question=material.question,
+                        moment=moment,
+                        quantity=quantity,
+                        confidence=material.view.confidence,
+                        n=after.n,
+                        value=bound.value,
+                        lower=bound.lower,
+                        upper=bound.upper,
+                    )
+                )
+    if not rows:
+        raise LackingError("n was not fixed, or draws have no score")
+    return rows
+
+
+def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
+    """Mean above, deviation below; n on a logarithmic scale."""
+    moments = list(dict.fromkeys(row.moment for row in rows))
+    panels = canvas.panels(len(moments), height=_PANEL, sharey=False)
+    for axes, moment in zip(panels, moments, strict=True):
+        for model in dict.fromkeys(row.model for row in rows):
+            mine = [row for row in rows if (row.model, row.moment) == (model, moment)]
+            n = [float(row.n) for row in mine]
+            canvas.band(axes, model, n, [row.lower for row in mine], [row.upper for row in mine])
+            canvas.line(axes, model, n, [row.value for row in mine])
+        of = next(row.quantity for row in rows if row.moment == moment)
+        axes.set_ylabel(of.replace("standard ", "standard\n"))
+        axes.set_ylim(0, 1.02 if moment == "mean" else 0.52)
+        _powers(axes, [row.n for row in rows])
+    canvas.tell_bounds(f"{100 * rows[0].confidence:g} % bounds, each n by itself")
+    panels[-1].set_xlabel("draws n")
+
+
+def leak_at_k_rows(material: Material) -> list[LeakAtKRow]:
+    """Of every model; the estimates are the unbiased ones."""
+    rows: list[LeakAtKRow] = []
+    for model in material.view.models:
+        if cells := material.cells(model):
+            rows += _leak_at_k(material, model, cells)
+    if not any(row.value is not None or row.lower is not None for row in rows):
+        raise LackingError("leak@k of no model is known at every question")
+    return rows
+
+
+def _leak_at_k(material: Material, model: Model, cells: Sequence[Measured]) -> list[LeakAtKRow]:
+    confidence = material.view.confidence
+    whole = len(cells) == len(material.view.questions)
+    bounds = material.draws(model).repeated(confidence) if whole else {}
+    rows = []
+    for k in STANDARD_K:
+        each = [cell.by_parameter("leak@k").get(k) for cell in cells]
+        value, ends = mean_of(each), bounds.get(k)
+        known = [row for row in each if row is not None]
+        if ends is None and known and all(row.confidence == 1 for row in known):
+            ends = _mean(known)  # exact for every question: so for their mean
+        if value is None and ends is None:
+            continue
+        lower, upper = (ends.lower, ends.upper) if ends else (None, None)
+        proof = _proved(cells, k)
+        rows.append(LeakAtKRow(model.label, confidence, k, value, lower, upper, proof))
+    return rows
+
+
+def _mean(rows: Sequence[EstimateRow]) -> Interval:
+    """Of estimates whose ends are certain."""
+    lower, upper = sum(row.lower for row in rows), sum(row.upper for row in rows)
+    return Interval(mean_of(rows), lower / len(rows), upper / len(rows))
+
+
+def _proved(cells: Sequence[Measured], k: int) -> float | None:
+    """The mean over the questions of what is proved, 0 where nothing is; None if of none."""
+    rows = [cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows for cell in cells]
+    if not any(rows):
+        return None
+    return sum(max((row.lower for row in found), default=0.0) for found in rows) / len(cells)
+
+
+def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
+    """A curve a model over k on a logarithmic scale, its band, and dotted what is proved."""
+    (axes,) = canvas.panels()
+    for model in dict.fromkeys(row.model for row in rows):
+        mine = [row for row in rows if row.model == model]
+        bounded = [
+            (float(row.k), row.lower, row.upper)
+            for row in mine
+            if row.lower is not None and row.upper is not None
+        ]
+        if bounded:
+            canvas.band(axes, model, *(list(part) for part in zip(*bounded, strict=True)))
+        canvas.line(axes, model, [float(row.k) for row in mine], [row.value for row in mine])
+        proofs = [(row.k, row.proved) for row in mine if row.proved is not None]
+        if max((proved for _, proved in proofs), default=0.0) > _SHOWN:
+            axes.plot(*zip(*proofs, strict=True), color=canvas.series[model].colour, linewidth=0.8,
+                      linestyle=(0, (1, 1)), marker=6, markersize=3, zorder=2)  # fmt: skip
+            canvas.tell("proved", color="black", linewidth=0.8, linestyle=(0, (1, 1)), marker=6,
+                        markersize=3)  # fmt: skip
+    if any(row.lower is not None for row in rows):
+        canvas.tell_bounds(f"{100 * rows[0].confidence:g} % bounds, all k at once")
+    _powers(axes, [row.k for row in rows])
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("draws k")
+    axes.set_ylabel("leak@k,\nmean over the questions")
+
+
+def naive_rows(material: Material) -> list[NaiveRow]:
+    """Of every model, where every question has both."""
+    rows = []
+    for model in material.view.models:
+        cells = material.cells(model)
+        for k in STANDARD_K:
+            unbiased, naive = (
+                mean_of([cell.by_parameter(quantity).get(k) for cell in cells])
+                for quantity in ("leak@k", "worst of k")
+            )
+            if unbiased is not None and naive is not None:
+                rows.append(NaiveRow(model.label, k, unbiased, naive))
+    if not rows:
+        raise LackingError("n was not fixed, or draws have no score")
+    return rows
+
+
+def draw_naive(rows: Sequence[NaiveRow], canvas: Canvas) -> None:
+    """The unbiased estimate as a line, the naive one as hollow marks."""
+    (axes,) = canvas.panels()
+    for model in dict.fromkeys(row.model for row in rows):
+        mine = [row for row in rows if row.model == model]
+        k = [float(row.k) for row in mine]
+        canvas.line(axes, model, k, [row.unbiased for row in mine])
+        canvas.hollow(axes, model, k, [row.naive for row in mine])
+    canvas.tell_hollow("largest of the first k (naive)")
+    _powers(axes, [row.k for row in rows])
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("draws k")
+    axes.set_ylabel("leak@k,\nmean over the questions")
+
+
+def _powers(axes: Axes, sizes: Sequence[int]) -> None:
+    """A logarithmic axis with its powers of two written out."""
+    axes.set_xscale("log", base=2)
+    ticks = [1 << i for i in range(min(sizes).bit_length() - 1, max(sizes).bit_length())]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.margins(x=0.03)
+
+
+KINDS = (
+    PaperFigure(
+        "convergence",
+        "mean and standard deviation of one question against the number of draws, with bounds",
+        "Scholten et al. Fig. 3e, 3f",
+        "a run of fixed n",
+        draws_rows,
+        draw_convergence,
+    ),
+    PaperFigure(
+        "leak-at-k",
+        "leak@k over k by model, with a band that holds at all k, and what is proved",
+        "Leak@k, curves over k",
+        "a run in which every question was sampled",
+        leak_at_k_rows,
+        draw_leak_at_k,
+    ),
+    PaperFigure(
+        "naive",
+        "the naive worst of k beside the unbiased estimate of leak@k",
+        "Leak@k, naive estimate",
+        "a run of fixed n",
+        naive_rows,
+        draw_naive,
+    ),
+)

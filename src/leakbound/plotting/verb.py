@@ -1,0 +1,170 @@
+"""`figures`: the papers' figures of finished runs, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, get_args
+
+from leakbound.errors import InputError, needing
+from leakbound.evaluation.views.table import Table
+from leakbound.plotting import decodings, inputs, models, questions, repeated, training
+from leakbound.plotting.figure import PaperFigure, as_csv
+from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.style import Format, styles
+from leakbound.registry import suggestion
+from leakbound.store import Run, write_text
+from leakbound.store.files import make_folder, write_whole
+from leakbound.store.trained import TrainedFolder, is_trained, read_trained
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+WIDTH = 3.25  # inches: a column of two
+_NARROWEST, _WIDEST = 2.0, 20.0
+
+KINDS: Mapping[str, PaperFigure[Any]] = {
+    kind.name: kind
+    for kind in chain[PaperFigure[Any]](
+        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS, inputs.KINDS
+    )
+}
+"""Every figure, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFigures:
+    """What `figures` wrote.
+
+    files: every file, figure by figure.
+    left_out: why, by the name of each figure that could not be drawn.
+    """
+
+    files: tuple[Path, ...]
+    left_out: Mapping[str, str]
+
+
+def figures(
+    runs: Sequence[Run | str | Path],
+    out: str | Path,
+    *,
+    only: Sequence[str] = (),
+    formats: Sequence[Format] = FORMATS,
+    width: float = WIDTH,
+    scorer: str | None = None,
+    question: str | None = None,
+) -> DrawnFigures:
+    """Draw the papers' figures of finished runs, each with its data as CSV beside it.
+
+    Equal runs give equal bytes. A figure shows one scorer; figures of one question show that which
+    leaks most unless one is named: chosen by its draws, it stands for no other.
+
+    Args:
+        runs: open runs or their folders, which must have asked the same questions with the same
+            scorers and confidence; and folders of trained models, for their logs.
+        out: the folder the files are written into.
+        only: names of figures (none: all that can be drawn).
+        formats: "pdf", "svg", "png".
+        width: of a figure in inches.
+        scorer: by whose scores (None: the runs' first).
+        question: the id of the question that figures of one question show.
+
+    Raises InputError for unknown names and where no figure can be drawn, MixError for runs that do
+    not stand side by side; what was left out has its reason in the result.
+    """
+    chosen = _chosen(only)
+    for form in _given("format", formats):
+        if form not in FORMATS:
+            raise InputError(f"there is no format {form!r}. {suggestion(form, FORMATS)}")
+    if not _NARROWEST <= width <= _WIDEST:
+        raise InputError(
+            f"`width` must be from {_NARROWEST:g} to {_WIDEST:g} inches, got {width:g}."
+        )
+    with needing("drawing figures", "figures"):
+        from leakbound.plotting import canvas
+    material = _material(runs, scorer, question)
+    made, lacking = _rows(chosen, material)
+    if not made:
+        reasons = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        raise InputError(f"none of the figures can be drawn. {reasons}.")
+    folder, ways = Path(out), styles(material.labels)
+    make_folder(folder)
+    files = []
+    with canvas.settings():
+        for name, rows in made.items():
+            drawn = canvas.Canvas(width, ways)
+            chosen[name].draw(rows, drawn)
+            drawn.legend()
+            files.append(folder / f"{name}.csv")
+            write_text(files[-1], as_csv(rows))
+            for form in dict.fromkeys(formats):
+                files.append(folder / f"{name}.{form}")
+                write_whole(files[-1], _writing(drawn.bytes(form)))
+    return DrawnFigures(tuple(files), lacking)
+
+
+def figures_table(
+    runs: Sequence[Run | str | Path], *, scorer: str | None = None, question: str | None = None
+) -> Table:
+    """Which figures there are, and with `runs` whether they have what each needs."""
+    columns = ("figure", "shows", "paper", "of these runs" if runs else "needs")
+    lacking = {name: kind.needs for name, kind in KINDS.items()}
+    if runs:
+        made, missing = _rows(KINDS, _material(runs, scorer, question))
+        lacking = {name: "yes" if name in made else f"no: {missing[name]}" for name in KINDS}
+    rows = [(name, kind.shows, kind.paper, lacking[name]) for name, kind in KINDS.items()]
+    return Table.plain("Figures", columns, rows)
+
+
+def _writing(content: bytes) -> Any:
+    return lambda partial: partial.write_bytes(content)
+
+
+def _chosen(only: Sequence[str]) -> Mapping[str, PaperFigure[Any]]:
+    for name in only:
+        if name not in KINDS:
+            raise InputError(f"there is no figure {name!r}. {suggestion(name, KINDS)}")
+    return {name: kind for name, kind in KINDS.items() if not only or name in only}
+
+
+def _given(what: str, values: Sequence[str]) -> Sequence[str]:
+    if not values:
+        raise InputError(f"no {what} was given. Name at least one.")
+    return values
+
+
+def _rows(
+    kinds: Mapping[str, PaperFigure[Any]], material: Material
+) -> tuple[dict[str, Sequence[Any]], dict[str, str]]:
+    """What each figure is drawn from, and why some cannot be."""
+    made: dict[str, Sequence[Any]] = {}
+    lacking: dict[str, str] = {}
+    if material.runs:
+        _ = material.scorer, material.question  # refused, if wrong, before anything is drawn
+    for name, kind in kinds.items():
+        try:
+            made[name] = kind.rows(material)
+        except LackingError as error:
+            lacking[name] = str(error)
+    return made, lacking
+
+
+def _material(
+    given: Sequence[Run | str | Path], scorer: str | None, question: str | None
+) -> Material:
+    """The runs and the trained models, each by the name of its folder."""
+    if not given:
+        raise InputError("no run was given. Name the folder of a finished run.")
+    runs: dict[str, Run] = {}
+    trained: dict[str, TrainedFolder] = {}
+    for one in given:
+        path = one.path if isinstance(one, Run) else Path(one)
+        name = path.resolve().name
+        into: dict[str, Any] = trained if not isinstance(one, Run) and is_trained(path) else runs
+        if name in into:
+            raise InputError(f"two folders are called {name!r}. Rename one.")
+        if into is trained:
+            trained[name] = read_trained(path)
+        else:
+            runs[name] = one if isinstance(one, Run) else Run.open(path)
+    return Material(runs, trained, scorer, question)

@@ -1,0 +1,60 @@
+"""`leakbound figures`: what a shell sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import done, leakbound, refused
+
+from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.types import Prompt
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of two questions."""
+    out = tmp_path_factory.mktemp("command") / "run"
+    prompts = [Prompt(id=f"q{i}", question=f"Who {i}?", answer=f"Ossian Quill {i}") for i in (0, 1)]
+    task = Benchmark(
+        name="two", prompts=tuple(prompts), scorers=("rouge-l-recall",), max_new_tokens=8, origin=""
+    )
+    laws = {p.id: {"nobody": 0.7, "Ossian": 0.2, str(p.answer): 0.1} for p in prompts}
+    evaluate(CannedEngine(laws), task, out=out, n=64)
+    return out
+
+
+def test_files_are_written_and_what_is_left_out_has_its_reason(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = done("figures", run, "--out", out, "--only", "tail", "--only", "grid", "--format=svg")
+    assert result.out.splitlines() == [
+        f"written: {out / name}" for name in ("tail.csv", "tail.svg")
+    ]
+    assert result.err == "left out: grid, since no run has a grid of temperatures and top-p\n"
+    found = done("figures", run, "--out", out, "--only", "tail", "--format", "pdf,png", "--json")
+    assert found.json["written"] == [str(out / f"tail.{form}") for form in ("csv", "pdf", "png")]
+
+
+def test_the_list_says_what_a_run_can_give(run: Path) -> None:
+    table = done("figures", run, "--list", "--json").json
+    given = {row["figure"]: row["given"] for row in table}
+    assert given["tail"] == "yes"
+    assert given["grid"] == "no: no run has a grid of temperatures and top-p"
+    plain = done("figures", "--list").out
+    assert all(name in plain for name in given)
+
+
+def test_wrong_use_is_refused_in_one_message(run: Path, tmp_path: Path) -> None:
+    refused(leakbound("figures", run), "--out")
+    refused(leakbound("figures", "--out", tmp_path / "out"), "no run was given")
+    refused(leakbound("figures", tmp_path, "--out", tmp_path / "out"), "is no run directory")
+    wrong = leakbound("figures", run, "--out", tmp_path / "out", "--only", "tial")
+    refused(wrong, "Did you mean 'tail'")
+    (tmp_path / "file").write_text("")
+    refused(
+        leakbound("figures", run, "--out", tmp_path / "file" / "deep"), "cannot make the folder"
+    )
+    nothing = leakbound("figures", run, "--out", tmp_path / "out", "--only", "grid")
+    refused(nothing, "none of the figures can be drawn", "grid: no run has a grid")

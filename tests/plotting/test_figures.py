@@ -1,0 +1,301 @@
+"""The papers' figures: drawn from what is stored, the same every time, refused with a reason."""
+
+from __future__ import annotations
+
+import csv
+import math
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tides import Made, benchmark, engine, trained
+
+import leakbound
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation import evaluate
+from leakbound.plotting import KINDS, figures_table
+from leakbound.plotting.models import UtilityRow, fronted
+from leakbound.stats import mean_bound, proportion_bound
+from leakbound.store import DamagedError, Run
+
+ROUGE, BINARY = "rouge-l-recall", "rouge-l-recall>=0.5"
+
+
+@pytest.fixture(scope="module")
+def drawn(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All figures of two runs and a trained model."""
+    out = tmp_path_factory.mktemp("drawn")
+    leakbound.figures([*made.runs, made.trained], out, formats=["svg"])
+    return out
+
+
+def rows(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float]:
+    """Every draw's score, as the run's table of scores has it."""
+    found: list[float] = []
+    for row in run.scores.where(arm=arm, query=question):
+        if row.scorer == scorer and row.score is not None:
+            found += [row.score] * row.count
+    return found
+
+
+def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
+    how = {"only": ["questions", "leak-at-k", "histogram"]}
+    first = leakbound.figures(made.runs, tmp_path / "one", **how)
+    second = leakbound.figures(made.runs, tmp_path / "two", **how)
+    assert [file.name for file in first.files] == [file.name for file in second.files]
+    assert {file.suffix for file in first.files} == {".csv", ".pdf", ".svg", ".png"}
+    for one, two in zip(first.files, second.files, strict=True):
+        assert one.read_bytes() == two.read_bytes(), one.name
+
+
+def test_files_embed_fonts_hold_no_date_and_have_the_width_asked_for(
+    made: Made, tmp_path: Path
+) -> None:
+    leakbound.figures(made.runs, tmp_path, only=["tail"], width=6.5)
+    pdf = (tmp_path / "tail.pdf").read_bytes()
+    assert b"/FontFile2" in pdf  # TrueType, as journals ask for
+    assert b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf
+    root = ElementTree.parse(tmp_path / "tail.svg").getroot()
+    assert root.get("width") == "468pt"  # of 72 an inch
+    assert "date" not in (tmp_path / "tail.svg").read_text().lower()
+
+
+def test_the_figure_of_questions_is_that_of_the_estimates(made: Made, drawn: Path) -> None:
+    run = made.runs[0]
+    mine = [row for row in rows(drawn, "questions") if row["model"] == "npo"]
+    assert [row["question"] for row in mine] == ["q0", "q1", "q2"]  # rising
+    for row in mine:
+        each = run.estimates.each("mean leakage", scorer=ROUGE).where(query_id=row["question"])
+        beside = run.estimates.each("mean leakage", scorer=ROUGE, arm="control")
+        assert (float(row["lower"]), float(row["upper"])) == (each[0].lower, each[0].upper)
+        control = beside.where(query_id=row["question"])[0]
+        assert float(row["control_upper"]) == control.upper
+        assert float(row["value"]) == pytest.approx(
+            np.mean(stored(run, "target", row["question"])), abs=1e-12
+        )
+        assert float(row["greedy"]) == 0.0
+
+
+def test_histogram_and_quantiles_are_those_of_the_stored_scores(made: Made, drawn: Path) -> None:
+    run = made.runs[0]
+    mine = [row for row in rows(drawn, "histogram") if row["model"] == "npo"]
+    question = mine[0]["question"]
+    scores = stored(run, "target", question)
+    lefts = Counter(min(int(score * 40 + 1e-9), 39) for score in scores)
+    assert {
+        round(float(row["left"]) * 40): round(float(row["share"]) * len(scores))
+        for row in mine
+        if float(row["share"])
+    } == lefts
+    assert sum(float(row["share"]) for row in mine) == pytest.approx(1)
+    for row in rows(drawn, "answers"):
+        if row["model"] == "npo":
+            ordered = sorted(stored(run, "target", row["question"]))
+            for name, share in (("p5", 0.05), ("median", 0.5), ("p95", 0.95)):
+                assert float(row[name]) == ordered[math.ceil(share * len(ordered)) - 1]
+
+
+def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) -> None:
+    run = made.runs[0]
+    mine = [
+        row
+        for row in rows(drawn, "convergence")
+        if (row["model"], row["moment"]) == ("npo", "mean")
+    ]
+    assert [int(row["n"]) for row in mine] == [8, 16, 32, 64, 128]
+    scores = stored(run, "target", mine[0]["question"])
+    assert float(mine[-1]["value"]) == pytest.approx(np.mean(scores))
+    bound = mean_bound(np.array([sorted(scores)]), confidence=0.99, side="both", seed=1)
+    assert float(mine[-1]["upper"]) == pytest.approx(float(bound.upper[0]), abs=0.05)
+    widths = [float(row["upper"]) - float(row["lower"]) for row in mine]
+    assert widths[-1] < widths[0] / 2
+    # the first n are draws of the law: their means are means of n of the scores that there are
+    for row in mine:
+        n, known = int(row["n"]), Counter(round(s, 9) for s in scores)
+        assert 0 <= float(row["value"]) * n <= sum(sorted(known.elements())[-n:]) + 1e-9
+
+
+def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_path: Path) -> None:
+    run = made.runs[0]
+    leakbound.figures([run], tmp_path, only=["convergence"], scorer=BINARY, formats=["svg"])
+    last = [row for row in rows(tmp_path, "convergence") if row["moment"] == "mean"]
+    mine = [row for row in last if row["model"] == "target" or row["model"] == "npo"][-1]
+    hits = int(sum(stored(run, "target", mine["question"], BINARY)))
+    bound = proportion_bound(hits, 128, confidence=0.99, side="both")
+    assert float(mine["lower"]) == pytest.approx(float(bound.lower))
+    assert float(mine["upper"]) == pytest.approx(float(bound.upper))
+
+
+def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:
+    run = made.runs[0]
+    mine = {int(row["k"]): row for row in rows(drawn, "leak-at-k") if row["model"] == "npo"}
+    assert list(mine) == [1, 2, 4, 8, 16, 32, 64, 128]
+    for k in (1, 8):
+        each = []
+        for question in ("q0", "q1", "q2"):
+            scores = np.sort(stored(run, "target", question))
+            below = [math.comb(i, k) / math.comb(len(scores), k) for i in range(len(scores) + 1)]
+            each.append(float(np.diff(below) @ scores))
+        assert float(mine[k]["value"]) == pytest.approx(np.mean(each))
+        assert float(mine[k]["lower"]) < float(mine[k]["value"]) < float(mine[k]["upper"])
+    assert mine[128]["upper"] == ""  # three blocks of 128 draws say nothing
+    single = run.estimates.mean("mean leakage", scorer=ROUGE)
+    assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
+
+
+def test_the_naive_estimate_stands_beside_the_unbiased(drawn: Path) -> None:
+    for row in rows(drawn, "naive"):
+        assert abs(float(row["naive"]) - float(row["unbiased"])) < 0.35
+        if row["k"] == "1":
+            assert float(row["naive"]) == pytest.approx(float(row["unbiased"]))
+
+
+def test_the_front_holds_what_no_other_target_beats() -> None:
+    def point(name: str, utility: float, value: float, control: bool = False) -> UtilityRow:
+        return UtilityRow(name, control, "r_avg", utility, "mean score", 0.99, value, 0, 1, False)
+
+    every = [
+        point("good", 0.9, 0.2),
+        point("worse", 0.8, 0.3),
+        point("leaks little", 0.7, 0.1),
+        point("control", 0.95, 0.05, control=True),
+    ]
+    assert [row.model for row in every if fronted(row, every).front] == ["good", "leaks little"]
+
+
+def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> None:
+    mine = rows(drawn, "confidence")
+    entropy = [float(row["value"]) for row in mine if row["quantity"] == "entropy"]
+    assert entropy == pytest.approx([0.5, 0.25, 0.5 / 3, 0.125])
+    probability = [float(row["value"]) for row in mine if row["quantity"] == "probability"]
+    assert probability == pytest.approx([math.exp(-0.7 / s) for s in range(1, 5)])
+    assert {row["model"] for row in mine} == {"model"}
+
+
+def test_questions_in_other_words_are_drawn_by_protocol(drawn: Path) -> None:
+    every = rows(drawn, "protocols")
+    assert {row["model"] for row in every} == {"ours", "control of ours"}
+    mine = [row for row in every if row["model"] == "ours"]
+    assert Counter(row["protocol"] for row in mine) == {"greedy": 3, "output": 3, "full": 3}
+    of = {(row["protocol"], row["question"]): row for row in mine}
+    for question in ("q0", "q1", "q2"):
+        assert float(of["full", question]["value"]) > float(of["output", question]["value"])
+        assert of["greedy", question]["upper"] == ""
+    for row in rows(drawn, "sureness"):
+        assert float(row["lower"]) <= float(row["value"]) <= float(row["upper"])
+    assert {row["question"] for row in rows(drawn, "correlation")} == {"q0", "q1", "q2"}
+
+
+def test_decodings_are_drawn_as_grid_curves_and_thresholds(made: Made, tmp_path: Path) -> None:
+    leakbound.figures([made.grid], tmp_path, only=["grid", "temperature"], formats=["png"])
+    cells = [row for row in rows(tmp_path, "grid") if row["quantity"] == "mean score"]
+    assert {(row["temperature"], row["top_p"]) for row in cells} == {
+        (t, p) for t in ("0.5", "1.0") for p in ("0.9", "1.0")
+    }
+    lines = rows(tmp_path, "temperature")
+    assert {row["line"] for row in lines} == {"top-p 0.9", "top-p 1"}
+    both = [made.runs[0], made.adaptive]
+    leakbound.figures(both, tmp_path, only=["adaptive"], formats=["png"])
+    thresholds = [row["at"] for row in rows(tmp_path, "adaptive") if row["moment"] == "mean"]
+    assert thresholds == ["0.5", "1.0"]
+
+
+def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:
+    told = {row[0]: row for row in figures_table([*made.runs, made.trained]).texts}
+    assert list(told) == list(KINDS)
+    given = {name for name, row in told.items() if row[3] == "yes"}
+    assert given == {file.stem for file in drawn.glob("*.svg")}
+    assert given == set(KINDS) - {"grid", "temperature", "adaptive", "utility"}
+    assert told["utility"][3].startswith("no: no utility was measured")
+    for kind in KINDS.values():
+        assert any(of in kind.paper for of in ("Scholten", "Leak@k", "Cheng"))
+
+
+def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: Path) -> None:
+    found = leakbound.figures(
+        made.runs, tmp_path, only=["tail", "questions"], scorer=BINARY, formats=["png"]
+    )
+    assert [file.name for file in found.files] == ["questions.csv", "questions.png"]
+    assert found.left_out == {"tail": f"scores by {BINARY} are 0 or 1, or there are none"}
+    with pytest.raises(InputError, match=r"none of the figures .*grid: no run has a grid"):
+        leakbound.figures(made.runs, tmp_path / "none", only=["grid"])
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"only": ["tial"]}, "Did you mean 'tail'"),
+        ({"formats": ["pgn"]}, "Did you mean 'png'"),
+        ({"formats": []}, "no format"),
+        ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),
+        ({"width": math.nan}, "from 2 to 20 inches"),
+        ({"scorer": "rouge-l-recal"}, "Did you mean 'rouge-l-recall'"),
+        ({"question": "q9"}, "no `--question q9`. There is: q0, q1, q2"),
+    ],
+)
+def test_wrong_names_and_sizes_are_refused_with_what_there_is(
+    made: Made, tmp_path: Path, how: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+        leakbound.figures(made.runs, tmp_path / "out", **how)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_that_cannot_be_read_are_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run was given"):
+        leakbound.figures([], tmp_path / "out")
+    with pytest.raises(InputError, match="is no run directory"):
+        leakbound.figures([tmp_path], tmp_path / "out")
+    with pytest.raises(InputError, match="two folders are called 'npo'"):
+        leakbound.figures([made.runs[0], made.runs[0]], tmp_path / "out")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(made.runs[0].path, damaged)
+    file = damaged / "estimates.parquet"
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.raises(DamagedError, match=r"estimates\.parquet"):
+        leakbound.figures([damaged], tmp_path / "out")
+    broken = trained(tmp_path / "broken")
+    (broken / "training.jsonl").write_text('{"step": 1}\n{"loss": \n')
+    with pytest.raises(DamagedError, match=r"training\.jsonl`, line 2"):
+        leakbound.figures([broken], tmp_path / "out")
+
+
+def test_runs_of_other_questions_do_not_stand_side_by_side(made: Made, tmp_path: Path) -> None:
+    task = benchmark()
+    fewer = Benchmark(
+        name="tides", prompts=task.prompts[:2], scorers=task.scorers, max_new_tokens=48, origin=""
+    )
+    other = evaluate(engine("npo", 0.2), fewer, out=tmp_path / "other", n=32)
+    with pytest.raises(MixError, match="evaluate both on the same benchmark"):
+        leakbound.figures([made.runs[0], other], tmp_path / "out")
+
+
+def test_without_matplotlib_the_extra_is_named(made: Made, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from leakbound.cli import main\n"
+        f"sys.argv = ['leakbound', 'figures', {str(made.runs[0].path)!r}, *sys.argv[1:]]\n"
+        "main()"
+    )
+
+    def shell(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", code, *more], capture_output=True, text=True)
+
+    refused = shell("--out", str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert "drawing figures needs matplotlib" in refused.stderr
+    assert "pip install '.[figures]'" in refused.stderr
+    assert shell("--list").returncode == 0  # what there is can be said without
