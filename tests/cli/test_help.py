@@ -30,8 +30,6 @@ def parsed(arguments: list[str]) -> click.Context:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_is_a_command_line_that_is_understood(name: str) -> None:
-    if name == "figures":
-        pytest.skip("has none")
     for line in examples(done(name, "--help").out):
         inner = re.search(r"\$\((.*)\)", line)
         words = shlex.split(inner[1] if inner else line, comments=True)

@@ -9,11 +9,12 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table
+from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 from leakbound.errors import InputError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1)
 @click.option("--out", type=opt.RUN, help="The folder to write into.")
 @click.option("--only", multiple=True, metavar="NAME", help="This figure; repeatable.")
