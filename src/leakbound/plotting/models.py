@@ -285,6 +285,7 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
     canvas.tell(f"{100 * rows[0].confidence:g} % bounds", color="black", linewidth=0.7, marker="_")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.08)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel(f"{UTILITIES[rows[0].utility_metric]}")
     axes.set_ylabel(f"{rows[0].quantity},\nmean over the questions")
 
