@@ -41,8 +41,11 @@ mutants-all: $(READY)
 	$(BIN)/python tests/mutants.py --all
 
 # The site, in build/site: nothing in it is fetched from elsewhere, and it opens from the folder.
-docs: $(READY_ALL)
+docs: $(READY_ALL) build/story.ipynb
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+build/story.ipynb: docs/story.ipynb docs/execute.py $(READY_ALL)
+	$(BIN)/python docs/execute.py docs/story.ipynb $@
 
 bench: $(READY)
 	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

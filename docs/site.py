@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +15,9 @@ from leakbound.cli import COMMANDS, group
 
 _OUTWARD = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?:examples|tests|bench|experiments)[^)]*)\)")
 _COMMANDS = "<!-- commands: made when the site is built -->"
+_STORY = "<!-- story: made when the site is built -->"
+_HERE = Path(__file__).parent
+_EXECUTED = _HERE.parent / "build" / "story.ipynb"  # see `make docs`
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
@@ -19,6 +25,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     del page
     if _COMMANDS in markdown:
         markdown = markdown.replace(_COMMANDS, "\n".join(_helps()))
+    if _STORY in markdown:
+        markdown = markdown.replace(_STORY, "\n".join(_story()))
     if config.repo_url:
         return _OUTWARD.sub(rf"[\1]({config.repo_url}/tree/main/\2)", markdown)
     return _OUTWARD.sub(r"\1", markdown)
@@ -32,3 +40,26 @@ def _helps() -> Iterator[str]:
         assert command is not None
         text = command.get_help(click.Context(command, info_name=name, parent=above))
         yield f"## {name}\n\n{line}\n\n```text\n{text}\n```\n"
+
+
+def _story() -> Iterator[str]:
+    """The cells of the notebook, with what they showed where it was executed."""
+    file = _EXECUTED if _EXECUTED.exists() else _HERE / "story.ipynb"
+    for cell in json.loads(file.read_text(encoding="utf-8"))["cells"][1:]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield source + "\n"
+        else:
+            yield f"```python\n{source}\n```\n"
+            yield from map(_shown, cell["outputs"])
+
+
+def _shown(output: Mapping[str, Any]) -> str:
+    """What a cell printed or drew; warnings and bars of progress are left out."""
+    data = output.get("data", {})
+    if "image/svg+xml" in data:
+        held = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
+        return f'<img alt="what the cell drew" src="data:image/svg+xml;base64,{held}">\n'
+    said = output.get("text", "") if output.get("name") == "stdout" else data.get("text/plain", "")
+    text = "".join(said).rstrip()
+    return f"```text\n{text}\n```\n" if text else ""

@@ -27,6 +27,7 @@ LAYERS = (
         "unlearning",
         "reporting",
         "plotting",
+        "publishing",
         "demo",
         "testing",
     },
@@ -43,6 +44,8 @@ ALLOWED = {
     ("demo", "reporting"),
     ("reporting", "evaluation"),
     ("plotting", "evaluation"),
+    ("publishing", "evaluation"),
+    ("publishing", "reporting"),
     ("certificate", "evaluation"),
 }
 # Within `evaluation`: what each storey may use. Drawing sees no bound.

@@ -43,6 +43,8 @@ _EXPORTS = {
     "import_run": "leakbound.evaluation.importing",
     "recompute": "leakbound.formats.recomputing",
     "plan": "leakbound.stats",
+    "push": "leakbound.publishing",
+    "track": "leakbound.publishing",
     "load": "leakbound.store",
     "load_benchmark": "leakbound.benchmarks",
     "load_corpus": "leakbound.benchmarks",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @opt.inputs
 @opt.attack
 @opt.scoring
+@opt.reporting
 @opt.models
 @opt.ray
 @opt.writing
@@ -43,9 +44,11 @@ def evaluate(**given: Any) -> None:
     of the control too, which then is the retrained model. Stopped, the same command goes on.
     """
     from leakbound.evaluation import evaluate as verb
+    from leakbound.publishing.tracking import require_trackers, track
     from leakbound.store import Run
 
     said = Said(given)
+    require_trackers(said.report_to or ())
     study = _asked(said)
     if said.dry_run:
         _print_cost(said, study)
@@ -58,6 +61,7 @@ def evaluate(**given: Any) -> None:
     except UnansweredError:
         show(Run.open(out), said.as_json)
         raise
+    track(run, said.report_to or ())
     show(run, said.as_json)
 
 

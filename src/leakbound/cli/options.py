@@ -195,6 +195,10 @@ ray = under(
     click.option("--ray-gpus", type=float, help="Of each; 0.5: two share one.  [default: 1 or 0]"),
     click.option("--ray-threads", type=int, help="Of each.  [default: 1]"),
 )
+reporting = under(
+    SCORED,
+    click.option("--report-to", type=names, help="Trackers, such as tensorboard,wandb."),
+)
 writing = under(
     WRITTEN,
     click.option("--out", type=RUN, help="The run directory."),

@@ -1,0 +1,108 @@
+"""The wheel and the source archive: whole, installable elsewhere, named as the index wants it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import leakbound
+from tiny import tiny_model_folder
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "leakbound"
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # the index's rule
+NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as an index compares names
+
+
+def run(*command: object, **env: str) -> str:
+    """What a command prints, which must succeed."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | env)
+    assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
+    return done.stdout
+
+
+def test_names_and_summary_are_what_an_index_takes() -> None:
+    assert NAME.fullmatch(PROJECT["name"])
+    assert NORMAL.fullmatch(PROJECT["name"])
+    assert PROJECT["name"] not in sys.stdlib_module_names
+    for extra in PROJECT["optional-dependencies"]:
+        assert NORMAL.fullmatch(extra), extra
+    assert "\n" not in PROJECT["description"]
+    assert len(PROJECT["description"]) <= 512
+    assert re.fullmatch(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", PROJECT["version"])
+
+
+def test_the_citation_names_this_version_and_licence() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    needed = {"cff-version", "message", "title", "authors"}
+    assert needed <= set(cited)
+    assert cited["version"] == PROJECT["version"] == leakbound.__version__
+    assert cited["license"] == PROJECT["license"]
+    for entry in [cited, *cited["references"]]:
+        assert entry["title"]
+        assert all({"name", "family-names"} & set(author) for author in entry["authors"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source archive, and the wheel made from it."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT)
+    return out
+
+
+@pytest.mark.slow
+def test_the_packages_hold_every_file_of_the_source(built: Path) -> None:
+    wanted = {
+        path.relative_to(SOURCE.parent).as_posix()
+        for path in SOURCE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {Path(name).suffix for name in wanted} > {".py", ".html", ".css", ".js", ".yaml"}
+    (wheel,) = built.glob("*.whl")
+    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    assert {f"src/{name}" for name in wanted} | {"LICENSE", "README.md"} <= held
+
+
+@pytest.mark.slow
+def test_the_index_would_take_them(built: Path) -> None:
+    said = run(sys.executable, "-m", "twine", "check", *built.iterdir(), NO_COLOR="1")
+    assert said.count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_an_environment_of_its_own(built: Path, tmp_path: Path) -> None:
+    """What it depends on is this environment's; leakbound itself is the wheel's."""
+    env = tmp_path / "env"
+    run(sys.executable, "-m", "venv", env)
+    python = env / "bin" / "python"
+    (wheel,) = built.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    inside = Path(
+        run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    )
+    (inside / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    where = run(python, "-P", "-c", "import leakbound; print(leakbound.__file__)").strip()
+    assert Path(where).is_relative_to(env)
+    command = env / "bin" / "leakbound"
+    assert leakbound.__version__ in run(command, "--version")
+    model, out = tiny_model_folder(tmp_path / "model", seed=0), tmp_path / "run"
+    asked = ("evaluate", model, "--benchmark", "fictitious", "--limit", 1, "-n", 8)
+    run(command, *asked, "--max-new-tokens", 4, "--out", out)
+    assert (out / "report.html").stat().st_size > 10_000
