@@ -14,6 +14,8 @@ import pytest
 from tiny import TIED_AND_NOT, embeddings_tied
 
 HERE = Path(__file__).parent
+for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):  # a worker of pytest-xdist is told columns
+    os.environ.pop(name, None)
 _TIED = pytest.param(True, id="tied")  # as most small models are: those in the quick suite
 
 

@@ -26,7 +26,10 @@ WRITES: dict[str, Arguments] = {
     "certify": lambda run, model, file: ["certify", run, "--max-leak", 0.1, "--scorer", "keyword"],
 }
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
-OTHERS = {"recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune"}
+OTHERS = {
+    "recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
+    "figures", "completion", "push",
+}  # fmt: skip
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory, embeddings: None) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(model: Path) -> VllmEngine:
-    share = 0.6 if are_tied() else 0.3  # the second counts what the first one holds
+    share = 0.3 if are_tied() else 0.15  # the second counts what the first one holds
     made = open_engine(f"vllm:{model}?gpu_memory_utilization={share}", PROMPTING)
     assert isinstance(made, VllmEngine)
     return made

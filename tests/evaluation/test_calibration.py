@@ -120,7 +120,7 @@ def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
     opened = json.dumps(unpacked(page), ensure_ascii=False)
     assert opened.count(", corrected for the judge 0") == len(LEAKS)
     seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
-    assert table.texts[0][3].startswith(f"{seen:.3g} [")
+    assert table.texts[0][2].startswith(f"{seen:.3g} [")
 
 
 def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
-    others |= {"ray", "ray_workers", "ray_gpus", "ray_threads"}  # who does it, not what
+    others |= {"ray", "ray_workers", "ray_gpus", "ray_threads", "report_to"}  # who, not what
     assert known - others == set(given)
     nothing: dict[str, Any] = {**dict.fromkeys(known), "benchmark": "fictitious:authors=6"}
     rewritten = {"inputs": "rules", "ids": True, "embedder": "f"}

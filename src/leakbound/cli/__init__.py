@@ -34,7 +34,7 @@ COMMANDS = {
     "figures": ("figures", "Draw the papers' figures of runs, with their data."),
     "export": ("exporting", "Write the metrics or completions of a run for other tools."),
     "import": ("importing", "Make a run of samples that another tool drew."),
-    "push": ("pushing", "Put a run on the hub: page, tables, certificate; private by default."),
+    "push": ("pushing", "Put a run on the hub: page, tables, certificate; private."),
     "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),
     "plan": ("steps", "How many samples a guarantee needs."),
     "completion": ("completion", "Print what makes a shell complete commands and names."),

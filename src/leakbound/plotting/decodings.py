@@ -11,6 +11,7 @@ from leakbound.evaluation.views.words import mean_of, model_name
 from leakbound.plotting.figure import PaperFigure
 from leakbound.plotting.material import LackingError, Material
 from leakbound.plotting.style import styles
+from leakbound.stats import percent
 
 if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
@@ -199,7 +200,7 @@ def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
         axes.set_ylim(bottom=0)
         axes.margins(x=0.04)
     confidence = min(row.confidence for row in rows)
-    canvas.tell(f"{100 * confidence:g} % bounds", color="black", linewidth=0.7, marker="_")
+    canvas.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
     panels[-1].set_xlabel(over)
 
 

@@ -10,6 +10,7 @@ from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of
 from leakbound.plotting.figure import PaperFigure
 from leakbound.plotting.material import LackingError, Material
+from leakbound.stats import percent
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow
 
@@ -139,7 +140,7 @@ def draw_moments(rows: Sequence[MomentRow], canvas: Canvas) -> None:
         axes.grid(axis="x", linewidth=0.3, color="#dddddd")
     quantity = next(row.quantity for row in rows if row.quantity not in ("greedy", "ED"))
     canvas.tell_hollow()
-    canvas.tell(f"{quantity}, {100 * _confidence(rows):g} % bounds", color="black", marker="o")
+    canvas.tell(f"{quantity}, {percent(_confidence(rows))} bounds", color="black", marker="o")
     canvas.tell("mean + 2 sd (ED)", color="black", marker="D", linestyle="none", markersize=3)
 
 
@@ -202,7 +203,7 @@ def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
             mean = sum(values) / len(values)
             axes.hlines(mean, place - 0.4, place + 0.4, color="black", linewidth=0.9, zorder=3)
     canvas.tell("one question", color="black", marker="o", linestyle="none", markersize=2.6)
-    canvas.tell(f"{100 * rows[0].confidence:g} % bounds", color="black", alpha=0.35)
+    canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", alpha=0.35)
     canvas.tell("mean over the questions", color="black", linewidth=0.9)
     axes.set_xticks(range(len(models)), models)
     if not _fit(models, canvas.width):
@@ -282,7 +283,7 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
         axes.step(*zip(*front, strict=True), where="pre", color="black", linewidth=0.7,
                   linestyle=(0, (1, 1.5)), zorder=1)  # fmt: skip
         canvas.tell("front of the targets", color="black", linewidth=0.7, linestyle=(0, (1, 1.5)))
-    canvas.tell(f"{100 * rows[0].confidence:g} % bounds", color="black", linewidth=0.7, marker="_")
+    canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=0.7, marker="_")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.08)
     axes.locator_params(axis="x", nbins=4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from leakbound.plotting.figure import PaperFigure
 from leakbound.plotting.material import LackingError, Material
 from leakbound.plotting.style import BAND, GREY
+from leakbound.stats import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -268,7 +269,7 @@ def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
             edges, lower, upper, color=canvas.series[model].colour, alpha=BAND, linewidth=0
         )
         canvas.line(axes, model, x[:-1], [row.value for row in mine])
-    canvas.tell_bounds(f"{_bounds(rows[0].confidence)}, all x at once")
+    canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, all x at once")
     axes.set_xlim(-0.02, 1.0)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("score x")
@@ -276,7 +277,7 @@ def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
 
 
 def _bounds(confidence: float) -> str:
-    return f"{100 * confidence:g} % bounds"
+    return f"{percent(confidence)} bounds"
 
 
 def _panel(models: Sequence[str]) -> float | None:

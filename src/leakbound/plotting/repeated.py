@@ -12,6 +12,7 @@ from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import mean_of
 from leakbound.plotting.figure import PaperFigure
 from leakbound.plotting.material import LackingError, Material
+from leakbound.stats import percent
 from leakbound.store import EstimateRow
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
         axes.set_ylabel(of.replace("standard ", "standard\n"))
         axes.set_ylim(0, 1.02 if moment == "mean" else 0.52)
         _powers(axes, [row.n for row in rows])
-    canvas.tell_bounds(f"{100 * rows[0].confidence:g} % bounds, each n by itself")
+    canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, each n by itself")
     panels[-1].set_xlabel("draws n")
 
 
@@ -179,7 +180,7 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
             canvas.tell("proved", color="black", linewidth=0.8, linestyle=(0, (1, 1)), marker=6,
                         markersize=3)  # fmt: skip
     if any(row.lower is not None for row in rows):
-        canvas.tell_bounds(f"{100 * rows[0].confidence:g} % bounds, all k at once")
+        canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, all k at once")
     _powers(axes, [row.k for row in rows])
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("draws k")

@@ -17,7 +17,14 @@ from leakbound.store.sealed import read_sealed
 CALIBRATION = "calibration"
 """The folder, within that of the run, of what is known of its scorers' errors."""
 _USUAL_CONFIDENCE = 0.99
-MAKERS = ("stats", "evaluation", "store/scores.py", "store/masses.py")
+MAKERS = (
+    "stats",
+    "evaluation/planning",
+    "evaluation/scoring",
+    "evaluation/statements",
+    "store/scores.py",
+    "store/masses.py",
+)
 """What turns stored scores into estimates, within the package."""
 
 

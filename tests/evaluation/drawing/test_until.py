@@ -135,8 +135,8 @@ def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
     assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
-    assert table.title.endswith(f"n ≤ {CAP}")
-    assert table.note.splitlines()[1] == (
+    assert table.title.endswith(f"n ≤ {CAP}, T=1")
+    assert table.note.splitlines()[2] == (
         f"target, {CLAIM}: holds for 1, refuted for 2, open for 1 of 4 questions; "
         f"{n} draws instead of {4 * CAP}"
     )

@@ -166,7 +166,8 @@ def headline(view: View, model: Model, scorer: ScorerView) -> str:
 
 def by_itself(view: View, model: Model, scorer: ScorerView) -> str:
     """One sentence on a model's greedy answers and its distribution, without its control."""
-    return f"{_greedy(model, scorer)}; {_sampled(view, model, scorer)}."
+    sampled = f"{_sampled(view, model, scorer)}."
+    return f"{_greedy(model, scorer)}; {sampled}" if greedy_rows(model, scorer) else sampled
 
 
 def excess(model: Model, scorer: ScorerView) -> str:
