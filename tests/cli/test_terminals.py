@@ -54,7 +54,10 @@ def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize(
+    "width",
+    [pytest.param(60, marks=pytest.mark.slow), 80, pytest.param(140, marks=pytest.mark.slow)],
+)
 def test_a_live_bar_and_tables_as_wide_as_the_terminal(
     width: int, model: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -70,12 +73,14 @@ def test_a_live_bar_and_tables_as_wide_as_the_terminal(
     assert rules
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(run: Path) -> None:
     assert STYLES.search(at_a_terminal(80, "report", run))
     assert not STYLES.search(at_a_terminal(80, "report", run, NO_COLOR="1"))
     assert not STYLES.search(at_a_terminal(80, "report", run, TERM="dumb"))
 
 
+@pytest.mark.slow
 def test_a_pipe_is_steered_only_where_that_is_asked_for(run: Path) -> None:
     out, err = in_a_pipe("bound", run, "--confidence", 0.98)
     assert "\x1b" not in out + err

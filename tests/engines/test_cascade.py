@@ -40,6 +40,7 @@ OTHERWISE = {  # attention that cannot be computed in parts here: whole paths ar
         eos_token_id=0,
     ),
 }
+QUICK = {"llama", "gemma2", "gpt-oss"}  # grouped heads; windows and caps; sinks
 JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHERWISE} | {
     "gpt-oss": tf.GptOssConfig(  # sinks, and windows
         **SMALL_HEADS,
@@ -102,7 +103,10 @@ def test_parts_join_to_one_softmax(
     assert (join(parts) - want).abs().max() < 1e-13
 
 
-@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in JOINED],
+)
 def test_joined_attention_gives_the_logits_of_plain_forwards(name: str) -> None:
     """Prompts of 1 to 10 tokens side by side, past every window."""
     model = build(JOINED[name])

@@ -49,6 +49,7 @@ def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float
     return found
 
 
+@pytest.mark.slow
 def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
     how = {"only": ["questions", "leak-at-k", "histogram"]}
     first = leakbound.figures(made.runs, tmp_path / "one", **how)
@@ -283,6 +284,7 @@ def test_runs_of_other_questions_do_not_stand_side_by_side(made: Made, tmp_path:
         leakbound.figures([made.runs[0], other], tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named(made: Made, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"

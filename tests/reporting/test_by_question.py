@@ -117,6 +117,7 @@ def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     assert pieces(leaking_words(nobody), "anything") == ["anything"]
 
 
+@pytest.mark.slow
 def test_a_page_says_what_it_covers_and_what_not(
     view: View, runs: dict[str, Run], asked: dict[str, Run]
 ) -> None:
