@@ -290,7 +290,9 @@ def _told(name: str) -> Progress:
 def _phase(name: str) -> Any:
     told: set[str] = set()
 
-    def show(phase: str, done: float, total: float, unit: str = "", tokens: int = 0) -> None:
+    def show(
+        phase: str, done: float, total: float, unit: str = "", tokens: int = 0, **_: object
+    ) -> None:
         mark = f"{phase} {int(10 * done / max(total, 1))}"
         if mark not in told:
             told.add(mark)
