@@ -39,6 +39,24 @@ async function look(browser, colorScheme, width) {
   return { over, wide, clipped, violations: violations.map((v) => `${v.id}: ${v.nodes[0].html}`) };
 }
 
+// The first chart on a phone: its labels that run into each other or out of its frame.
+async function phone(browser) {
+  const tab = await open(browser, { viewport: { width: 390, height: 900 } });
+  const found = await tab.evaluate(() => {
+    const svg = document.querySelector("figure svg");
+    const frame = svg.closest("figure").getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    const label = boxes.at(-1);
+    return [
+      ...boxes.slice(0, -1).filter(([, box]) => meet(box, label[1])).map(([text]) => text),
+      ...boxes.filter(([, box]) => box.left < frame.left || box.right > frame.right).map(([text]) => text),
+    ];
+  });
+  await tab.context().close();
+  return found;
+}
+
 // A page at a question, whose rows are those of the scorer that is shown.
 const row = (tab, number) => tab.locator(`tr.question[data-number='${number}']:visible`).first();
 const isOpen = (tab, number) => row(tab, number).locator("button").getAttribute("aria-expanded");
@@ -113,7 +131,7 @@ async function withoutScript(browser) {
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   const looks = [];
   for (const [scheme, width] of [["light", 1440], ["light", 1280], ["dark", 390]]) looks.push(await look(browser, scheme, width));
-  const result = { looks, use: await use(browser), plain: await withoutScript(browser), errors, requests };
+  const result = { looks, use: await use(browser), plain: await withoutScript(browser), phone: await phone(browser), errors, requests };
   await browser.close();
   console.log(JSON.stringify(result));
 })();

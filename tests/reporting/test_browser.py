@@ -79,6 +79,10 @@ def test_no_table_of_the_summary_is_clipped_at_1440_and_1280_pixels(seen: dict[s
     assert [look["clipped"] for look in seen["looks"][:2]] == [[], []]
 
 
+def test_no_label_of_the_first_chart_runs_into_another_on_a_phone(seen: dict[str, Any]) -> None:
+    assert seen["phone"] == []
+
+
 def test_a_question_opens_by_link_by_key_and_from_a_chart(seen: dict[str, Any]) -> None:
     use = seen["use"]
     assert [use["opened"], use["closed"], use["escaped"]] == ["true", "false", "false"]

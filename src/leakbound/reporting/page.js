@@ -1,4 +1,3 @@
-"use strict";
 // Without this script the page shows its verdict, its pictures and its tables. With it tables sort,
 // questions are searched, chosen and opened, and charts can be saved. Texts of others are set as
 // text alone, never as markup.
@@ -6,14 +5,6 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SHOWN = 25; // questions at first; the others come at the press of a button
 
-const byId = (id) => document.getElementById(id);
-
-function filled(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-const html = (name, attributes = {}, ...children) => filled(document.createElement(name), attributes, children);
 const svg = (name, attributes = {}, ...children) => filled(document.createElementNS(SVG, name), attributes, children);
 
 // --- what the page holds, packed
@@ -28,39 +19,6 @@ async function unpacked() {
 
 let holding = null; // a promise: asked for once, after the first paint
 const held = () => (holding ??= unpacked());
-
-// --- tables
-
-function keyOf(cell) {
-  const value = cell.dataset.value ?? "";
-  return value === "" ? cell.textContent.trim() : Number(value);
-}
-
-function compare(a, b) {
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-  return a.localeCompare(b, undefined, { numeric: true });
-}
-
-function sortBy(table, heading) {
-  const down = heading.getAttribute("aria-sort") === "ascending";
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const body = table.tBodies[0];
-  const rows = [...body.rows].filter((row) => !row.classList.contains("opened"));
-  const keyed = rows.map((row) => [keyOf(row.cells[heading.cellIndex]), row]);
-  keyed.sort(([a], [b]) => compare(a, b) * (down ? -1 : 1));
-  body.append(...keyed.flatMap(([, row]) => (row.detail ? [row, row.detail] : [row])));
-  if (table.matches(".by-question")) show();
-}
-
-for (const table of document.querySelectorAll("table[data-sortable], table.by-question")) {
-  for (const heading of table.tHead.rows[0].cells) {
-    const button = html("button", { type: "button" }, ...heading.childNodes);
-    button.addEventListener("click", () => sortBy(table, heading));
-    heading.append(button);
-  }
-}
 
 // --- charts: rows of data into marks, as the charts that stand on the page
 
@@ -364,6 +322,8 @@ async function goTo(anchor) {
   row.scrollIntoView();
   row.querySelector("button").focus({ preventScroll: true });
 }
+
+for (const table of document.querySelectorAll("table.by-question")) table.addEventListener("sorted", show);
 
 if (form && !("DecompressionStream" in self)) byId("old").hidden = false;
 else if (form) {

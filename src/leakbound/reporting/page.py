@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import leakbound
@@ -98,6 +98,18 @@ def write_report(
     of the file; questions stay. By default that is done where one of the runs is `redacted`. The
     file is there whole or not at all.
     """
+    write_text(out, report_html(runs, title=title, preface=preface, redact=redact))
+    return out
+
+
+def report_html(
+    runs: Mapping[str, Run],
+    *,
+    title: str | None = None,
+    preface: Sequence[Table] = (),
+    redact: bool | None = None,
+) -> str:
+    """What `write_report` writes, with the same arguments; nothing is written."""
     if redact is None:
         redact = any(run.redacted for run in runs.values())
     metrics = [
@@ -106,8 +118,7 @@ def write_report(
         if (table := metrics_table(run))
     ]
     view = read_view(runs, redact=redact)
-    write_text(out, render(view, title=title, preface=preface, metrics=metrics))
-    return out
+    return render(view, title=title, preface=preface, metrics=metrics)
 
 
 def page_of(run: Run) -> Path:
@@ -123,7 +134,7 @@ def render(
     metrics: Sequence[Table] = (),
 ) -> str:
     """The page as HTML; every text of a model or a benchmark is escaped."""
-    charts, css, js = asset("charts.css"), asset("page.css"), asset("page.js")
+    style, script = _parts()
     saved: list[figures.Figure] = []
 
     def kept(shown: figures.Figure) -> int:
@@ -145,21 +156,37 @@ def render(
             version=leakbound.__version__,
             kept=kept,
             details=details,
-            charts=Markup(charts),  # the package's own files, not data
-            css=Markup(css),
-            js=Markup(js),
-            policy=(
-                f"default-src 'none'; style-src {_source(charts)} {_source(css)}; "
-                f"script-src {_source(js)}; base-uri 'none'; form-action 'none'"
-            ),
+            charts=Markup(style[0]),  # the package's own files, not data
+            css=Markup(style[1]),
+            js=Markup(script),
+            policy=report_policy(),
         )
     )
 
 
 @cache
-def _environment() -> Environment:
+def report_policy() -> str:
+    """The content policy that a report states: what it holds itself, and nothing else."""
+    style, script = _parts()
+    return f"{content_policy(style, script)}; form-action 'none'"
+
+
+def content_policy(style: Sequence[str], script: str) -> str:
+    """That a page loads and runs nothing but these styles and this script, which stand in it."""
+    styles = " ".join(map(_source, style))
+    return f"default-src 'none'; style-src {styles}; script-src {_source(script)}; base-uri 'none'"
+
+
+@cache
+def _parts() -> tuple[tuple[str, str], str]:
+    """The styles of the charts and of the page, and its script."""
+    return (asset("charts.css"), asset("page.css")), asset("tables.js") + asset("page.js")
+
+
+def templates(*folders: str) -> Environment:
+    """Templates in these folders of the package: texts of others are escaped, and steer nothing."""
     environment = Environment(
-        loader=PackageLoader("leakbound", "reporting"),
+        loader=ChoiceLoader([PackageLoader("leakbound", folder) for folder in folders]),
         autoescape=True,
         finalize=_steered,
         undefined=StrictUndefined,
@@ -167,11 +194,18 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["tied"] = tied
+    environment.globals["style_of"] = style_of
+    return environment
+
+
+@cache
+def _environment() -> Environment:
+    environment = templates("reporting")
     environment.globals.update(
         words=words, grids=grids, figures=figures, percent=percent, interval=interval
     )
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures, kinds=KINDS)
-    environment.globals.update(grid_sentences=grid_sentences, style_of=style_of, covers=covers)
+    environment.globals.update(grid_sentences=grid_sentences, covers=covers)
     environment.globals.update(by_question=by_question, traits=TRAITS)
     return environment
 
@@ -186,9 +220,9 @@ def _steered(value: Any) -> Any:
     return visible(words.clipped(value, words.MOST_ASKED)) if isinstance(value, str) else value
 
 
-def asset(name: str) -> str:
-    """A file of the page's own, of this package."""
-    return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
+def asset(name: str, folder: str = "reporting") -> str:
+    """A file of a page's own, of this folder of the package."""
+    return files(f"leakbound.{folder}").joinpath(name).read_text(encoding="utf-8")
 
 
 def _source(content: str) -> str:

@@ -1,0 +1,345 @@
+"""A run while it is drawn: how far it is, and what can be said of it whenever somebody looks.
+
+Whoever looks again and again, and reads a bound that was made for one n, is wrong more often than
+its confidence says. So nothing here is a bound for a fixed n: a question is bounded as one that may
+stop at any look (see `statements.stopped`), by bounds that hold after every number of its draws at
+once, and at the number planned by the better of that and the bound for it, each at half of alpha.
+
+*Which draws.* Of every question those of its parts before the first that is missing, in the order
+in which they were planned. Workers finish parts in whatever order they please, a part of short
+outputs sooner: what happens to be there is no random sample, the beginning of a fixed order is.
+When somebody looks, and why, then plays no part.
+
+*All at once.* Which questions are drawn first is nobody's choice after looking, but which of them
+leaks most so far changes: each question has alpha/N of all N that are asked (Bonferroni), so every
+interval, and the worst of the questions drawn so far, hold together at every look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.errors import LeakboundError
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
+from leakbound.evaluation.statements.rows import at
+from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
+from leakbound.evaluation.views.words import MOST_NAME, clipped, described, loaded_name
+from leakbound.scorers import make_scorer, models_of
+from leakbound.store import Arm, ArmScores, FixedDraws, Part, Run, StoppedDraws
+from leakbound.text.figures import above, below
+from leakbound.types import Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class PartTally:
+    """What a stored part holds, as one scorer scores it.
+
+    scored: how often each query drew each score, or none.
+    missing: how many draws of a query never came.
+    failed: queries that have no completions.
+    """
+
+    scored: Mapping[str, Mapping[float | None, int]]
+    missing: Mapping[str, int]
+    failed: frozenset[str]
+
+
+@dataclass(slots=True)
+class SeenParts:
+    """What was seen before, so that a look costs what was drawn since the last one.
+
+    Scores are kept in memory and nowhere else: they are stored by who draws.
+    """
+
+    _known: dict[tuple[str, str], PartTally] = field(default_factory=dict)
+    _said: dict[tuple[str, str], tuple[ArmScores, ArmSoFar]] = field(default_factory=dict)
+
+    def said(
+        self, arm: Arm, scorer: Scorer, scores: ArmScores, say: Callable[[], ArmSoFar]
+    ) -> ArmSoFar:
+        """What `say` says of these scores; where they are those of the last look, what it said."""
+        key = arm.identity, slug(scorer)
+        before, said = self._said.get(key, (None, None))
+        if before is None or said is None or not _same(before, scores):
+            said = say()
+            self._said[key] = scores, said
+        return said
+
+    def tally(self, arm: Arm, part: Part, scorer: Scorer) -> PartTally:
+        """What a stored part holds; DamagedError where it is not whole, or another's."""
+        (meta,) = arm.meta([part])
+        key = meta.digest, slug(scorer)
+        if key not in self._known:
+            table = arm.completions(part)
+            scored: dict[str, dict[float | None, int]] = {q: {} for q in part.query_ids}
+            columns = (table[name].to_pylist() for name in ("query_id", "count"))
+            scores = score_part(arm, scorer, table)
+            for query_id, count, score in zip(*columns, scores, strict=True):
+                if count:
+                    scored[query_id][score] = scored[query_id].get(score, 0) + count
+            self._known[key] = PartTally(scored, meta.missing, frozenset(meta.failures))
+        return self._known[key]
+
+    def scores(self, arm: Arm, scorer: Scorer) -> ArmScores:
+        """The draws of every question from its first to that before its first missing part."""
+        tallies: dict[str, dict[float | None, int]] = {}
+        missing: dict[str, int] = {}
+        ended: set[str] = set()
+        for part in arm.parts:
+            if not arm.has(part):
+                ended.update(part.query_ids)
+            if ended.issuperset(part.query_ids):
+                continue
+            found = self.tally(arm, part, scorer)
+            ended |= found.failed
+            for query_id in (q for q in part.query_ids if q not in ended):
+                tally = tallies.setdefault(query_id, {})
+                for score, count in found.scored[query_id].items():
+                    tally[score] = tally.get(score, 0) + count
+                missing[query_id] = missing.get(query_id, 0) + found.missing.get(query_id, 0)
+        drawn = {q: tally for q, tally in tallies.items() if tally or missing[q]}
+        return ArmScores.tallied(drawn, missing)
+
+
+def watched(known: Stopped, questions: int, *, confidence: float) -> stats.Estimate:
+    """Bound the leakage of every question drawn so far, all of them jointly and at every look.
+
+    With probability `confidence` no entry ever fails, however often, and for whatever reason,
+    somebody looks while the draws grow: each side of each of the `questions` that are asked, those
+    not drawn yet among them, has alpha/(2 questions), by bounds that hold at all n at once. One
+    entry a question of `known`, which must be the first draws of it in an order fixed before them.
+    """
+    share = (1 - confidence) / questions
+    each = known.leakage(confidence=1 - share, side="both")
+    return replace(
+        each,
+        about=replace(each.about, jointly=True),
+        confidence=confidence,
+        method=f"{each.method}, Bonferroni over {questions}",
+    )
+
+
+def worst_of(each: stats.Estimate) -> stats.Estimate:
+    """The worst of the questions drawn so far, of intervals that hold jointly: see `watched`."""
+    value, lower, upper = (np.asarray(x, np.float64) for x in (each.value, each.lower, each.upper))
+    return replace(
+        each,
+        about=replace(each.about, scope="worst question", over=len(value), jointly=False),
+        value=float(np.fmax.reduce(value)),
+        lower=float(lower.max()),
+        upper=float(upper.max()),
+        n=int(np.sum(each.n)),
+        missing=int(np.sum(each.missing)),
+        seed=stats.one_seed(each.seed),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmProgress:
+    """How far an arm is.
+
+    arm, model, decoding: whose draws under which decoding.
+    parts, planned_parts: those stored, and those known so far.
+    done, planned: how much they are, in draws or in questions that are explored.
+    stops: whether more may be planned once it is seen what these draws decide.
+    """
+
+    arm: str
+    model: str
+    decoding: str
+    parts: int
+    planned_parts: int
+    done: int
+    planned: int
+    stops: bool
+
+    @classmethod
+    def of(cls, arm: Arm) -> ArmProgress:
+        """As its files stand."""
+        stored = [part for part in arm.parts if arm.has(part)]
+        return cls(
+            arm=arm.name,
+            model=arm.spec.model,
+            decoding=described(arm.decoding),
+            parts=len(stored),
+            planned_parts=len(arm.parts),
+            done=sum(part.amount for part in stored),
+            planned=sum(part.amount for part in arm.parts),
+            stops=isinstance(arm.spec.draws, StoppedDraws),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSoFar:
+    """What an arm's first draws say under one scorer, whenever they are looked at.
+
+    arm, scorer: by name.
+    binary: whether that is a leak probability, or else a mean score.
+    questions: how many are asked.
+    query_ids: those drawn so far.
+    each: their intervals, jointly; None where there is nothing to say yet.
+    why_not: the reason for that.
+    """
+
+    arm: str
+    scorer: str
+    binary: bool = True
+    questions: int = 0
+    query_ids: tuple[str, ...] = ()
+    each: stats.Estimate | None = None
+    why_not: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What is known so far, in words."""
+        if self.each is None:
+            return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
+        worst, drawn = worst_of(self.each), len(self.query_ids)
+        says = "leaks with probability" if self.binary else "has a mean score"
+        begun = (
+            f"all {drawn:,} questions are begun"
+            if drawn == self.questions
+            else f"{drawn:,} of {self.questions:,} questions are begun"
+        )
+        return (
+            f"{self.arm}, {self.scorer}: {begun}, the worst of them {says} between "
+            f"{below(float(worst.lower))} and {above(float(worst.upper))}."
+        )
+
+    @property
+    def grid(self) -> Table:
+        """A row for each question drawn so far, what leaks most first."""
+        quantity = "Leak probability" if self.binary else "Mean score"
+        rows = sorted(self._rows(), key=lambda row: -(row[1].value or 0.0))
+        title = f"{self.arm}, {self.scorer}: every question drawn so far"
+        return Table(title, ("Question", quantity, "Draws"), tuple(rows))
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        if self.each is None:
+            return
+        for i, query_id in enumerate(self.query_ids):
+            one = at(self.each, i)
+            value = None if one.value != one.value else float(one.value)
+            shown = Interval(value, float(one.lower), float(one.upper))
+            yield (
+                Cell(clipped(query_id, MOST_NAME)),
+                Cell(interval(shown), shown.upper),
+                count_cell(int(one.n)),
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSoFar:
+    """A run that is not finished, as it stood at one look.
+
+    arms: how far each is.
+    so_far: what the arms that sample the questions in their own words say, by scorer.
+    confidence: at which all intervals of an arm and scorer hold, jointly and at every look.
+    """
+
+    arms: tuple[ArmProgress, ...]
+    so_far: tuple[ArmSoFar, ...]
+    confidence: float
+
+    @property
+    def share(self) -> float:
+        """How much of what is planned so far is drawn."""
+        planned = sum(one.planned for one in self.arms)
+        return sum(one.done for one in self.arms) / planned if planned else 0.0
+
+    @property
+    def lead(self) -> str:
+        """What every figure of such a look is, in one sentence."""
+        return (
+            "These hold however often you look, and whenever you stop: for each arm and scorer, "
+            f"with {stats.percent(self.confidence)} confidence, none of its intervals ever fails. "
+            "They are wider than those of the finished run."
+        )
+
+    @property
+    def grid(self) -> Table:
+        """A row for each arm: how far it is."""
+        rows = [
+            (
+                Cell(one.arm),
+                Cell(f"{one.parts:,} of {one.planned_parts:,}", float(one.parts)),
+                Cell(
+                    f"{one.done:,} of {one.planned:,}{' or more' if one.stops else ''}",
+                    float(one.done),
+                ),
+                Cell(loaded_name(one.model), prose=True),
+                Cell(one.decoding, prose=True),
+            )
+            for one in self.arms
+        ]
+        return Table("Drawn so far", ("Arm", "Parts", "Draws", "Model", "Decoding"), tuple(rows))
+
+
+def follow(run: Run, seen: SeenParts | None = None) -> RunSoFar:
+    """How far a run is, and what its draws say so far, whatever made somebody look now.
+
+    Nothing is written. What no model is needed for is scored here, in memory; `seen` keeps that
+    from one look to the next.
+    """
+    kept = SeenParts() if seen is None else seen
+    arms = tuple(run.arms.values())
+    return RunSoFar(
+        arms=tuple(map(ArmProgress.of, arms)),
+        so_far=tuple(_each_so_far(run, kept)),
+        confidence=run.study.confidence,
+    )
+
+
+def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
+    sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
+    try:
+        scorers = [make_scorer(name) for name in scorers_of(run)]
+    except LeakboundError:  # none is named, or one is not installed
+        scorers = []
+    for arm in sampled:
+        for scorer in scorers:
+            try:
+                yield _so_far(arm, scorer, run.study.confidence, seen)
+            except LeakboundError as error:
+                yield ArmSoFar(arm=arm.name, scorer=scorer.name, why_not=str(error))
+
+
+def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> ArmSoFar:
+    """What an arm's draws say so far, or why that is not known yet."""
+    lacking = ArmSoFar(arm=arm.name, scorer=scorer.name)
+    if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
+        return replace(lacking, why_not="bounds follow when the run is finished")
+    if not models_of(scorer):
+        scores = seen.scores(arm, scorer)
+    elif arm.looks and arm.scored_by(slug(scorer)) is not None:
+        scores = arm.scores(slug(scorer), rounds=len(arm.looks))
+    else:
+        return replace(lacking, why_not="this scorer asks a model; bounds follow once it has")
+    if not scores.query_ids:
+        return replace(lacking, why_not="nothing is drawn yet")
+
+    def say() -> ArmSoFar:
+        known = Stopped(scores, scorer.binary, arm.plan.n, Order.of(arm, scorer))
+        return ArmSoFar(
+            arm=arm.name,
+            scorer=scorer.name,
+            binary=scorer.binary,
+            questions=len(arm.queries),
+            query_ids=scores.query_ids,
+            each=watched(known, len(arm.queries), confidence=confidence),
+        )
+
+    return seen.said(arm, scorer, scores, say)
+
+
+def _same(one: ArmScores, other: ArmScores) -> bool:
+    return one.query_ids == other.query_ids and all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("scores", "counts", "missing")
+    )

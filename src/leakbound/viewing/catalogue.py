@@ -1,0 +1,318 @@
+"""What runs lie in a folder, and what each of them says of itself, whatever has become of it.
+
+Nothing is written, and nothing outside the folder is read: a link that leads out of it is not
+followed. Whatever is wrong with one run is told in its own row, and keeps no other from its.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Literal
+
+from leakbound.certificate.certificate import FILE as CERTIFICATE
+from leakbound.certificate.certificate import Certificate, read_values
+from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.evaluation.following import ArmProgress
+from leakbound.evaluation.views import words
+from leakbound.evaluation.views.read import how_drawn, read_view
+from leakbound.reporting import PAGE, REDACTED_PAGE
+from leakbound.store import LOCK, DamagedError, OtherVersionError, Run, holder_of
+from leakbound.store.record import FILE
+from leakbound.store.sealed import DIGEST, digest_of
+from leakbound.text.figures import share
+
+State = Literal["complete", "growing", "unfinished", "unbounded", "damaged", "other version"]
+DEPTH = 8  # folders below the one that is looked at
+MOST_FOLDERS = 20_000
+MOST_NOTES = 10
+_OWN = frozenset({"arms", "selection", "attack", "calibration"})  # folders of a run that hold none
+_APART = frozenset({PAGE, REDACTED_PAGE, LOCK, "asked"})  # a run says nothing of these
+
+Stamp = str
+"""Changes whenever a file of a run does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run in the folder.
+
+    id: by which it is asked for; made of its place, which it does not tell.
+    name: its place below the folder, or the folder's name where it is the folder itself.
+    path: where it lies.
+    stamp: changes whenever one of its files does; None where it cannot be looked at.
+    why_not: the reason for that.
+    at_work: the command that holds it; empty where none is known to.
+    """
+
+    id: str
+    name: str
+    path: Path
+    stamp: Stamp | None
+    why_not: str = ""
+    at_work: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What is said of a run in one row.
+
+    state: whether it is complete; growing, while a command is at work; unfinished, while none is;
+        drawn and unbounded; damaged; or made by another version.
+    says: what it shows in words, or what is wrong.
+    share: how much of it is drawn, 1 where nothing is missing.
+    done: that in words.
+    worst: the upper end at the worst question, by which rows are sorted; None without one.
+    verdict, certificate: of the certificate that stands there, and its sentence; empty without one.
+    """
+
+    state: State
+    says: str
+    model: str = ""
+    benchmark: str = ""
+    created: str = ""
+    drawn: str = ""
+    share: float | None = None
+    done: str = ""
+    worst: float | None = None
+    verdict: str = ""
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The runs below a folder, as they are at one moment.
+
+    root: the folder.
+    runs: in the order of their names.
+    notes: on what could not be looked at.
+    """
+
+    root: Path
+    runs: tuple[Found, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, root: Path, only: Collection[str] | None = None) -> Catalogue:
+        """What lies there now; `only`: the ids of the runs that matter (None: all do)."""
+        walk = _Walk(root.resolve(), only)
+        walk.entered.add(walk.root)
+        found = sorted(walk.runs(walk.root, DEPTH), key=lambda one: one.name)
+        more = len(walk.notes) - MOST_NOTES
+        notes = [*walk.notes[:MOST_NOTES], *([f"And {more:,} more such folders."] * (more > 0))]
+        return cls(walk.root, tuple(found), tuple(notes))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A walk through a folder that leaves it nowhere, and enters no folder twice."""
+
+    root: Path
+    only: Collection[str] | None
+    notes: list[str] = field(default_factory=list)
+    entered: set[Path] = field(default_factory=set)
+
+    def runs(self, folder: Path, deeper: int) -> Iterator[Found]:
+        """The runs in this folder, itself among them, and so many folders deeper."""
+        try:
+            with os.scandir(folder) as entries:
+                inside = {entry.name: entry for entry in entries}
+        except FileNotFoundError:  # it was removed meanwhile
+            return
+        except OSError as error:
+            self.notes.append(f"`{self._name(folder)}` cannot be looked into: {error.strerror}.")
+            return
+        own: frozenset[str] = frozenset()
+        if FILE in inside:
+            own = _OWN
+            if self.only is None or self._id(folder) in self.only:
+                yield self._found(folder)
+        for name in sorted(inside):
+            if name.startswith(".") or name in own:
+                continue
+            place = self._within(inside[name])
+            if place is None or place in self.entered:
+                continue
+            if not deeper or len(self.entered) >= MOST_FOLDERS:
+                self.notes.append(f"`{self._name(place)}` lies too deep: nothing in it is listed.")
+                continue
+            self.entered.add(place)
+            yield from self.runs(place, deeper - 1)
+
+    def _within(self, entry: os.DirEntry[str]) -> Path | None:
+        """The folder that an entry is or links to; None where it is none, or lies outside."""
+        try:
+            if not entry.is_dir():
+                return None
+            place = Path(entry.path)
+            if not entry.is_symlink():
+                return place
+            place = place.resolve()
+        except OSError:
+            return None
+        return place if place.is_relative_to(self.root) else None
+
+    def _found(self, folder: Path) -> Found:
+        try:
+            stamp, why_not = self._stamp(folder), ""
+        except OSError as error:
+            stamp, why_not = None, f"its files cannot be looked at: {error.strerror or error}"
+        except InputError as error:
+            stamp, why_not = None, str(error)
+        holder = holder_of(folder)
+        at_work = "" if holder is None else str(holder)
+        return Found(self._id(folder), self._name(folder), folder, stamp, why_not, at_work)
+
+    def _id(self, folder: Path) -> str:
+        place = os.fsencode(folder.relative_to(self.root))
+        return hashlib.blake2b(place, digest_size=8).hexdigest()
+
+    def _stamp(self, folder: Path) -> Stamp:
+        """A digest of the names, times and sizes of a run's files; InputError for a way out."""
+        total = hashlib.blake2b(digest_size=16)
+        for entry in _files(folder):
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(self.root):
+                raise InputError(
+                    f"its `{readable(entry.name)}` is a link that leads out of the folder, and is "
+                    "not followed. Put the file itself there."
+                )
+            with suppress(FileNotFoundError):  # removed meanwhile
+                stat = entry.stat()
+                if not S_ISREG(stat.st_mode):
+                    what = "a link to a folder" if S_ISDIR(stat.st_mode) else "no file"
+                    raise InputError(
+                        f"its `{readable(entry.name)}` is {what}, and is not read. Put there what "
+                        "it stands for."
+                    )
+                said = (os.fsencode(entry.path), stat.st_mtime_ns, stat.st_size)
+                total.update(repr(said).encode())
+        return total.hexdigest()
+
+    def _name(self, folder: Path) -> str:
+        name = folder.name if folder == self.root else folder.relative_to(self.root).as_posix()
+        return readable(name)
+
+
+def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The files and links that a run is read from, in a fixed order."""
+    with os.scandir(folder) as entries:
+        inside = sorted(entries, key=lambda one: one.name)
+    for entry in inside:
+        if entry.name in _APART or entry.name.endswith(".partial"):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            with suppress(FileNotFoundError):
+                yield from _files(Path(entry.path))
+        else:
+            yield entry
+
+
+def readable(name: str) -> str:
+    """A name of the file system as text: bytes that are no text are spelled."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def listed(found: Found) -> Listed:
+    """What a run says of itself, or what is wrong with it: whatever that is, it is a row."""
+    if found.stamp is None:
+        return Listed(state="damaged", says=found.why_not)
+    try:
+        return _listed(Run.open(found.path), found.at_work)
+    except OtherVersionError as error:
+        return Listed(state="other version", says=str(error))
+    except (LeakboundError, OSError) as error:
+        return Listed(state="damaged", says=_line(error))
+    except Exception as error:  # one run never takes the others with it
+        return Listed(state="damaged", says=f"it cannot be read ({_line(error)})")
+
+
+def _listed(run: Run, at_work: str) -> Listed:
+    """A run that opens: every further fault leaves what its record says."""
+    record = run.record
+    arms = run.arms
+    main = next((arm for arm in arms.values() if arm.key.own_words and not arm.key.greedy), None)
+    shown = main or next(iter(arms.values()), None)
+    verdict, certificate = _certificate(run.path / CERTIFICATE)
+    known = Listed(
+        state="complete",
+        says="",
+        model=words.loaded_name(shown.spec.model) if shown else "",
+        benchmark=record.benchmark.name,
+        created=record.created,
+        drawn=how_drawn(main) if main else "greedy answers alone",
+        verdict=verdict,
+        certificate=certificate,
+    )
+    return _state(run, known, at_work)
+
+
+def _state(run: Run, known: Listed, at_work: str) -> Listed:
+    """How far it is and, where it is complete, what it shows."""
+    try:
+        run.require_drawn()
+    except IncompleteError as error:
+        return _unfinished(run, known, str(error), at_work)
+    known = replace(known, share=1.0, done="all drawn")
+    try:
+        estimates = run.estimates
+    except DamagedError as error:
+        return replace(known, state="damaged", says=str(error))
+    except LeakboundError as error:
+        if not at_work:
+            return replace(known, state="unbounded", says=str(error))
+        return replace(known, state="growing", says=f"drawn; at work on it: {at_work}")
+    if not estimates.scorers:
+        return replace(known, says="none of its questions could be sampled")
+    view = read_view(run)
+    scorer = view.scorers[0]
+    models = [model for model in view.models if not model.is_control] or list(view.models)
+    if not models:
+        return replace(known, says="nothing was drawn beside the greedy answers")
+    worst = models[0].rows.leakage(scorer.name, scope="worst question")
+    others = len(models) - 1
+    kinds = "decoding" if others == 1 else "decodings"
+    more = f" And {others} more {kinds}: see its report." if others else ""
+    return replace(
+        known,
+        says=f"{scorer.name}: {words.headline(view, models[0], scorer)}{more}",
+        worst=None if worst is None else worst.upper,
+    )
+
+
+def _unfinished(run: Run, known: Listed, why: str, at_work: str) -> Listed:
+    """How far a run is whose parts are not all there."""
+    arms = [ArmProgress.of(arm) for arm in run.arms.values()]
+    done, planned = sum(one.done for one in arms), sum(one.planned for one in arms)
+    parts, of = sum(one.parts for one in arms), sum(one.planned_parts for one in arms)
+    return replace(
+        known,
+        state="growing" if at_work else "unfinished",
+        says=f"at work on it: {at_work}" if at_work else why,
+        share=done / planned if planned else 0.0,
+        done=f"{parts:,} of {of:,} parts, {share(done / planned if planned else 0.0)}",
+    )
+
+
+def _certificate(file: Path) -> tuple[str, str]:
+    """The verdict and the sentence of the certificate in a run; empty where there is none."""
+    if not file.exists():
+        return "", ""
+    try:
+        values = read_values(file)
+        if values.get(DIGEST) != digest_of(values):
+            return "damaged", f"`{file.name}` was changed after it was written."
+        made = Certificate.from_dict(values)
+    except LeakboundError as error:
+        return "damaged", str(error)
+    return made.verdict, made.sentence
+
+
+def _line(error: BaseException) -> str:
+    """An error in one line."""
+    said = " ".join(str(error).split())
+    return said if isinstance(error, LeakboundError) else f"{type(error).__name__}: {said}"

@@ -1,0 +1,276 @@
+"""What is listed: every run there is, each in a row of its own, whatever has become of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from asking import ask
+from shelves import benchmark, engine, unfinish
+
+from leakbound.certificate import certify
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.views import words
+from leakbound.evaluation.views.read import read_view
+from leakbound.store import Holder, Run, locked, write_sealed
+from leakbound.store.files import write_json
+from leakbound.text.plain import visible
+from leakbound.types import Decoding
+from leakbound.viewing import serving
+from leakbound.viewing.catalogue import Catalogue, Listed, listed
+
+
+def states(folder: Path) -> dict[str, Listed]:
+    """What is said of each run in a folder."""
+    return {found.name: listed(found) for found in Catalogue.of(folder).runs}
+
+
+def test_a_complete_run_is_said_in_the_words_of_its_report(kept: Path) -> None:
+    found = states(kept)
+    assert list(found) == ["full", "npo/run"]
+    for name, said in found.items():
+        run = Run.open(kept / name)
+        view = read_view(run)
+        sentence = words.headline(view, view.models[0], view.scorers[0])
+        assert said.says == f"keyword: {sentence}"
+        assert "the worst question leaks with probability between" in said.says
+        assert said.worst == run.estimates.worst("leak probability").upper
+        assert (said.state, said.share, said.benchmark) == ("complete", 1.0, "books")
+        assert said.drawn == "2,048 draws of every question"
+        assert said.created == run.record.created
+
+
+def test_the_list_has_them_all(page: str) -> None:
+    got = ask(page)
+    assert len(got.rows) == 2
+    assert "CannedEngine books 2,048 draws of every question 2026" in re.sub(
+        r"20\d\d-.*", "2026", got.row("full")
+    )
+    assert "complete keyword: the greedy answers leak on 3 of 3 questions" in got.row("full")
+
+
+def test_a_folder_that_is_a_run_lists_itself_and_what_lies_in_it(shelf: Path) -> None:
+    shutil.copytree(shelf / "npo" / "run", shelf / "full" / "again")
+    assert list(states(shelf / "full")) == ["again", "full"]
+
+
+def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
+    with serving(tmp_path) as address:
+        assert "No run lies in this folder" in ask(address).read
+
+
+def torn(run: Path) -> None:
+    (part,) = (run / "arms" / "target" / "completions").glob("*-00001.parquet")
+    part.write_bytes(part.read_bytes()[:100])
+
+
+def lacking(run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    del record["benchmark"], record["digest"]
+    write_sealed(run / "run.json", record)
+
+
+def nul(run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    record["study"] = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
+    write_json(run / "run.json", record)
+
+
+def other_version(run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    write_json(run / "run.json", record | {"format": 1})
+
+
+def a_pipe(run: Path) -> None:
+    (run / "run.json").unlink()
+    os.mkfifo(run / "run.json")
+
+
+def a_folder(run: Path) -> None:
+    (run / "run.json").unlink()
+    (run / "run.json").mkdir()
+
+
+WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "torn part": (torn, "damaged", "part-00001.parquet` is not a whole Parquet file"),
+    "no member": (lacking, "damaged", "benchmark"),
+    "no JSON": (lambda run: (run / "run.json").write_text("{"), "damaged", "is not JSON"),
+    "no text": (lambda run: (run / "run.json").write_bytes(b"\xff\x00"), "damaged", "is not JSON"),
+    "a list": (
+        lambda run: (run / "run.json").write_text("[]"),
+        "damaged",
+        "was changed after it was written",
+    ),
+    "nested": (
+        lambda run: (run / "run.json").write_text("[" * 100_000),
+        "damaged",
+        "is not JSON",
+    ),
+    "changed": (nul, "damaged", "was changed after it was written"),
+    "version": (other_version, "other version", "has format 1, this version reads"),
+    "no questions": (lambda run: (run / "prompts.parquet").unlink(), "damaged", "prompts.parquet"),
+    "estimates": (
+        lambda run: (run / "estimates.parquet").write_bytes(b"PAR1"),
+        "damaged",
+        "estimates.parquet` is not a whole Parquet file",
+    ),
+    "a pipe": (a_pipe, "damaged", "is no file"),
+    "a folder": (a_folder, "damaged", "no run directory"),
+    "scores": (
+        lambda run: shutil.rmtree(run / "arms" / "target" / "scores"),
+        "unbounded",
+        "leakbound score",
+    ),
+    "no estimates": (
+        lambda run: (run / "estimates.parquet").unlink(),
+        "unbounded",
+        "Run `leakbound bound` first",
+    ),
+    "one part": (
+        lambda run: unfinish(run, parts=1),
+        "unfinished",
+        "arm 'target' lacks",
+    ),
+}
+
+
+def test_every_wreck_is_told_and_the_others_are_listed(shelf: Path) -> None:
+    for name, (wreck, _, _) in WRECKS.items():
+        wreck(Path(shutil.copytree(shelf / "npo" / "run", shelf / name)))
+    found = states(shelf)
+    assert set(found) == {"full", "npo/run", *WRECKS}
+    for name, (_, state, why) in WRECKS.items():
+        assert found[name].state == state, (name, found[name])
+        assert why in found[name].says, (name, found[name].says)
+        assert "\n" not in found[name].says
+    assert [found[name].state for name in ("full", "npo/run")] == ["complete", "complete"]
+    with serving(shelf) as address:
+        got = ask(address)
+        assert len(got.rows) == len(found)
+        assert "is not a whole Parquet file" in got.row("torn part")
+        for name in ("full", "npo/run"):
+            assert ask(address, got.link(name)).status == 200
+
+
+def test_what_cannot_be_looked_into_is_noted(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As whoever owns the folder can make it; root may look anyway."""
+    (shelf / "shut").mkdir()
+    looked = os.scandir
+
+    def refused(path: object) -> object:
+        if str(path).endswith(("shut", "full")):
+            raise PermissionError(13, "Permission denied", str(path))
+        return looked(path)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "scandir", refused)
+    catalogue = Catalogue.of(shelf)
+    assert [found.name for found in catalogue.runs] == ["npo/run"]
+    assert catalogue.notes == (
+        "`full` cannot be looked into: Permission denied.",
+        "`shut` cannot be looked into: Permission denied.",
+    )
+
+
+def test_what_vanishes_meanwhile_is_no_fault(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found, _) = Catalogue.of(shelf).runs
+    shutil.rmtree(shelf / "full")
+    assert listed(found).state == "damaged"
+    assert list(states(shelf)) == ["npo/run"]
+    looked = os.scandir
+
+    def gone(path: object) -> object:
+        if str(path).endswith(("run", "completions")):
+            shutil.rmtree(str(path), ignore_errors=True)
+        return looked(path)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert Catalogue.of(shelf).runs == ()
+
+
+def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> None:
+    outside = Path(shutil.copytree(shelf / "full", tmp_path / "outside"))
+    (shelf / "way out").symlink_to(outside)
+    (shelf / "loop").symlink_to(shelf)
+    (shelf / "inside").symlink_to(shelf / "npo")
+    linked = Path(shutil.copytree(shelf / "full", shelf / "linked"))
+    (linked / "run.json").unlink()
+    (linked / "run.json").symlink_to(outside / "run.json")
+    found = states(shelf)
+    assert list(found) == ["full", "linked", "npo/run"]
+    assert found["linked"].state == "damaged"
+    why = "its `run.json` is a link that leads out of the folder"
+    assert why in found["linked"].says
+    with serving(shelf) as url:
+        got = ask(url)
+        for path in (f"{what}/{got.id('linked')}" for what in ("run", "report")):
+            assert why in ask(url, path).read
+        query = f"run={got.id('linked')}&run={got.id('full')}"
+        assert why in ask(url, f"compare?{query}").read
+
+
+def test_a_run_whose_folders_are_links_is_not_read(shelf: Path) -> None:
+    (shelf / "full" / "arms").rename(shelf / "its arms")
+    (shelf / "full" / "arms").symlink_to(shelf / "its arms")
+    assert "its `arms` is a link to a folder, and is not read" in states(shelf)["full"].says
+
+
+def test_what_lies_too_deep_is_noted_once_or_so(tmp_path: Path) -> None:
+    for i in range(15):
+        (tmp_path / str(i) / "/".join("abcdefgh")).mkdir(parents=True)
+    notes = Catalogue.of(tmp_path).notes
+    assert len(notes) == 11
+    assert notes[0] == "`0/a/b/c/d/e/f/g/h` lies too deep: nothing in it is listed."
+    assert notes[-1] == "And 5 more such folders."
+
+
+def test_a_certificate_says_what_it_says(shelf: Path) -> None:
+    made = certify(Run.open(shelf / "full"), max_leak=0.5, confidence=0.95)
+    said = states(shelf)["full"]
+    assert (said.verdict, said.certificate) == (made.verdict, made.sentence)
+    assert states(shelf)["npo/run"].verdict == ""
+    with serving(shelf) as address:
+        assert visible(made.sentence) in ask(address).row("full").replace("\xa0", " ")
+    file = shelf / "full" / "certificate.json"
+    file.write_text(file.read_text().replace('"refuted"', '"pass"'))
+    assert states(shelf)["full"].verdict == "damaged"
+    file.write_text("{")
+    assert states(shelf)["full"].verdict == "damaged"
+    assert states(shelf)["full"].state == "complete"
+
+
+def test_whoever_draws_is_named_until_he_has_ended(shelf: Path) -> None:
+    run = shelf / "npo" / "run"
+    unfinish(run, parts=1)
+    with locked(run, "evaluate"):
+        said = states(shelf)["npo/run"]
+        assert said.state == "growing"
+        assert f"at work on it: `leakbound evaluate` (pid {os.getpid()} on" in said.says
+        assert said.share is not None
+        assert 0 < said.share < 1
+        assert re.fullmatch(r"2 of \d parts, \d\d\.\d %", said.done)
+    assert states(shelf)["npo/run"].state == "unfinished"
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        killed.wait()
+    left = asdict(replace(Holder.this("evaluate"), pid=killed.pid))
+    (run / ".lock").write_text(json.dumps(left))
+    assert states(shelf)["npo/run"].state == "unfinished"
+    elsewhere = left | {"kernel": "other", "host": "gpu-7"}
+    (run / ".lock").write_text(json.dumps(elsewhere))
+    assert "on gpu-7, since" in states(shelf)["npo/run"].says
+    (run / ".lock").write_text('{"pid": "x", "host": [], "command": "", "since": ""}')
+    assert states(shelf)["npo/run"].state == "unfinished"
+
+
+def test_of_several_decodings_the_first_is_said(tmp_path: Path) -> None:
+    both = [Decoding(temperature=t) for t in (0.5, 1.0)]
+    evaluate(engine(0.5, "grid"), benchmark(), out=tmp_path / "grid", n=32, decodings=both)
+    said = states(tmp_path)["grid"]
+    assert said.says.endswith("And 1 more decoding: see its report.")
