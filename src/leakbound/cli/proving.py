@@ -1,0 +1,55 @@
+"""`leakbound prove`: leaks of a finished run that are too rare to be drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.cli import options as opt
+from leakbound.cli.console import progress_bar
+from leakbound.cli.help import Command
+from leakbound.cli.steps import show
+
+
+@click.command(cls=Command)
+@click.argument("run", type=opt.RUN)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Prefixes of each question that the model may forward.",
+)
+@click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
+@click.option(
+    "--proposal",
+    "proposals",
+    type=opt.RUN,
+    multiple=True,
+    help="A run whose leaking answers are tried, such as one of the model before unlearning; "
+    "repeatable.",
+)
+@click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
+@opt.as_json
+def prove(
+    run: Path,
+    budget: int,
+    scorer: str,
+    proposals: tuple[Path, ...],
+    model: str | None,
+    as_json: bool,
+) -> None:
+    """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
+
+    Nothing is drawn again: the model's own probabilities of leaking answers are added up, from the
+    true answer, from what the run's models and --proposal said, and from a search around these. The
+    sum is a lower bound without chance, given the measured margin for rounding, and so is leak@k
+    for every k. Table, report and certificate have it from then on.
+    """
+    from leakbound.evaluation import prove as verb
+
+    opened = opt.held_run(run, "prove")
+    with progress_bar(not as_json) as progress:
+        verb(opened, budget, scorer, model=model, proposals=proposals, progress=progress)
+    show(opened, as_json)
