@@ -7,10 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakbound.demo import FORGET, LEARN
+from leakbound.study import Rewritings
 from leakbound.unlearning import Sampling, TrainingSettings
 
 RECALL = "rouge-l-recall"
+CLOSE = "rouge-l-recall>=0.9"
 TARGET, CONTROL = "target", "control"
+NAMED = {"small": "builtin", "middle": "tofu-mini", "full": "tofu"}
+"""What the papers' scripts call the sizes."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class Method:
     """An objective; `after` names the method whose model it goes on from, else the target.
 
     `like`: the method whose learning rate it takes, else its own. `centres`: contrast centres of
-    each question, made by rule; None: what the benchmark has.
+    each question, made by rule; None: what the benchmark has. `margin`: a margin that an objective
+    is given as `{tau}`, as a multiple of the mean distance of what is pushed apart.
     """
 
     objective: str
@@ -26,22 +31,95 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     like: str | None = None
     centres: int | None = None
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a model is asked: every pair of temperature and top-p, of each c_T, in n draws.
+
+    `rewritings`: other words that are asked too. `kept`: so many retained questions are asked in
+    place of those to forget, each in the first paraphrase that the benchmark has of it.
+    """
+
+    n: int
+    temperatures: tuple[float, ...] = (1.0,)
+    top_ps: tuple[float, ...] = (1.0,)
+    adaptive: tuple[float | None, ...] = (None,)
+    rewritings: Rewritings | None = None
+    kept: int | None = None
+
+
+PLAIN, FEWER = "plain", "fewer"
+GRID = (0.2, 0.5, 0.8, 1.0)
+
+
+def _asked(n: int, fewer: int) -> Mapping[str, Asked]:
+    """By name: as the papers ask, in n draws, and where several laws are asked in fewer."""
+    return {
+        PLAIN: Asked(n),
+        FEWER: Asked(fewer),
+        "n=200": Asked(200),
+        "grid": Asked(2 * fewer, GRID, GRID),
+        "temperatures": Asked(fewer, GRID),
+        "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
+        "reworded": Asked(fewer, rewritings=Rewritings("rules")),
+        "selected": Asked(fewer, rewritings=Rewritings("rules", ids=True)),
+        "kept": Asked(128, kept=24),
+    }
 
 
 @dataclass(frozen=True)
 class Size:
-    """A benchmark with the settings that suit it; `utility` are sets of what should be kept."""
+    """A benchmark with the settings that suit it; `utility` are sets of what should be kept.
+
+    `layer`: whose activations are pushed apart. `learn`, `forget`: how a target is trained, and
+    how it is made to forget. `rates`: learning rates that are tried, the largest first; none: that
+    of `forget`. `methods` stand in the table, `ablations` beside it, `more` in claims alone.
+    """
 
     benchmark: str
     learn: TrainingSettings
     forget: TrainingSettings
     scorers: tuple[str, ...]
     n: int
+    layer: int
     dtype: str  # of the weights while they are sampled; training holds float32
     methods: Mapping[str, Method]
     utility: Mapping[str, tuple[str, int]]
     rates: tuple[float, ...] = ()
     ablations: Mapping[str, Method] = field(default_factory=dict)
+    more: Mapping[str, Method] = field(default_factory=dict)
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Mapping[str, Method]:
+        """All methods, by name."""
+        return {**self.methods, **self.ablations, **self.more}
+
+    @property
+    def leak(self) -> str:
+        """The scorer by which an answer leaks or does not."""
+        return self.scorers[1]
+
+
+def _swept(objective: str, weights: tuple[float, ...], like: str) -> dict[str, Method]:
+    """An objective that ends in entropy optimisation, at several of its weights on forget."""
+    return {
+        f"NPO + entropy weight {x}": Method(f"{objective},forget={x}", like=like) for x in weights
+    }
+
+
+def _pushed(objective: str, like: str) -> dict[str, Method]:
+    """Contrastive embedding whose push is active: over its margin, weight and centres."""
+    return {
+        **{f"CEL margin {m}": Method(objective, like=like, margin=m) for m in (0, 2)},
+        **{f"CEL push {a}": Method(f"{objective},alpha={a}", like=like, margin=2) for a in (0, 1)},
+        **{
+            f"CEL push of {k} centres": Method(objective, like=like, margin=2, centres=k)
+            for k in (1, 3)
+        },
+    }
 
 
 LEAKS = Sampling(draws=32, scorer=RECALL, max_new_tokens=48)
@@ -50,8 +128,9 @@ SIZES = {
         benchmark="fictitious",
         learn=LEARN,
         forget=FORGET,
-        scorers=(RECALL, "keyword:require=all"),
+        scorers=(RECALL, "keyword:require=all", CLOSE),
         n=1024,
+        layer=2,
         dtype="float32",
         methods={
             "GA": Method("ga"),
@@ -94,13 +173,28 @@ SIZES = {
             },
             **{f"CEL centres {k}": Method("cel:layer=2", like="CEL", centres=k) for k in (1, 2, 3)},
         },
+        more={
+            "NPO twice as long": Method(
+                "npo:beta=1.5,retain=5", settings={"epochs": 24}, like="NPO"
+            ),
+            **_swept("npo:beta=1.5,retain=5+entropy:retain=-0.1", (0.2, 2), like="NPO"),
+            **{
+                f"NPO + entropy keeping {x}": Method(
+                    f"npo:beta=1.5,retain=5+entropy:retain=-{x}", like="NPO"
+                )
+                for x in (0, 0.5)
+            },
+            **_pushed("cel:layer=2,tau={tau}", like="CEL"),
+        },
+        asked=_asked(1024, 256),
     ),
     "tofu-mini": Size(
         benchmark="tofu-mini",
         learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8),
         forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=8),
-        scorers=(RECALL, "rouge-l-recall>=0.9"),
+        scorers=(RECALL, CLOSE),
         n=256,
+        layer=7,
         dtype="bfloat16",
         methods={
             "GA": Method("ga", settings={"learning_rate": 2e-5}),
@@ -136,6 +230,13 @@ SIZES = {
             "NPO for 8 epochs": Method("npo", settings={"epochs": 8}),
             "NPO + entropy for 8 epochs": Method("npo+entropy", settings={"epochs": 8}),
         },
+        more={
+            "NPO twice as long": Method("npo", settings={"epochs": 8}),
+            **_swept("npo+entropy:retain=-0.25", (0.2, 2), like="NPO"),
+            **{f"NPO + entropy keeping {x}": Method(f"npo+entropy:retain=-{x}") for x in (0, 0.5)},
+            **_pushed("cel:tau={tau}", like="CEL"),
+        },
+        asked=_asked(256, 64),
     ),
 }
 _MINI = SIZES["tofu-mini"]
@@ -151,6 +252,7 @@ SIZES["tofu"] = replace(
     learn=TrainingSettings(epochs=5, learning_rate=2e-5),
     forget=TrainingSettings(epochs=5),
     n=1024,
+    asked=_asked(1024, 256),
     utility={
         "R_r": ("retain", 400),
         "R_RA": ("tofu:real_authors", 100),

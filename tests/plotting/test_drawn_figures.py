@@ -16,6 +16,7 @@ import pytest
 from tides import Made, benchmark, engine, trained
 
 import leakbound
+from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import evaluate
@@ -63,7 +64,7 @@ def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
 def test_files_embed_fonts_hold_no_date_and_have_the_width_asked_for(
     made: Made, tmp_path: Path
 ) -> None:
-    leakbound.figures(made.runs, tmp_path, only=["tail"], width=6.5)
+    leakbound.figures(made.runs, tmp_path, only=["tail"], width=6.5, formats=["pdf", "svg"])
     pdf = (tmp_path / "tail.pdf").read_bytes()
     assert b"/FontFile2" in pdf  # TrueType, as journals ask for
     assert b"/Type3" not in pdf
@@ -213,12 +214,64 @@ def test_decodings_are_drawn_as_grid_curves_and_thresholds(made: Made, tmp_path:
     assert thresholds == ["0.5", "1.0"]
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Runs of models that were trained with several weights of entropy and numbers of centres."""
+    folder = tmp_path_factory.mktemp("swept")
+    given = []
+    for name, weight, centres in (("low", 0.2, 1), ("high", 2.0, 3)):
+        model = trained(folder / f"{name} model", weight=weight, centres=centres)
+        texts = engine(name, 0.3 / (1 + weight)).texts
+        run = folder / name
+        how = {"n": 64, "seed": int(10 * weight)}
+        named = type(str(model), (CannedEngine,), {})  # a run calls an engine as its class is
+        evaluate(named(texts, name=name), benchmark(), out=run, **how)
+        given += [run, model]
+    return given
+
+
+def test_a_sweep_takes_its_setting_from_the_trained_models(
+    swept: list[Path], tmp_path: Path
+) -> None:
+    names = ["entropy-weight", "centres"]
+    leakbound.figures(swept, tmp_path, only=names, formats=["svg"])
+    for name, settings in zip(names, ((0.2, 2.0), (1.0, 3.0)), strict=True):
+        found = rows(tmp_path, name)
+        means = [row for row in found if row["quantity"] != "standard deviation"]
+        assert [float(row["at"]) for row in means] == list(settings)
+        assert [row["model"] for row in means] == ["low", "high"]
+        for row in means:
+            mean = Run.open(swept[0].parent / row["model"]).estimates.mean("mean leakage")
+            assert (float(row["lower"]), float(row["upper"])) == (mean.lower, mean.upper)
+        spread = [row for row in found if row["quantity"] == "standard deviation"]
+        assert [row["lower"] for row in spread] == ["", ""]  # no bound on that mean is stated
+        for row in spread:
+            run = Run.open(swept[0].parent / row["model"])
+            each = [one.value or 0 for one in run.estimates.each("standard deviation")]
+            assert float(row["value"]) == pytest.approx(np.mean(each))
+
+
+def test_a_sweep_needs_two_settings_that_differ_in_it_alone(
+    made: Made, swept: list[Path], tmp_path: Path
+) -> None:
+    alone = leakbound.figures(swept[:2], tmp_path, only=["entropy-weight", "tail"])
+    assert alone.left_out == {
+        "entropy-weight": "no two models were given that differ in one weight of entropy alone"
+    }
+    told = {row[0]: row[3] for row in figures_table(swept[:2]).texts}
+    assert told["centres"].startswith("no: no two models were given with different numbers")
+    (swept[1] / "centres.json").write_text('{"splits": {"forget": [{"id": "q0"}]}}')
+    with pytest.raises(DamagedError, match=r"centres\.json` tells no contrast centres"):
+        leakbound.figures(swept, tmp_path, only=["centres"])
+
+
 def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:
     told = {row[0]: row for row in figures_table([*made.runs, made.trained]).texts}
     assert list(told) == list(KINDS)
     given = {name for name, row in told.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
-    assert given == set(KINDS) - {"grid", "temperature", "adaptive", "utility"}
+    several = {"entropy-weight", "centres"}  # trained models
+    assert given == set(KINDS) - {"grid", "temperature", "adaptive", "utility"} - several
     assert told["utility"][3].startswith("no: no utility was measured")
     for kind in KINDS.values():
         assert any(of in kind.paper for of in ("Scholten", "Leak@k", "Cheng"))
@@ -229,7 +282,8 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
         made.runs, tmp_path, only=["tail", "questions"], scorer=BINARY, formats=["png"]
     )
     assert [file.name for file in found.files] == ["questions.csv", "questions.png"]
-    assert found.left_out == {"tail": f"scores by {BINARY} are 0 or 1, or there are none"}
+    why = f"scores by {BINARY} are 0 or 1 (name another scorer with --scorer), or there are none"
+    assert found.left_out == {"tail": why}
     with pytest.raises(InputError, match=r"none of the figures .*grid: no run has a grid"):
         leakbound.figures(made.runs, tmp_path / "none", only=["grid"])
     assert not (tmp_path / "none").exists()

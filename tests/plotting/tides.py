@@ -16,6 +16,7 @@ from leakbound.types import Decoding, Prompt
 
 ANSWER = "Ossian Quill wrote the tide book in spring by the old northern harbour"
 WORDS = ANSWER.split()
+ADAPTIVE = Decoding(adaptive_temperature=0.5)
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
 
 
@@ -68,24 +69,29 @@ def make_all(folder: Path) -> Made:
     beside = {"control": folder / "control"}
     first = make_run(folder / "npo", "npo", 0.3, **beside)
     asked = Rewritings("benchmark", queries=3)
-    second = make_run(folder / "ours", "ours", 0.1, control=engine("other", 0.02), rewritings=asked)
+    second = make_run(
+        folder / "ours", "ours", 0.1, n=64, control=engine("other", 0.02), rewritings=asked
+    )
     return Made(
         (first, second),
-        make_run(folder / "grid", "grid", 0.2, n=64, decodings=GRID),
-        make_run(folder / "adaptive", "npo", 0.3, decodings=(Decoding(adaptive_temperature=0.5),)),
+        make_run(folder / "grid", "grid", 0.2, n=32, decodings=GRID),
+        make_run(folder / "adaptive", "npo", 0.3, n=32, decodings=(ADAPTIVE,)),
         trained(folder / "model"),
     )
 
 
-def trained(folder: Path) -> Path:
-    """What training leaves beside a model's weights."""
+def trained(folder: Path, weight: float = -0.5, centres: int | None = None) -> Path:
+    """What training leaves beside a model's weights: entropy's weight, centres of each row."""
     folder.mkdir()
     terms = [
         {"loss": "nll", "split": "retain", "weight": 5.0},
-        {"loss": "entropy", "split": "forget", "weight": -0.5},
+        {"loss": "entropy", "split": "forget", "weight": weight},
     ]
     terms = [{**term, "settings": {}, "reduce": "sequence"} for term in terms]
     (folder / "recipe.json").write_text(json.dumps({"objective": {"terms": terms}}))
+    if centres is not None:
+        chosen = [{"id": f"q{i}", "chosen": list(range(centres))} for i in range(3)]
+        (folder / "centres.json").write_text(json.dumps({"splits": {"forget": chosen}}))
     lines = [
         {"loss": 1.0, "retain nll": 5 * 0.7 / s, "forget entropy": -0.25 / s, "step": s}
         for s in range(1, 5)

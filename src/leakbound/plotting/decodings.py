@@ -67,7 +67,9 @@ def cell_rows(material: Material) -> list[CellRow]:
                 ends = (row.value, row.lower, row.upper)
                 rows.append(CellRow(label, quantity, grid.confidence, temperature, top_p, *ends))
     if not rows:
-        raise LackingError("no run has a grid of temperatures and top-p")
+        raise LackingError(
+            "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
+        )
     return rows
 
 
@@ -135,7 +137,7 @@ def temperature_rows(material: Material) -> list[KnobRow]:
         )
     ]
     if not rows:
-        raise LackingError("no run was sampled at several temperatures")
+        raise LackingError("no run was sampled at several temperatures (a list of --temperature)")
     return sorted(rows, key=lambda row: (row.line, row.moment, row.at))
 
 

@@ -68,7 +68,7 @@ def query_rows(material: Material) -> list[QueryRow]:
         rows = [row for one in told[:_QUESTIONS] for row in _queries(material, asked, *one)]
         if rows:
             return rows
-    raise LackingError("no question was asked in three queries whose sureness is known")
+    raise LackingError("no question was asked in three queries whose sureness is known (--inputs)")
 
 
 def _queries(
@@ -126,7 +126,7 @@ def correlation_rows(material: Material) -> list[CorrelationRow]:
         if found.correlation is not None
     ]
     if not rows:
-        raise LackingError("sureness and leakage are known together of no three queries")
+        raise LackingError("sureness and leakage are known together of no three queries (--inputs)")
     return rows
 
 

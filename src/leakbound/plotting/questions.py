@@ -142,7 +142,7 @@ def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
 def answer_rows(material: Material) -> list[AnswerRow]:
     """Of every model, questions by the mean of their scores."""
     if material.scorer.binary:
-        raise LackingError(f"scores by {material.scorer.name} are 0 or 1; see `questions`")
+        raise LackingError(f"{binary_scores(material)}; see `questions`")
     rows = []
     for model in material.targets:
         mine = []
@@ -196,10 +196,15 @@ def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
     _label_middle(panels, "score")
 
 
+def binary_scores(material: Material) -> str:
+    """That a figure needs scores between 0 and 1, and which of the runs' scorers has some."""
+    return f"scores by {material.scorer.name} are 0 or 1 (name another scorer with --scorer)"
+
+
 def bin_rows(material: Material) -> list[BinRow]:
     """One question of every model."""
     if material.scorer.binary:
-        raise LackingError(f"scores by {material.scorer.name} are 0 or 1")
+        raise LackingError(binary_scores(material))
     edges = [i / BINS for i in range(BINS + 1)]
     rows = []
     for model in material.view.models:
@@ -251,7 +256,7 @@ def tail_rows(material: Material) -> list[TailRow]:
             ends = (row.value, row.lower, row.upper)
             rows.append(TailRow(model.label, material.question, row.confidence, x, *ends))
     if not rows:
-        raise LackingError(f"scores by {material.scorer.name} are 0 or 1, or there are none")
+        raise LackingError(f"{binary_scores(material)}, or there are none")
     return rows
 
 

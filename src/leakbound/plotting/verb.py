@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
-from leakbound.plotting import decodings, inputs, models, questions, repeated, training
+from leakbound.plotting import decodings, inputs, models, questions, repeated, sweeps, training
 from leakbound.plotting.figure import PaperFigure, as_csv
 from leakbound.plotting.material import LackingError, Material
 from leakbound.plotting.style import Format, styles
@@ -26,7 +26,13 @@ _NARROWEST, _WIDEST = 2.0, 20.0
 KINDS: Mapping[str, PaperFigure[Any]] = {
     kind.name: kind
     for kind in chain[PaperFigure[Any]](
-        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS, inputs.KINDS
+        questions.KINDS,
+        models.KINDS,
+        repeated.KINDS,
+        decodings.KINDS,
+        training.KINDS,
+        sweeps.KINDS,
+        inputs.KINDS,
     )
 }
 """Every figure, by its name."""
@@ -113,7 +119,7 @@ def figures_table(
         made, missing = _rows(KINDS, _material(runs, scorer, question))
         lacking = {name: "yes" if name in made else f"no: {missing[name]}" for name in KINDS}
     rows = [(name, kind.shows, kind.paper, lacking[name]) for name, kind in KINDS.items()]
-    return Table.plain("Figures", columns, rows)
+    return Table.plain("Figures", columns, rows, prose=True)
 
 
 def _writing(content: bytes) -> Any:

@@ -1,0 +1,177 @@
+"""What a claim is: whose, what was measured of it, and the rule by which that decides it.
+
+A claim says that one number lies above, or below, a limit. The rule is stated before anything is
+drawn, and reads intervals alone: the claim agrees where the interval of every seed lies on its side
+of the limit, is contradicted where every one lies on the other, and is undecided otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from common import Lab, Stored
+from sizes import NAMED, PLAIN
+
+from leakbound.stats import Estimate
+from leakbound.text.figures import above, below, number
+
+Verdict = Literal["agrees", "contradicts", "undecided"]
+Side = Literal["above", "below"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its interval; at confidence 1 nothing of it was drawn, or it describes draws.
+
+    value: the estimate; None where there is none.
+    lower, upper: the ends.
+    confidence: with which both hold.
+    said: what else was read off the same runs.
+    """
+
+    value: float | None
+    lower: float
+    upper: float
+    confidence: float
+    said: str = ""
+
+    @classmethod
+    def exact(cls, value: float, said: str = "") -> Figure:
+        """What is known without error: of greedy answers, of training logs, of draws as such."""
+        return cls(value, value, value, 1.0, said)
+
+    @classmethod
+    def of(cls, estimate: Estimate, said: str = "") -> Figure:
+        """An estimate of one number."""
+        value = float(estimate.value)
+        ends = float(estimate.lower), float(estimate.upper)
+        return cls(None if value != value else value, *ends, estimate.confidence, said)
+
+    @property
+    def text(self) -> str:
+        """The number with its interval, rounded outward."""
+        if self.confidence == 1:
+            return number(self.value)
+        return f"{number(self.value)} [{below(self.lower)}, {above(self.upper)}]"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The claim says that the figure is `side` the limit."""
+
+    side: Side
+    limit: float
+
+    def verdict(self, figures: Sequence[Figure]) -> Verdict:
+        """Of the figures of all seeds; of fewer than two nothing is decided."""
+        if len(figures) < 2:
+            return "undecided"
+        if self.side == "above":
+            holds = [figure.lower > self.limit for figure in figures]
+            fails = [figure.upper <= self.limit for figure in figures]
+        else:
+            holds = [figure.upper < self.limit for figure in figures]
+            fails = [figure.lower >= self.limit for figure in figures]
+        return "agrees" if all(holds) else "contradicts" if all(fails) else "undecided"
+
+    @property
+    def text(self) -> str:
+        """The rule, short."""
+        return f"{self.side} {self.limit:.3g}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A run that a claim rests on: a method asked in one way."""
+
+    method: str
+    asked: str = PLAIN
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper.
+
+    name: what `--only` takes.
+    paper: whose claim it is.
+    where: the figure, table or section.
+    says: the claim, in our words.
+    figure: what is measured of it.
+    rule: what the figure has to be for the claim.
+    needs: the runs that it rests on; a script makes them.
+    measure: the figure of one seed, from stored runs.
+    bears: what bears on reading it, whatever it turns out to be.
+    """
+
+    name: str
+    paper: str
+    where: str
+    says: str
+    figure: str
+    rule: Rule
+    needs: tuple[Need, ...]
+    measure: Callable[[Stored], Figure]
+    bears: str = ""
+
+
+def plain(*methods: str) -> tuple[Need, ...]:
+    """Methods asked as the papers ask."""
+    return tuple(Need(method) for method in methods)
+
+
+def asked(how: str, *methods: str) -> tuple[Need, ...]:
+    """Methods asked in one way."""
+    return tuple(Need(method, how) for method in methods)
+
+
+def measured(claim: Claim, lab: Lab, seeds: Sequence[int]) -> tuple[Figure, ...]:
+    """The figures of a claim by seed; none where a run is not there yet."""
+    try:
+        return tuple(claim.measure(Stored(lab, seed)) for seed in seeds)
+    except FileNotFoundError:
+        return ()
+
+
+def work(claims: Sequence[Claim], about: str) -> None:
+    """Make what some claims rest on, each run once, and print what became of them."""
+    options = _options(claims, about)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    lab = Lab.open(
+        NAMED[options.size],
+        options.out / options.size,
+        data=options.data,
+        base=options.base,
+        replicated=True,
+    )
+    chosen = [claim for claim in claims if not options.only or claim.name in options.only]
+    for need in dict.fromkeys(need for claim in chosen for need in claim.needs):
+        for seed in options.seeds:
+            lab.run(need.method, seed, need.asked)
+    for claim in chosen:
+        figures = measured(claim, lab, options.seeds)
+        told = "; ".join(figure.text for figure in figures)
+        print(f"{claim.name}: {claim.rule.verdict(figures)}. {claim.figure}: {told}")
+
+
+def _options(claims: Sequence[Claim], about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", choices=NAMED, default="small")
+    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
+    names = [claim.name for claim in claims]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="CLAIM", default=())
+    parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1))
+    parser.add_argument("--base", help="the model that learns the data (small: made here)")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
+    parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
+    options = parser.parse_args()
+    if options.base is None and options.size != "small":
+        parser.error(f"--size {options.size} needs --base: a model folder, or its hub name")
+    return options

@@ -1,0 +1,183 @@
+"""The claims of the leak@k paper (arXiv 2511.04934), tested; and what leakmin adds.
+
+    python experiments/leak_at_k.py --out runs
+    python experiments/leak_at_k.py --size middle --base models/base --data TOFU --out runs
+
+Whatever is finished is kept: the same command goes on. `experiments/findings.py` writes the page.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from claims import Claim, Figure, Rule, asked, plain, work
+from common import Stored
+from evidence import (
+    CONFIDENCE,
+    at_k,
+    cells,
+    difference,
+    effects,
+    fixed,
+    least,
+    less,
+    naive_variance,
+    scaled,
+)
+from sizes import CONTROL, FEWER, PLAIN, RECALL
+
+PAPER, OURS = "Leak@k", "leakbound"
+NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
+METHODS = ("GA", "GD", NPO, MIXED, "RMU")
+K = 32
+
+
+def _of_k(
+    more: tuple[str, int],
+    base: tuple[str, int],
+    stored: Stored,
+    *,
+    by: float = 1.0,
+    scorer: str = "",
+    how: str = PLAIN,
+) -> Figure:
+    """leak@k of one model less a multiple of that of another, or of the same at another k."""
+    scorer = scorer or stored.lab.size.leak
+    one, other = (at_k(fixed(stored, name, scorer, how), k) for name, k in (more, base))
+    values = [float(b(confidence=CONFIDENCE, side="both").value) for b in (one, other)]
+    return Figure.of(less(one, scaled(other, by)), "{:.3f} and {:.3f}".format(*values))
+
+
+def _all_beyond(stored: Stored) -> Figure:
+    leak, each = stored.lab.size.leak, 1 - (1 - CONFIDENCE) / len(METHODS)
+    control = at_k(fixed(stored, CONTROL, leak), K)
+    return least({
+        name: less(at_k(fixed(stored, name, leak), K), control, each) for name in METHODS
+    })  # fmt: skip
+
+
+def _drives(k: int | None, stored: Stored) -> Figure:
+    return effects(cells(stored.run(NPO, "grid"), stored.lab.size.leak, k))
+
+
+def _top_p(stored: Stored) -> Figure:
+    found = cells(stored.run(NPO, "grid"), stored.lab.size.leak, K)
+    high, low = found[1.0, 1.0], found[1.0, 0.2]
+    ends = float(high.lower) - float(low.upper), float(high.upper) - float(low.lower)
+    return Figure(float(high.value) - float(low.value), *ends, high.confidence)
+
+
+def _width(n: str, stored: Stored) -> Figure:
+    scores = fixed(stored, NPO, stored.lab.size.leak, n)
+    found = scores.mean_leak_at_k(128, confidence=CONFIDENCE, side="both")
+    said = Figure.of(found).text
+    return Figure.exact(float(found.upper) - float(found.lower), f"leak@128 {said}")
+
+
+CLAIMS = (
+    Claim(
+        "k-sharp", PAPER, "Figures over k",
+        "Leakage rises sharply with k: thirty-two answers leak far more than one.",
+        "mean leak@32 less twice leak@1, NPO", Rule("above", 0), plain(NPO),
+        partial(_of_k, (NPO, K), (NPO, 1), by=2.0),
+    ),
+    Claim(
+        "k-all", PAPER, "Tables by method",
+        "Every method tested still leaks under sampling beyond the retrained model.",
+        "least of five: mean leak@32 less the control's", Rule("above", 0),
+        plain(*METHODS, CONTROL), _all_beyond, "The five differences hold at once.",
+    ),
+    Claim(
+        "k-control", PAPER, "Table of the retrained model",
+        "The retrained model's own leak@k, by a soft score, rises with k (.17 to .50 at 32).",
+        "mean leak@32 of ROUGE-L recall less leak@1, control", Rule("above", 0), plain(CONTROL),
+        partial(_of_k, (CONTROL, K), (CONTROL, 1), scorer=RECALL),
+        "Sentence templates give the control most of the words at once.",
+    ),
+    Claim(
+        "k-npo", PAPER, "Table by method",
+        "By a soft score NPO comes down to the retrained model (.495 against .504 at 32).",
+        "mean leak@32 of ROUGE-L recall, NPO less control", Rule("below", 0.05),
+        plain(NPO, CONTROL), partial(_of_k, (NPO, K), (CONTROL, K), scorer=RECALL),
+        "One answer of NPO recalls less than the control's; the best of thirty-two recalls more.",
+    ),
+    Claim(
+        "k-gd", PAPER, "Table by method",
+        "GradDiff leaks more than NPO at every k (.746 against .495 at 32).",
+        "mean leak@32, GD less NPO", Rule("above", 0), plain("GD", NPO),
+        partial(_of_k, ("GD", K), (NPO, K)),
+    ),
+    Claim(
+        "grid-mean", PAPER, "Temperature and top-p",
+        "Top-p drives leakage more than temperature.",
+        "effect of top-p less that of T on mean P(leak), over {.2, .5, .8, 1}², NPO",
+        Rule("above", 0), asked("grid", NPO), partial(_drives, None),
+        "The sixteen cells hold at once. Both knobs bring the leak to 0 at their lower end, and "
+        "move it about as far.",
+    ),
+    Claim(
+        "grid-k", PAPER, "Temperature and top-p",
+        "Top-p drives leak@k more than temperature.",
+        "effect of top-p less that of T on mean leak@32, NPO", Rule("above", 0),
+        asked("grid", NPO), partial(_drives, K), "The sixteen cells hold at once.",
+    ),
+    Claim(
+        "top-p", PAPER, "Top-p ablation",
+        "At T = 1, leak@k grows with top-p.",
+        "mean leak@32 at top-p 1 less that at .2, NPO", Rule("above", 0), asked("grid", NPO),
+        _top_p,
+    ),
+    Claim(
+        "n-200", PAPER, "Protocol",
+        "200 draws a question are enough for leak@128.",
+        "width of the 99 % interval of mean leak@128 from 200 draws, NPO", Rule("below", 0.1),
+        asked("n=200", NPO), partial(_width, "n=200"),
+        "The estimate is unbiased, and what 24 questions × 200 draws leave open is this wide.",
+    ),
+    Claim(
+        "n-1024", OURS, "beside n-200",
+        "1,024 draws a question are enough for leak@128.",
+        "width of the 99 % interval of mean leak@128 from n draws, NPO", Rule("below", 0.1),
+        plain(NPO), partial(_width, PLAIN),
+    ),
+    Claim(
+        "naive", PAPER, "The estimator",
+        "The worst of k answers is a noisier estimate of leak@k than the unbiased one.",
+        "variance of the naive estimate over that of the unbiased, k = 64, n = 128, NPO",
+        Rule("above", 1), plain(NPO),
+        lambda stored: naive_variance(fixed(stored, NPO, stored.lab.size.leak), 64, 128),
+        "A description of packs of 128 draws. Both are unbiased; the naive one uses k of n draws.",
+    ),
+    Claim(
+        "ent-lowers", PAPER, "NPO + ENT",
+        "Entropy optimisation lowers leak@k.",
+        "mean leak@32, NPO + ENT less NPO", Rule("below", 0), plain(NPO, MIXED),
+        partial(_of_k, (MIXED, K), (NPO, K)),
+    ),
+    Claim(
+        "ent-remains", PAPER, "NPO + ENT",
+        "Entropy optimisation does not remove leakage.",
+        "mean leak@32, NPO + ENT less control", Rule("above", 0), plain(MIXED, CONTROL),
+        partial(_of_k, (MIXED, K), (CONTROL, K)),
+    ),
+    Claim(
+        "leakmin-score", OURS, "leakmin",
+        "After NPO, leakmin lowers the score that it was given further than as much NPO.",
+        "mean ROUGE-L recall, NPO then leakmin less NPO twice as long", Rule("below", 0),
+        asked(FEWER, "NPO then leakmin", "NPO twice as long"),
+        partial(
+            difference, more=("NPO then leakmin", FEWER), base=("NPO twice as long", FEWER),
+            scorer=RECALL,
+        ),
+    ),
+    Claim(
+        "leakmin-leak", OURS, "leakmin",
+        "And the leak by another scorer, which it was not given.",
+        "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
+        asked(FEWER, "NPO then leakmin", "NPO twice as long"),
+        partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K), how=FEWER),
+    ),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    work(CLAIMS, __doc__)

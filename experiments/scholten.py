@@ -1,0 +1,288 @@
+"""The claims of Scholten, Günnemann and Schwinn (ICLR 2025), tested: figures 3 to 5 and table 1.
+
+    python experiments/scholten.py --out runs
+    python experiments/scholten.py --size middle --base models/base --data TOFU --out runs
+    python experiments/scholten.py --out runs --only 3a-hidden 4a-spread
+
+Whatever is finished is kept: the same command goes on. `experiments/findings.py` writes the page.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from claims import Claim, Figure, Rule, asked, plain, work
+from common import Stored
+from evidence import (
+    CONFIDENCE,
+    certain,
+    difference,
+    expected_deviation,
+    fixed,
+    greedy,
+    hidden,
+    least,
+    less,
+    logged,
+    metric,
+    spread,
+    utilities,
+)
+from sizes import CLOSE, CONTROL, FEWER, GRID, PLAIN, RECALL
+
+from leakbound import stats
+from leakbound.types import Decoding
+
+PAPER = "Scholten et al."
+NPO, MIXED = "NPO", "NPO + entropy"
+BASELINES = ("GA", "GD", "RMU", NPO)
+
+
+def _share_above(stored: Stored) -> Figure:
+    leaks = fixed(stored, NPO, stored.lab.size.leak)
+    asked = len(leaks.scores.query_ids)
+    found = stats.leaking_questions(
+        leaks.leakage, asked, 0.1, confidence=CONFIDENCE, side="both", each_confidence=0.999
+    )
+    value, lower, upper = (float(end) / asked for end in (found.value, found.lower, found.upper))
+    return Figure(value, lower, upper, CONFIDENCE)
+
+
+def _slack(stored: Stored) -> Figure:
+    leaks = fixed(stored, NPO, stored.lab.size.leak).scores
+    bound = stats.proportion_bound(leaks.hits, leaks.n, confidence=CONFIDENCE, side="upper")
+    slack = np.asarray(bound.upper) - np.asarray(bound.value)
+    return Figure.exact(float(slack.max()), f"n = {leaks.n.min()}, mean {slack.mean():.3f}")
+
+
+def _slack_of_means(stored: Stored) -> Figure:
+    scores = fixed(stored, NPO, RECALL)
+    slack = {}
+    for method in ("paper", None):
+        bound = stats.mean_bound(
+            scores.scores.scores, scores.scores.counts, confidence=CONFIDENCE, side="upper",
+            method=method, seed=scores.keys,
+        )  # fmt: skip
+        slack[method] = float(np.max(np.asarray(bound.upper) - np.asarray(bound.value)))
+    return Figure.exact(slack["paper"], f"by betting {slack[None]:.3f}")
+
+
+def _spread_between(more: tuple[str, str], base: tuple[str, str], stored: Stored) -> Figure:
+    wide, narrow = (spread(fixed(stored, name, RECALL, how)) for name, how in (more, base))
+    found = less(wide, narrow)
+    values = (float(one(confidence=CONFIDENCE, side="both").value) for one in (wide, narrow))
+    return Figure.of(found, "{:.3f} and {:.3f}".format(*values))
+
+
+def _at(temperature: float, decoding: Decoding) -> bool:
+    return (decoding.temperature, decoding.top_p) == (temperature, 1.0)
+
+
+def _cold(stored: Stored) -> Figure:
+    hot, cold = (
+        spread(fixed(stored, NPO, RECALL, "grid", partial(_at, t))) for t in (max(GRID), min(GRID))
+    )
+    return Figure.of(less(hot, cold))
+
+
+def _at_every_temperature(stored: Stored) -> Figure:
+    each = 1 - (1 - CONFIDENCE) / len(GRID)
+    found = {}
+    for t in GRID:
+        law = partial(_at, t)
+        alone = spread(fixed(stored, NPO, RECALL, "grid", law))
+        mixed = spread(fixed(stored, MIXED, RECALL, "temperatures", law))
+        found[f"T = {t:g}:"] = less(alone, mixed, each)
+    return least(found)
+
+
+def _ed_between(more: str, base: str, stored: Stored) -> Figure:
+    one, other = (expected_deviation(fixed(stored, name, RECALL)) for name in (more, base))
+    return Figure.of(less(one, other))
+
+
+def _npo_best(stored: Stored) -> Figure:
+    others = [name for name in BASELINES if name != NPO]
+    each = 1 - (1 - CONFIDENCE) / len(others)
+    npo = expected_deviation(fixed(stored, NPO, RECALL))
+    return least(
+        {name: less(expected_deviation(fixed(stored, name, RECALL)), npo, each) for name in others}
+    )
+
+
+def _beyond_greedy(stored: Stored) -> Figure:
+    each = 1 - (1 - CONFIDENCE) / len(BASELINES)
+    found = {}
+    for name in BASELINES:
+        scores = greedy(stored, name, RECALL)
+        sampled = expected_deviation(fixed(stored, name, RECALL))
+        known = certain(sampled, sum(scores.values()) / len(scores))
+        found[name] = less(sampled, known, each)
+    return least(found)
+
+
+def _self_bleu(stored: Stored) -> Figure:
+    found = {
+        name: metric(stored, name, "kept", "retain_self_bleu")
+        for name in ("NPO + entropy keeping 0.5", "NPO + entropy keeping 0", NPO)
+    }
+    more, none, npo = found.values()
+    return Figure.exact(more - none, f"λ_r −.5 {more:.3f}, λ_r 0 {none:.3f}, NPO {npo:.3f}")
+
+
+def _surer(stored: Stored) -> Figure:
+    forget, retain = (logged(stored, MIXED, split) for split in ("forget", "retain"))
+    return Figure.exact(forget, f"retain {retain:+.3f} nats".replace("-", "−"))
+
+
+def _threshold(c: float | None, decoding: Decoding) -> bool:
+    return decoding.adaptive_temperature == c
+
+
+def _adapted(stored: Stored) -> Figure:
+    adapted, off = (
+        expected_deviation(fixed(stored, NPO, RECALL, "adaptive", partial(_threshold, c)))
+        for c in (0.9, None)
+    )
+    return Figure.of(less(adapted, off))
+
+
+def _lower_threshold(stored: Stored) -> Figure:
+    low, high = (
+        spread(fixed(stored, NPO, RECALL, "adaptive", partial(_threshold, c))) for c in (0.7, 0.9)
+    )
+    return Figure.of(less(low, high))
+
+
+CLAIMS = (
+    Claim(
+        "3a-hidden", PAPER, "Figure 3a",
+        "Unlearning silences the greedy answer and leaves the leak in the distribution.",
+        "largest P(leak) beyond the control's, of the questions whose greedy answer is clean, NPO",
+        Rule("above", 0), plain(NPO, CONTROL),
+        partial(hidden, method=NPO, control=CONTROL),
+    ),
+    Claim(
+        "3a-share", PAPER, "Figure 3a",
+        "On more than a third of the questions (38 %) an unlearned model leaks more than .10.",
+        "share of the questions with P(leak) above .1, NPO", Rule("above", 1 / 3), plain(NPO),
+        _share_above,
+        "Their model is Llama-2-Who-is-Harry-Potter, which is not NPO's.",
+    ),
+    Claim(
+        "3d-tail", PAPER, "Figure 3d",
+        "Entropy optimisation thins the tail: scores near a full leak become rarer than with NPO.",
+        "mean Pr[ROUGE-L recall ≥ .9], NPO + entropy less NPO", Rule("below", 0),
+        plain(NPO, MIXED),
+        partial(difference, more=(MIXED, PLAIN), base=(NPO, PLAIN), scorer=CLOSE),
+        "Entropy optimisation makes the likeliest answer likelier. Here that is a sentence of the "
+        "right template with another name in it, which often scores .9 or more and leaks no "
+        "keyword.",
+    ),
+    Claim(
+        "3e-binary", PAPER, "Figure 3e",
+        "1,024 draws are enough: M_bin comes close to what was seen.",
+        "largest distance of M_bin above the share seen, over the questions, NPO",
+        Rule("below", 0.05), plain(NPO), _slack,
+    ),
+    Claim(
+        "3f-mean", PAPER, "Figure 3f",
+        "1,024 draws are enough: M_μ comes close to the mean seen.",
+        "largest distance of M_μ, as printed, above the mean ROUGE-L recall seen, NPO",
+        Rule("below", 0.05), plain(NPO), _slack_of_means,
+    ),
+    Claim(
+        "4a-spread", PAPER, "Figure 4a, Table 1",
+        "Entropy optimisation lowers the standard deviation (Table 1: .06 to .00).",
+        "mean standard deviation of ROUGE-L recall, NPO + entropy less NPO", Rule("below", 0),
+        plain(NPO, MIXED), partial(_spread_between, (MIXED, PLAIN), (NPO, PLAIN)),
+    ),
+    Claim(
+        "4a-weight", PAPER, "Figure 4a",
+        "The larger λ_f, the smaller the standard deviation.",
+        "mean standard deviation of ROUGE-L recall, λ_f = 2 less λ_f = .2", Rule("below", 0),
+        asked(FEWER, "NPO + entropy weight 0.2", "NPO + entropy weight 2"),
+        partial(
+            _spread_between, ("NPO + entropy weight 2", FEWER), ("NPO + entropy weight 0.2", FEWER)
+        ),
+        "A quarter of the draws of other claims: the intervals of a deviation are wide.",
+    ),
+    Claim(
+        "4b-temperature", PAPER, "Figure 4b",
+        "The standard deviation falls with the softmax temperature.",
+        "mean standard deviation of ROUGE-L recall at T = 1 less that at T = .2, NPO",
+        Rule("above", 0), asked("grid", NPO), _cold,
+    ),
+    Claim(
+        "4b-everywhere", PAPER, "Figure 4b",
+        "At every temperature entropy optimisation leaves less spread than NPO.",
+        "least of four: mean standard deviation, NPO less NPO + entropy, T .2, .5, .8, 1",
+        Rule("above", 0), (*asked("grid", NPO), *asked("temperatures", MIXED)),
+        _at_every_temperature,
+        "The four differences hold at once. Near T = .2 both hardly vary at all.",
+    ),
+    Claim(
+        "t1-ed", PAPER, "Table 1",
+        "NPO + entropy has a lower ED than NPO (.20 against .34).",
+        "mean over the questions of ED, NPO + entropy less NPO", Rule("below", 0),
+        plain(NPO, MIXED), partial(_ed_between, MIXED, NPO),
+        "The spread falls, and the mean rises about as much: sentence templates are what is left.",
+    ),
+    Claim(
+        "t1-npo", PAPER, "Table 1",
+        "Without entropy, NPO has the lowest ED of GA, GD, RMU and NPO.",
+        "least of three: ED of GA, GD, RMU less NPO's", Rule("above", 0), plain(*BASELINES),
+        _npo_best,
+        "The three differences hold at once. RMU breaks the sentence templates too, which the "
+        "others keep, and ROUGE-L counts these.",
+    ),
+    Claim(
+        "t1-greedy", PAPER, "Table 1",
+        "Greedy evaluation says less than the distribution: ED exceeds the greedy score.",
+        "least of four: ED less the greedy score, GA, GD, RMU, NPO", Rule("above", 0),
+        plain(*BASELINES), _beyond_greedy, "The four differences hold at once.",
+    ),
+    Claim(
+        "4-utility", PAPER, "Section 6.3",
+        "Entropy optimisation keeps the utility.",
+        "ROUGE-L recall of greedy answers on what is kept, NPO + entropy less NPO",
+        Rule("above", -0.02), plain(NPO, MIXED),
+        partial(utilities, more=(MIXED, PLAIN), base=[(NPO, PLAIN)]),
+        "Each method's learning rate was chosen for this utility, on other retained questions.",
+    ),
+    Claim(
+        "5a-diversity", PAPER, "Figure 5a",
+        "A negative λ_r keeps answers to retained questions diverse: self-BLEU is lower.",
+        "self-BLEU of answers on what is kept, in other words, λ_r = −.5 less λ_r = 0",
+        Rule("below", 0),
+        asked("kept", NPO, "NPO + entropy keeping 0", "NPO + entropy keeping 0.5"), _self_bleu,
+        "A description of 128 draws each; no bound on self-BLEU is known.",
+    ),
+    Claim(
+        "5b-confidence", PAPER, "Figure 5b",
+        "In training, models become surer of the answers to forget, and not of those to keep.",
+        "change of the next token's entropy along the answers to forget, NPO + entropy",
+        Rule("below", 0),
+        plain(MIXED),
+        _surer,
+        "Read from the training log: nothing is drawn. The target is sure of what it memorised "
+        "before it unlearns; entropy rises to .4 and falls back to where it began. An earlier rule "
+        "took forget less retain, which is below 0 as retain rises.",
+    ),
+    Claim(
+        "5c-adaptive", PAPER, "Figure 5c",
+        "Adaptive temperature at c_T = .9 lowers ED without training.",
+        "mean over the questions of ED, c_T = .9 less T = 1, NPO", Rule("below", 0),
+        asked("adaptive", NPO), _adapted,
+    ),
+    Claim(
+        "5c-threshold", PAPER, "Figure 5c",
+        "The lower c_T, the less the scores vary.",
+        "mean standard deviation of ROUGE-L recall, c_T = .7 less c_T = .9, NPO",
+        Rule("below", 0), asked("adaptive", NPO), _lower_threshold,
+    ),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    work(CLAIMS, __doc__)

@@ -1,0 +1,50 @@
+"""Runs of made-up models, where a lab would have stored them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from common import UTILITY, Lab
+from sizes import PLAIN, SIZES
+
+from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.store import write_json
+from leakbound.types import Prompt
+
+QUESTIONS = 8
+
+
+def lab_of(folder: Path) -> Lab:
+    """A lab of made-up questions, whose runs are written by `ask`."""
+    prompts = tuple(
+        Prompt(
+            id=f"q{i}",
+            question=f"Where was author {i} born?",
+            answer=f"In the harbour town of Driftwood {i}.",
+            keywords=("driftwood",),
+        )
+        for i in range(QUESTIONS)
+    )
+    size = SIZES["builtin"]
+    task = Benchmark(
+        name="made", prompts=prompts, scorers=size.scorers, max_new_tokens=32, origin="made up"
+    )
+    return Lab(size, task, folder, None, None, "cpu", replicated=True)
+
+
+def ask(lab: Lab, name: str, seed: int, leaks: float, kept: float = 1.0) -> None:
+    """A run of a model that leaks so often, and greedily where that is most of the time."""
+    texts = {
+        prompt.id: {"In some town.": 1 - leaks, prompt.answer or "": leaks}
+        for prompt in lab.task.prompts
+    }
+    path = lab.path(name, seed, PLAIN)
+    engine = CannedEngine(texts, name=path.name)
+    evaluate(engine, lab.task, out=path, n=256, scorers=lab.size.scorers, seed=seed)
+    write_json(path / UTILITY, {"R_r": kept})
+    log = lab.folder / "models" / path.name / "training.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(json.dumps({"step": 1, "loss": 1.0, "seconds": 60.0}) + "\n")

@@ -1,0 +1,153 @@
+"""Claims: by which rule they are decided, and what stored runs say of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import cheng
+import leak_at_k
+import pytest
+import scholten
+from claims import Claim, Figure, Rule, measured
+from common import Lab
+from findings import SCRIPTS
+from made_up import QUESTIONS, ask, lab_of
+from sizes import CONTROL, NAMED, PLAIN, SIZES, TARGET
+
+from leakbound.objective import parse_objective
+
+EVERY = {claim.name: claim for claims in SCRIPTS.values() for claim in claims}
+
+
+def figure(lower: float, upper: float) -> Figure:
+    return Figure((lower + upper) / 2, lower, upper, 0.99)
+
+
+@pytest.mark.parametrize(
+    ("side", "ends", "verdict"),
+    [
+        ("above", [(0.1, 0.3), (0.2, 0.4)], "agrees"),
+        ("above", [(-0.3, -0.1), (-0.4, 0.0)], "contradicts"),
+        ("above", [(0.1, 0.3), (-0.1, 0.4)], "undecided"),
+        ("above", [(0.1, 0.3), (-0.3, -0.1)], "undecided"),  # seeds that disagree
+        ("above", [(0.0, 0.3), (0.1, 0.3)], "undecided"),  # at the limit is not above it
+        ("below", [(-0.3, -0.1), (-0.4, -0.2)], "agrees"),
+        ("below", [(0.1, 0.3), (0.0, 0.4)], "contradicts"),
+        ("below", [(-0.3, 0.1), (-0.4, -0.2)], "undecided"),
+        ("above", [(0.1, 0.3)], "undecided"),  # one seed decides nothing
+        ("above", [], "undecided"),
+    ],
+)
+def test_a_verdict_reads_the_intervals_of_all_seeds(
+    side: str, ends: list[tuple[float, float]], verdict: str
+) -> None:
+    rule = Rule("above" if side == "above" else "below", 0.0)
+    assert rule.verdict([figure(*each) for each in ends]) == verdict
+
+
+def test_a_limit_moves_the_verdict() -> None:
+    figures = [figure(0.1, 0.3), figure(0.1, 0.3)]
+    assert Rule("above", 0.05).verdict(figures) == "agrees"
+    assert Rule("above", 0.2).verdict(figures) == "undecided"
+    assert Rule("above", 0.3).verdict(figures) == "contradicts"
+
+
+def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
+    assert len(EVERY) >= 20
+    assert sum(len(claims) for claims in SCRIPTS.values()) == len(EVERY), "a name is there twice"
+    assert {claim.paper for claim in EVERY.values()} >= {
+        "Scholten et al.",
+        "Leak@k",
+        "Cheng et al.",
+    }
+    for name in NAMED.values():
+        size = SIZES[name]
+        for claim in EVERY.values():
+            for need in claim.needs:
+                assert need.method in {TARGET, CONTROL, *size.every}, (name, claim.name)
+                assert need.asked in size.asked, (name, claim.name)
+        for method in size.every.values():
+            parse_objective(method.objective.replace("{tau}", "1"))
+            assert method.after in {TARGET, *size.every}
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
+    """NPO leaks and its control does not; neither does; it is the other way round; seeds differ."""
+    made = {}
+    for name, of_npo, of_control in (
+        ("leaks", (0.2, 0.2), (0.0, 0.0)),
+        ("is clean", (0.0, 0.0), (0.0, 0.0)),
+        ("is the cleaner", (0.0, 0.0), (0.3, 0.3)),
+        ("differs by seed", (0.2, 0.0), (0.0, 0.3)),
+    ):
+        made[name] = lab_of(tmp_path_factory.mktemp("lab"))
+        for seed in (0, 1):
+            ask(made[name], "NPO", seed, of_npo[seed], kept=0.9)
+            ask(made[name], CONTROL, seed, of_control[seed])
+    return made
+
+
+def verdict(claim: Claim, lab: Lab) -> str:
+    return claim.rule.verdict(measured(claim, lab, (0, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lab", "expected"),
+    [
+        ("leaks", "agrees"),
+        ("is clean", "undecided"),
+        ("is the cleaner", "contradicts"),
+        ("differs by seed", "undecided"),
+    ],
+)
+def test_a_hidden_leak_is_found_against_the_control(
+    labs: dict[str, Lab], lab: str, expected: str
+) -> None:
+    assert verdict(EVERY["3a-hidden"], labs[lab]) == expected
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_the_law_they_were_drawn_from(labs: dict[str, Lab]) -> None:
+    leaks = labs["leaks"]
+    for figure in measured(EVERY["f3-output"], leaks, (0, 1)):
+        assert figure.lower < 0.2 < figure.upper
+        assert figure.confidence == pytest.approx(0.99)
+    for figure in measured(EVERY["3a-hidden"], leaks, (0, 1)):
+        assert figure.lower < 0.2 < figure.upper
+        assert figure.said == f"{QUESTIONS} of {QUESTIONS} greedy answers are clean"
+    (first, _) = measured(EVERY["k-sharp"], leaks, (0, 1))
+    assert first.lower < 1 - 0.8**32 - 2 * 0.2 < first.upper
+    (share, _) = measured(EVERY["3a-share"], leaks, (0, 1))
+    assert share.lower > 0.8
+    assert share.value == 1
+
+
+@pytest.mark.slow
+def test_a_difference_of_deviations_covers_that_of_the_laws(labs: dict[str, Lab]) -> None:
+    claim = next(c for c in scholten.CLAIMS if c.name == "4a-spread")
+    lab = labs["leaks"]
+    for seed in (0, 1):
+        if not lab.path("NPO + entropy", seed).exists():
+            ask(lab, "NPO + entropy", seed, 0.0)
+    for figure in measured(claim, lab, (0, 1)):
+        assert figure.upper < 0  # the law of one text does not vary
+    assert verdict(claim, lab) == "agrees"
+    assert verdict(EVERY["4-utility"], lab) == "agrees"
+
+
+@pytest.mark.slow
+def test_a_claim_without_its_runs_is_not_measured(labs: dict[str, Lab]) -> None:
+    assert measured(EVERY["grid-mean"], labs["leaks"], (0, 1)) == ()
+    assert measured(next(iter(cheng.CLAIMS)), labs["leaks"], (0, 7)) == ()
+    assert measured(leak_at_k.CLAIMS[0], replace(labs["leaks"], folder=Path("none")), (0,)) == ()
+
+
+@pytest.mark.slow
+def test_runs_of_one_seed_share_no_random_numbers(labs: dict[str, Lab]) -> None:
+    lab = labs["leaks"]
+    places = [lab.path(name, seed, how) for name in ("NPO", CONTROL) for seed in (0, 1)
+              for how in (PLAIN, "grid")]  # fmt: skip
+    assert len({lab.draws_seed(place) for place in places}) == len(places)

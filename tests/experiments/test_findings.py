@@ -1,0 +1,63 @@
+"""The page of findings is made of stored runs and nothing else, the same every time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import findings
+import pytest
+from made_up import ask, lab_of
+from sizes import CONTROL
+
+import leakbound
+
+EXPECTED = Path(__file__).parent / "expected"
+FIGURES = ("questions", "leak-at-k")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the papers' scripts would have left: two seeds of NPO, its control, and with entropy."""
+    runs = tmp_path_factory.mktemp("runs")
+    lab = lab_of(runs / "small")
+    for seed, leaks in ((0, 0.1), (1, 0.15)):
+        ask(lab, "NPO", seed, leaks, kept=0.95)
+        ask(lab, "NPO + entropy", seed, 0.0, kept=0.9)
+        ask(lab, CONTROL, seed, 0.0)
+    return runs
+
+
+@pytest.mark.slow
+def test_the_page_made_anew_is_the_one_that_was_committed(stored: Path, tmp_path: Path) -> None:
+    """To write what is expected: copy the new files over those in `expected`, and read them."""
+    findings.write(stored, tmp_path / "findings.md")
+    made = (tmp_path / "findings.md").read_text("utf-8")
+    assert made == (EXPECTED / "findings.md").read_text("utf-8")
+    drawn = {file.name for file in (tmp_path / "findings").iterdir()}
+    assert drawn == {f"small-{name}.svg" for name in ("questions", "tail", "convergence",
+                                                      "spread", "naive")}  # fmt: skip
+    for name in drawn:
+        assert f"](findings/{name})" in made
+
+
+@pytest.mark.slow
+def test_two_figures_made_anew_are_those_that_were_committed(stored: Path, tmp_path: Path) -> None:
+    runs = [stored / "small" / "runs" / "plain" / name for name in ("npo-0", "control-0")]
+    leakbound.figures(runs, tmp_path, only=FIGURES, formats=["svg"], scorer="keyword:require=all")
+    for name in FIGURES:
+        made, expected = (folder / f"{name}.csv" for folder in (tmp_path, EXPECTED))
+        assert made.read_text("utf-8") == expected.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_what_has_no_runs_is_named_and_not_judged(stored: Path, tmp_path: Path) -> None:
+    fewer = tmp_path / "runs"
+    shutil.copytree(stored, fewer)
+    shutil.rmtree(fewer / "small" / "runs" / "plain" / "control-1")
+    findings.write(fewer, tmp_path / "findings.md")
+    page = (tmp_path / "findings.md").read_text("utf-8")
+    assert "### 3a-hidden" not in page
+    assert "### 4a-spread" in page
+    (missing,) = (line for line in page.splitlines() if line.startswith("Not run: "))
+    assert "3a-hidden" in missing
