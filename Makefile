@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What the site, packages and tables of others are tested with: more than `make demo` should wait for.
 READY_ALL := $(VENV)/.ready-all
-# One thread a worker: two workers with two threads each would fight over two cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+# One thread a worker: two workers with two threads each would fight over two cores. Who has done its
+# share takes of the other's, which saves a sixth of the time.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
 

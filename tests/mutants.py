@@ -57,7 +57,8 @@ def statuses() -> dict[str, str]:
 def seed() -> str:
     """The digest of the files that are mutated."""
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]["only_mutate"]
-    files = sorted(file for pattern in patterns for file in ROOT.glob(pattern))
+    found = (file for pattern in patterns for file in ROOT.glob(pattern))
+    files = sorted(file for file in found if file.suffix == ".py")
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

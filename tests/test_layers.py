@@ -26,6 +26,7 @@ LAYERS = (
         "comparison",
         "unlearning",
         "reporting",
+        "viewing",
         "plotting",
         "publishing",
         "demo",
@@ -43,6 +44,9 @@ ALLOWED = {
     ("demo", "unlearning"),
     ("demo", "reporting"),
     ("reporting", "evaluation"),
+    ("viewing", "evaluation"),
+    ("viewing", "reporting"),
+    ("viewing", "certificate"),
     ("plotting", "evaluation"),
     ("publishing", "evaluation"),
     ("publishing", "reporting"),
@@ -58,6 +62,7 @@ STOREYS = {
     "verbs": {"planning", "scoring", "drawing", "statements", "views"},
     "exporting": {"planning", "scoring", "statements"},
     "comparing": {"planning", "scoring", "statements", "views"},
+    "following": {"planning", "scoring", "statements", "views"},
     "importing": {"planning", "scoring", "drawing", "statements", "verbs"},
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}

@@ -95,7 +95,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     text = "id,question,answer,split\na,Who?,Me,\nb,When?,,\nc,who? ,You,retain\nd,Why?, ,retain\n"
     benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
     assert benchmark.notes == (
-        "no answer in row 2: no default scorer is one that needs answers",
+        "no answer in row 2: rouge-l-recall, which needs answers, is no default",
         "the same question in rows 1, 3: each counts as a question of its own",
     )
     with pytest.raises(InputError, match=r"no scorer of its own \(no answer in row 2.*--scorer"):
@@ -110,7 +110,8 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     [
         ("a.csv", "", "holds no row"),
         ("a.csv", "question\n", "holds no row"),
-        ("a.csv", "frage\nWer?\n", "row 1 of .* has no 'question'"),
+        ("a.csv", "frage\nWer?\n", "row 1 of .* has no 'question', only frage. Fill it in"),
+        ("a.csv", "qestion\nWho?\n", "only qestion. Rename 'qestion' to 'question'"),
         ("a.csv", "question,answer\nWho?,me\n ,you\n", "row 2 of .* has no 'question'"),
         ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
         ("a.csv", "question,answer\nWho?\n", "row 1 of .* must have 2 fields"),

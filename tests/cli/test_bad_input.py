@@ -326,7 +326,7 @@ def test_a_damaged_part_is_set_aside_redone_and_told(
     ("name", "content", "named"),
     [
         ("run.json", b"{", "is not JSON"),
-        ("run.json", b"[]", "format None"),
+        ("run.json", b"[]", "was changed"),
         ("run.json", b'{"format": 99}', "format 99"),
         ("prompts.parquet", b"PAR1", "Restore it"),
         ("queries.parquet", b"", "Restore it"),

@@ -243,7 +243,8 @@ def test_a_dry_run_says_the_cost_and_stores_nothing(
     how = ("evaluate", model, "--benchmark", questions, "--dry-run", "-n", 1000)
     shown = done(*how, "--max-new-tokens", 4, "--temperature", "0.5,1", "--out", tmp_path / "run")
     assert "2 questions, 2 decodings, 4,000 draws" in shown.out
-    assert "minutes" in shown.out
+    assert " s if it grows as in the trial, " in shown.out
+    assert "of one model: a control takes about as much again" in shown.out
     cost = done(*how, "--max-new-tokens", 4, "--json").json  # and needs no --out
     assert cost["draws"] == 2000
     assert cost["tokens"] <= 8000

@@ -11,6 +11,7 @@ import pytest
 from commands import SMALL, done, leakbound
 
 from leakbound.store import Run
+from suites import slow_but
 
 LEVELS = [("0.999", "99.9 %"), ("0.9999", "99.99 %"), ("0.5", "50 %")]
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
@@ -34,7 +35,7 @@ def full(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -
     return out
 
 
-@pytest.mark.parametrize(("confidence", "words"), LEVELS)
+@pytest.mark.parametrize(("confidence", "words"), slow_but(LEVELS[:1], LEVELS))
 def test_tables_and_page_name_the_confidence_that_was_asked_for(
     full: Path, confidence: str, words: str
 ) -> None:

@@ -84,6 +84,14 @@ def test_a_file(option: str, model: Path, questions: Path, tmp_path: Path) -> No
     refused(result, f"Did you mean `{questions}`?")
 
 
+def test_a_file_named_without_its_ending(
+    model: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(questions.parent)
+    asked = ("--benchmark", questions.stem, "--out", "run")
+    refused(leakbound("evaluate", model, *asked), f"Did you mean the file '{questions.name}'?")
+
+
 def test_nothing_is_said_where_nothing_is_near(tmp_path: Path) -> None:
     result = leakbound("report", tmp_path / "quite-another-name")
     refused(result, "is no run directory")

@@ -21,6 +21,7 @@ WRITES: dict[str, Arguments] = {
     "sample": lambda run, model, file: ["sample", model, "--like", run, "--out", run],
     "score": lambda run, model, file: ["score", run],
     "bound": lambda run, model, file: ["bound", run],
+    "prove": lambda run, model, file: ["prove", run, "--budget", 20],
     "measure": lambda run, model, file: ["measure", run, "--metrics", "all"],
     "import": lambda run, model, file: ["import", file, "--out", run],
     "certify": lambda run, model, file: ["certify", run, "--max-leak", 0.1, "--scorer", "keyword"],
@@ -28,7 +29,7 @@ WRITES: dict[str, Arguments] = {
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
     "recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "push",
+    "figures", "completion", "push", "view",
 }  # fmt: skip
 
 

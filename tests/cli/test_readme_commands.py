@@ -35,6 +35,7 @@ EXCEPTIONS = {
     "llama-server -m SmolLM2-135M-Instruct.Q4_1.gguf --alias smollm2 --port 8080": "no leakbound",
     "leakbound evaluate openai:http://127.0.0.1:8080/v1#smollm2 --benchmark fictitious --limit 3 "
     "-n 64 --out runs/served": "asks that program: tests/engines/test_openai_itself.py",
+    "leakbound view runs": "serves until it is stopped: tests/viewing",
     "--profile leak-k": "asks a classifier of the hub",
 }
 """What cannot be run here, and why."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,12 @@ from commands import SMALL, done
 from leakbound.cli.console import print_table
 from leakbound.evaluation import Table, summary
 from leakbound.store import Run
+from suites import slow_but
 
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
 WIDTHS = (20, 60, 80, 100, 200)
+QUICK = (60, 200)  # the widths that other tests ask for too
+Report = Callable[[int], str]
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +33,27 @@ def several(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory
     return out
 
 
+@pytest.fixture(scope="module")
+def report(several: Path) -> Report:
+    """What its `report` prints at a terminal of some width."""
+
+    @cache
+    def shown(width: int) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            return done("report", several).out
+
+    return shown
+
+
 def words(text: str) -> list[str]:
     """What is read, without rules, in order."""
     return re.sub(r"[─-╿]", " ", text).split()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_cell_is_whole_at_any_width(
-    several: Path, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    shown = done("report", several).out
+@pytest.mark.parametrize("width", slow_but(QUICK, WIDTHS))
+def test_every_cell_is_whole_at_any_width(several: Path, report: Report, width: int) -> None:
+    shown = report(width)
     assert "…" not in shown
     assert "..." not in shown
     for table in summary(Run.open(several)):
@@ -48,32 +63,27 @@ def test_every_cell_is_whole_at_any_width(
                     assert word in shown, (cell, width)
 
 
-@pytest.mark.parametrize("width", WIDTHS[1:])
+@pytest.mark.parametrize("width", slow_but(QUICK, WIDTHS[1:]))
 def test_no_line_of_a_table_is_wider_than_the_terminal(
-    several: Path, width: int, monkeypatch: pytest.MonkeyPatch
+    several: Path, report: Report, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    shown = done("report", several).out
+    shown = report(width)
     notes = {line for table in summary(Run.open(several)) for line in _prose(table)}
     lines = [line.rstrip() for line in shown.splitlines()]
     wide = [line for line in lines if len(line) > width and line not in notes]
     assert [line for line in wide if not line.startswith("report: ")] == []
 
 
-def test_where_no_two_columns_fit_each_row_is_a_list(
-    several: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_two_columns_fit_each_row_is_a_list(several: Path, report: Report) -> None:
     (table, *_) = summary(Run.open(several))
-    monkeypatch.setenv("COLUMNS", "27")
-    narrow = done("report", several).out
+    narrow = report(27)
     for row in table.texts:
         place = narrow.index(f"\n{row[0]}\n")
         for column, cell in zip(table.columns[1:], row[1:], strict=True):
             words_ = r"\s+".join(map(re.escape, cell.split()))
             line = re.compile(rf"^  {re.escape(column)}\s+{words_}$", re.M)
             assert line.search(narrow, place), (column, cell)
-    monkeypatch.setenv("COLUMNS", "200")
-    wide = done("report", several).out
+    wide = report(200)
     for row in table.texts:
         assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
 
@@ -95,11 +105,10 @@ def test_the_tables_of_a_run_with_control_fit_eighty_columns(
 
 
 def test_columns_that_do_not_fit_follow_below_under_the_first_one(
-    several: Path, monkeypatch: pytest.MonkeyPatch
+    several: Path, report: Report
 ) -> None:
     (table, *_) = summary(Run.open(several))
-    monkeypatch.setenv("COLUMNS", "60")
-    first = done("report", several).out.partition(table.title)[2].partition("\n\n\n")[0]
+    first = report(60).partition(table.title)[2].partition("\n\n\n")[0]
     names = [row[0] for row in table.texts]
     starts = [line for line in first.splitlines() if line.startswith(names[0])]
     assert len(starts) > 2  # two blocks, and the sentence about it
@@ -108,13 +117,12 @@ def test_columns_that_do_not_fit_follow_below_under_the_first_one(
 
 
 def test_sentences_break_where_a_terminal_ends_and_nowhere_in_a_pipe(
-    several: Path, monkeypatch: pytest.MonkeyPatch
+    several: Path, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (table, *_) = summary(Run.open(several))
     monkeypatch.delenv("COLUMNS", raising=False)
     assert table.note.splitlines()[0] in done("report", several).out.splitlines()
-    monkeypatch.setenv("COLUMNS", "60")
-    shown = done("report", several).out.replace(str(several), "")
+    shown = report(60).replace(str(several), "")
     assert max(map(len, shown.splitlines())) <= 60
     for word in words(table.note):
         assert word in shown

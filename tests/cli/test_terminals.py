@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 from commands import SMALL
 
+from suites import slow_but
+
 STYLES = re.compile(r"\x1b\[[0-9;]+m")
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+WIDTHS = (60, 80, 140)
 HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
 
 
@@ -54,23 +57,33 @@ def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    "width",
-    [pytest.param(60, marks=pytest.mark.slow), 80, pytest.param(140, marks=pytest.mark.slow)],
-)
-def test_a_live_bar_and_tables_as_wide_as_the_terminal(
+def read_with_a_bar(width: int, out: Path, *arguments: object) -> str:
+    """What a person reads at a terminal of this width: a live bar, and tables no wider than it."""
+    sent = at_a_terminal(width, *arguments)
+    assert "\x1b[2K" in sent  # lines are written over
+    read = STEERING.sub("", sent).replace("\r", "\n").replace(str(out), "")
+    assert max(map(len, read.splitlines())) <= width
+    rules = [line for line in read.splitlines() if line and set(line) == {"─"}]
+    assert rules
+    return read
+
+
+@pytest.mark.parametrize("width", slow_but([80], WIDTHS))
+def test_a_live_bar_and_tables_as_wide_as_the_terminal(width: int, run: Path) -> None:
+    read = read_with_a_bar(width, run, "bound", run, "--confidence", 0.98)
+    assert "4/4 arms × scorers" in read
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_bar_of_an_evaluation_is_as_wide_as_the_terminal(
     width: int, model: Path, questions: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     how = ("--benchmark", questions, "--out", out, *SMALL)
-    sent = at_a_terminal(width, "evaluate", model, *how)
-    assert "\x1b[2K" in sent  # lines are written over
-    read = STEERING.sub("", sent).replace("\r", "\n").replace(str(out), "")
-    assert max(map(len, read.splitlines())) <= width
+    read = read_with_a_bar(width, out, "evaluate", model, *how)
     assert "32/32 draws" in read
     assert "% distinct" in read or width < 80
-    rules = [line for line in read.splitlines() if line and set(line) == {"─"}]
-    assert rules
 
 
 @pytest.mark.slow

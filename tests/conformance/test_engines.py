@@ -114,14 +114,16 @@ def test_every_engine_has_a_row() -> None:
     assert engines.ENGINES.keys() <= {row.partition(",")[0] for row in ENGINES}
 
 
-SLOW = {"openai, served"}
-MADE = [
-    pytest.param(make, id=row, marks=[pytest.mark.slow] * (row in SLOW))
-    for row, make in ENGINES.items()
-]
+def rows_but(*slow: str) -> list[Any]:
+    """The rows as parameters of `make`; some of them are slow."""
+    assert ENGINES.keys() >= set(slow)
+    return [
+        pytest.param(make, id=row, marks=[pytest.mark.slow] * (row in slow))
+        for row, make in ENGINES.items()
+    ]
 
 
-@pytest.fixture(params=MADE)
+@pytest.fixture(params=rows_but("openai, served"))
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
     fake_vllm.installed(monkeypatch)
     made: Make = request.param
@@ -138,6 +140,7 @@ def said(sample: Sample) -> list[tuple[str, int]]:
     return [(completion.text, completion.count) for completion in sample.completions]
 
 
+@pytest.mark.parametrize("make", rows_but("openai, served", "vllm, faked"), indirect=True)
 def test_every_promise_is_kept(make: Make) -> None:
     check_engine(make(), QUERIES, max_new_tokens=4)
 

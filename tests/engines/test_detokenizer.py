@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import product
 
 import pytest
 from tokenizers import Tokenizer, decoders
@@ -21,6 +22,7 @@ from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.types import Decoding, Effort, Exploration, Query
+from suites import slow_but
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 SPECIAL = ["<pad>", "<unk>", "</s>", "<x>"]
@@ -103,8 +105,16 @@ def open_events(name: str, stop: tuple[str, ...]) -> dict[Ids, str]:
     return texts
 
 
-@pytest.mark.parametrize("stop", STOPS, ids=repr)
-@pytest.mark.parametrize("name", TOKENIZERS)
+QUICK = [  # every tokenizer, every stop
+    ("byte level", ("ab",)),
+    ("byte fallback", ("b字A", "é")),
+    ("metaspace", ()),
+    ("word pieces", ("\n",)),
+    ("words", ()),
+]
+
+
+@pytest.mark.parametrize(("name", "stop"), slow_but(QUICK, product(TOKENIZERS, STOPS)), ids=repr)
 def test_every_continuation_begins_with_it(name: str, stop: tuple[str, ...]) -> None:
     tokenizer, rng = TOKENIZERS[name](), random.Random(0)
     vocabulary = range(len(tokenizer) + UNKNOWN)

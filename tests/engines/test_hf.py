@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
+from suites import slow_but
 from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
@@ -165,8 +167,9 @@ def test_nan_logits_fail_their_query_with_prefix_and_reason() -> None:
     assert len(results) == 3
 
 
-@pytest.mark.parametrize("rows", [None, 1])
-@pytest.mark.parametrize("exactly", [False, True], ids=["drawn", "explored"])
+@pytest.mark.parametrize(
+    ("rows", "exactly"), slow_but([(None, False), (1, True)], product([None, 1], [False, True]))
+)
 def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
     rows: int | None, exactly: bool
 ) -> None:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from leakbound.types import (
     Ranges,
     Sample,
 )
+from suites import slow_but
 from tiny import tiny_llama, tiny_tokenizer
 
 PLAIN = Decoding(max_new_tokens=3)
@@ -53,6 +55,8 @@ DECODINGS = [
     Decoding(max_new_tokens=3, adaptive_temperature=0.3),
     Decoding(max_new_tokens=3, stop=("blue", "sky red")),
 ]
+TEMPERED, NUCLEUS, TRUNCATED, ADAPTIVE, STOPPED = (DECODINGS[i] for i in (1, 3, 4, 5, 6))
+LAWS = [*product(DECODINGS, [False, True])]  # the second: in float64
 TWO_PASS = Decoding(max_new_tokens=3, adaptive_temperature=0.3, adaptive_mode="two_pass")
 ANSWER = "red"
 WHOLE = Effort(mode="exact", forwards=10_000)
@@ -105,8 +109,11 @@ def rows_forwarded(made: TransformersEngine) -> Iterator[list[int]]:
     handle.remove()
 
 
-@pytest.mark.parametrize("double", [False, True], ids=["float32", "float64"])
-@pytest.mark.parametrize("decoding", DECODINGS, ids=name)
+@pytest.mark.parametrize(
+    ("decoding", "double"),
+    slow_but([(PLAIN, True), (TRUNCATED, False), (ADAPTIVE, False), (STOPPED, False)], LAWS),
+    ids=lambda value: name(value) if isinstance(value, Decoding) else f"double={value}",
+)
 def test_a_whole_exploration_is_the_law_of_plain_forwards(decoding: Decoding, double: bool) -> None:
     made = engine(double)
     for found in explore(made, decoding, WHOLE):
@@ -125,7 +132,7 @@ def test_a_whole_exploration_is_the_law_of_plain_forwards(decoding: Decoding, do
         assert found.explored == found.forwards == len(inner)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=name)
+@pytest.mark.parametrize("decoding", slow_but([PLAIN, STOPPED], DECODINGS), ids=name)
 def test_bounds_of_the_tail_hold_the_truth(decoding: Decoding) -> None:
     made, settled = engine(), 0
     for forwards in (1, 8, 40):
@@ -273,7 +280,7 @@ def test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special() -> Non
         assert not any("sky" in c.text for c in found.completions)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=name)
+@pytest.mark.parametrize("decoding", slow_but([TEMPERED, NUCLEUS], DECODINGS), ids=name)
 def test_masses_hold_in_every_batch_shape(decoding: Decoding) -> None:
     one, many = engine(rows=1), engine(rows=64)
     for a, b in zip(explore(one, decoding, WHOLE), explore(many, decoding, WHOLE), strict=True):

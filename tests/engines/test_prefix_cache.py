@@ -12,6 +12,7 @@ import transformers as tf
 from leakbound.engines.prefix_cache import CachedModel, RecomputedModel, prefix_model
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
+from suites import slow_but
 
 VOCAB = 61
 SIZES: dict[str, Any] = {
@@ -50,6 +51,7 @@ BRANCHING = {
         first_k_dense_replace=3,
     ),
 }
+QUICK = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # no two cache alike
 STATE_SPACE = {
     "mamba": tf.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2),
 }
@@ -67,7 +69,7 @@ def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
-@pytest.mark.parametrize("name", BRANCHING)
+@pytest.mark.parametrize("name", slow_but(QUICK, BRANCHING))
 def test_cached_branches_give_the_logits_of_plain_forwards(name: str) -> None:
     model = build(BRANCHING[name])
     seam, note = prefix_model(model, frozenset([5]))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import pytest
 from scipy.stats import binom
 
 from leakbound.engines import trial
 from leakbound.engines.trial import Draw, prompt_of, tried
+from suites import slow_but
 
 WORDS = [str(i) for i in range(50)]
 
@@ -78,15 +80,16 @@ def test_one_output_a_request_is_enough_for_some_lies(name: str) -> None:
     assert found is not None
 
 
-@pytest.mark.parametrize("choices", [1, 3, 16])
-@pytest.mark.parametrize("likeliest", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("choices", "likeliest"), slow_but([(1, 0.0), (16, 0.5)], product([1, 3, 16], [0.0, 0.5]))
+)
 def test_a_server_that_draws_is_not_refused(choices: int, likeliest: float) -> None:
     """Even where one output is as likely as the conditions allow, and greedy answers waver."""
     trials = [tried(each(drawing(seed, likeliest, 0.01)), choices, "key") for seed in range(40)]
     assert trials == [None] * 40
 
 
-@pytest.mark.parametrize("lost", [0.1, 0.5])
+@pytest.mark.parametrize("lost", slow_but([0.5], [0.1, 0.5]))
 def test_what_did_not_arrive_looks_like_no_copy(lost: float) -> None:
     """It stands last in its row, so that few places are left for the few texts that came."""
     true, rng = drawing(0, likeliest=0.5), random.Random(0)

@@ -66,11 +66,11 @@ def test_the_models_own_generation_config_plays_no_part(model: Path) -> None:
 @pytest.mark.parametrize(
     "decoding",
     [
-        DECODING,
+        pytest.param(DECODING, marks=pytest.mark.slow),
         Decoding(max_new_tokens=5, temperature=0.0),
-        Decoding(max_new_tokens=5, temperature=0.5),
+        pytest.param(Decoding(max_new_tokens=5, temperature=0.5), marks=pytest.mark.slow),
         Decoding(max_new_tokens=5, temperature=2.0, top_k=3, top_p=0.8),
-        Decoding(max_new_tokens=5, top_k=1),
+        pytest.param(Decoding(max_new_tokens=5, top_k=1), marks=pytest.mark.slow),
         Decoding(max_new_tokens=5, stop=("sky",)),
         Decoding(max_new_tokens=5, max_tokens=6),
     ],

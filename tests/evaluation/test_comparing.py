@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -160,8 +161,11 @@ def test_what_cannot_be_compared_is_refused(questions: Path, tmp_path: Path) -> 
     one = made(questions, "one", BEFORE)
     with pytest.raises(InputError, match="two models that were sampled, got 'one'"):
         compare([one])
-    with pytest.raises(InputError, match="same folder name"):
+    with pytest.raises(InputError, match="one run was given twice"):
         compare([one, one.path])
+    twin = shutil.copytree(one.path, tmp_path / "elsewhere" / "one")
+    with pytest.raises(InputError, match="same folder name"):
+        compare([one, twin])
     again = made(questions, "again", BEFORE)
     with pytest.raises(MixError, match="'one' and 'again' hold the same draws"):
         compare([one, again])

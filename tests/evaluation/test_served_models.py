@@ -22,6 +22,7 @@ from leakbound.testing import FakeEngine
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import Answer, Body, Rule, Served, chat_server, fails
 from serving import LISTED, honest, question
+from suites import slow_but
 
 QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
 SURE = ("fewer choices: none that leaks", "null in place of leaks", "500 for leaks",
@@ -210,7 +211,7 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
     assert all(row.missing == 0 and row.upper < 0.1 for row in rows)  # two at a time
 
 
-@pytest.mark.parametrize("name", SURE)
+@pytest.mark.parametrize("name", slow_but(["500 for leaks", "another model midway"], SURE))
 def test_no_wrong_bound_stands_of_a_lie_that_shows(name: str, tmp_path: Path) -> None:
     kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, patience=QUICK)
     assert kind != "wrong", why

@@ -22,6 +22,7 @@ from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, RayWorkers, Rewritings, Until
 from leakbound.types import Decoding
+from suites import slow_but
 from tiny import tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
@@ -104,7 +105,7 @@ def test_a_worker_that_joins_gets_work(
     assert 2 not in cluster.by
 
 
-@pytest.mark.parametrize("begun_with_workers", [True, False])
+@pytest.mark.parametrize("begun_with_workers", slow_but([True], [True, False]))
 def test_workers_may_be_called_or_sent_home_between_two_commands(
     asked: dict[str, Any],
     whole: Run,
@@ -144,7 +145,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", slow_but(["explored"], WAYS))
 def test_whatever_is_asked_workers_find_the_same(
     asked: dict[str, Any], tmp_path: Path, way: str
 ) -> None:
@@ -229,15 +230,14 @@ def test_models_that_scorers_ask_are_asked_by_workers(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
     scorers = (f"classifier:model={sequence_classifier(tmp_path / 'harm')}", "contains")
-    one = drawn(asked, tmp_path / "one", scorers=scorers, n=40)
     steady = FakeCluster()
-    drawn(asked, tmp_path / "steady", scorers=scorers, n=40, workers=steady)
-    parts = sum(len(arm.parts) for arm in one.arms.values())
+    whole = drawn(asked, tmp_path / "steady", scorers=scorers, n=12, workers=steady)
+    parts = sum(len(arm.parts) for arm in whole.arms.values())
     assert [task.opener.name for task in scored(steady)] == [scorers[0]] * parts
 
     failing = FakeCluster(loses=frozenset({steady.sent.index(scored(steady)[1]) + 1}))
-    run = drawn(asked, tmp_path / "run", scorers=scorers, n=40, workers=failing)
-    assert contents(run) == contents(one)
+    run = drawn(asked, tmp_path / "run", scorers=scorers, n=12, workers=failing)
+    assert contents(run) == contents(whole)
     assert len(scored(failing)) == parts + 1
 
 
@@ -245,7 +245,7 @@ def test_the_scores_of_a_run_are_given_anew_by_workers(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:
     folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster()
-    run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=40)
+    run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=12)
     before = contents(run)
     for file in tmp_path.glob("run/arms/*/scores/*"):
         file.unlink()

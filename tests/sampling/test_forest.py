@@ -38,7 +38,11 @@ def grow(
     return trees
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "decoding",
+    [pytest.param(d, marks=[pytest.mark.thorough] * (d is not DECODINGS[-1])) for d in DECODINGS],
+    ids=lambda d: d.name,
+)
 def test_counts_follow_the_exact_law(decoding: Decoding) -> None:
     n = 20_000
     for tree in grow(decoding, Draws(sizes=(n,), seed=11)).values():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -212,16 +213,67 @@ def test_a_disk_that_fails_says_nothing_of_the_file(
         readers[kind](file)
 
 
-def test_a_digest_of_many_rows_is_that_of_their_values_as_one_list() -> None:
-    """It is made some rows at a time; files that were written before have the same one."""
+def packed(kind: str, cells: Sequence[float]) -> bytes:
+    """What a digest is fed of numbers, from its description."""
+    codes = {"|b1": "?", "<f8": "d", "<i8": "q"}
+    return kind.encode() + struct.pack(f"<{len(cells)}{codes[kind]}", *cells)
+
+
+def test_a_digest_of_many_rows_is_made_some_at_a_time() -> None:
     values = [None if i % 1000 == 0 else i / 7 for i in range(150_000)]
     names = [f'q{i}, "é"' for i in range(150_000)]
+    whole = hashlib.sha256(b'["score", 150000]\n')
+    for start in range(0, 150_000, 2**16):
+        some = values[start : start + 2**16]
+        whole.update(packed("|b1", [value is None for value in some]))
+        whole.update(packed("<f8", [value for value in some if value is not None]))
+    whole.update(b'["query_id", 150000]\n')
+    for start in range(0, 150_000, 2**16):
+        texts = [name.encode() for name in names[start : start + 2**16]]
+        whole.update(packed("|b1", [False] * len(texts)))
+        whole.update(packed("<i8", [len(text) for text in texts]) + b"".join(texts))
     table = pa.table({"score": pa.array(values, pa.float64()), "query_id": names})
-    whole = hashlib.sha256()
-    for name, column in (("score", values), ("query_id", names)):
-        whole.update(json.dumps([name, column]).encode())
     assert tables.digest(table) == whole.hexdigest()
-    assert (
-        tables.digest(table.slice(0, 0))
-        == hashlib.sha256(b'["score", []]["query_id", []]').hexdigest()
-    )
+
+
+LISTS = pa.list_(pa.list_(pa.string()))
+
+
+def test_a_digest_knows_neither_chunks_nor_row_groups(tmp_path: Path) -> None:
+    columns = {
+        "text": pa.array(["ä", None, "", "bc"] * 50),
+        "number": pa.array([1, None, 2, 3] * 50),
+        "flag": pa.array([True, None, False, True] * 50),
+        "lists": pa.array([[["a"], None, []], None, [], [["b", None]]] * 50, LISTS),
+    }
+    table = pa.table(columns)
+    twice = pa.concat_tables([table.slice(0, 7), table]).combine_chunks().slice(7)
+    pq.write_table(table, tmp_path / "groups", row_group_size=33)
+    for same in (pa.concat_tables([table.slice(0, 9), table.slice(9)]), twice):
+        assert tables.digest(same) == tables.digest(table)
+    assert tables.digest(pq.read_table(tmp_path / "groups")) == tables.digest(table)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array(["ab", "c"]), pa.array(["a", "bc"])),
+        (pa.array(["", None]), pa.array([None, ""])),
+        (pa.array([0.0]), pa.array([-0.0])),
+        (pa.array([1]), pa.array([1.0])),
+        (pa.array([0, None]), pa.array([None, 0])),
+        (pa.array([[["a"], []]], LISTS), pa.array([[["a"]]], LISTS)),
+        (pa.array([[["a"]], []], LISTS), pa.array([[], [["a"]]], LISTS)),
+        (pa.array([[["a"], None]], LISTS), pa.array([[None, ["a"]]], LISTS)),
+        (pa.array([[["a", "b"]]], LISTS), pa.array([[["a"], ["b"]]], LISTS)),
+        (pa.array([[]], LISTS), pa.array([None], LISTS)),
+    ],
+)
+def test_a_digest_tells_these_apart(one: pa.Array, other: pa.Array) -> None:
+    assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"x": other}))
+    assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"y": one}))
+
+
+def test_a_column_of_objects_has_no_digest() -> None:
+    with pytest.raises(TypeError, match="no column of ours has cells of type decimal"):
+        tables.digest(pa.table({"x": pa.array([Decimal("1.5")])}))

@@ -16,6 +16,7 @@ from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, MixError
 from leakbound.unlearning import Trained, TrainingSettings, Watch, unlearn
 from leakbound.unlearning.work_folder import WorkFolder
+from suites import slow_but
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
@@ -54,9 +55,10 @@ def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
     return out.with_name(f".{out.name}.training")
 
 
-@pytest.mark.parametrize(
-    "objective", ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0"], ids=str
-)
+OBJECTIVES = ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0"]
+
+
+@pytest.mark.parametrize("objective", slow_but(["npo+entropy", "rmu:layer=1"], OBJECTIVES))
 def test_the_same_weights_as_uninterrupted(base: Path, tmp_path: Path, objective: str) -> None:
     whole = train(base, tmp_path / "whole", objective)
     stopped(base, tmp_path / "m", 4, objective=objective)

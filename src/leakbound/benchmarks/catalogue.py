@@ -12,7 +12,7 @@ from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.benchmarks.source import checked
 from leakbound.errors import InputError
-from leakbound.registry import find, near, opening, require_parts
+from leakbound.registry import find, near, opening, plug_ins, require_parts
 from leakbound.text.rows import FORMS
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
@@ -53,6 +53,8 @@ def load_benchmark(
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
         raise InputError(f"unknown benchmark {spec!r}, and no file. {hint}")
+    if name not in {*BENCHMARKS, *plug_ins("benchmark")} and (file := _with_ending(spec)):
+        raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
     load = find("benchmark", BENCHMARKS, name)
     loaded = Loaded(
         spec=_from_anywhere(name, spec, argument, folder),
@@ -78,3 +80,8 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
     if name not in FORMS.values() or data is not None:
         return spec
     return f"{name}:{Path(argument).resolve()}"
+
+
+def _with_ending(spec: str) -> str | None:
+    """The file that has this name but for its ending."""
+    return next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)

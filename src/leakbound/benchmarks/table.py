@@ -110,7 +110,7 @@ def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
     evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
     blank = [row.number for row, prompt in evaluated if prompt.answer is None]
     if 0 < len(blank) < len(evaluated):
-        yield f"no answer in {_numbers(blank)}: no default scorer is one that needs answers"
+        yield f"no answer in {_numbers(blank)}: rouge-l-recall, which needs answers, is no default"
     asked: dict[str, list[int]] = {}
     for row, prompt in zip(rows, prompts, strict=True):
         asked.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)

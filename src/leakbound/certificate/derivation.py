@@ -147,7 +147,7 @@ def _only_scorer(arm: Arm) -> str:
     if len(names) != 1:
         raise InputError(
             f"{arm.place} has the scores of {len(names)} scorers "
-            f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `scorer`; "
-            "`leakbound score` makes scores that are not there."
+            f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `--scorer` "
+            "(in Python `scorer`); `leakbound score` makes scores that are not there."
         )
     return names[0]

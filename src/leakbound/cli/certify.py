@@ -115,7 +115,7 @@ def _print_verification(found: Verification) -> None:
     from leakbound.evaluation import Table
 
     rows = [(check.name, check.status, check.says) for check in found.checks]
-    print_table(Table.plain("verification", ("check", "result", "what"), rows))
+    print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
     for check in found.checks:
         _print_differences(check)
     say(_outcome(found))

@@ -48,8 +48,6 @@ def compare(
     made otherwise is said first, and a leaderboard last: certified leakage, beyond the control
     where all have one, and utility where it was measured with --metrics. Runs of other questions
     are refused. Of a run with several decodings each stands by itself.
-
-    Example: leakbound compare runs/full runs/npo --format latex --out table.tex
     """
     from leakbound.evaluation.comparing import compare as verb
     from leakbound.evaluation.views.compared import SHOWN

@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
@@ -174,7 +174,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
-    """A table on standard output, between its lead and its note: the first column left.
+    """A table on standard output, between its lead and its note: figures right, the rest left.
 
     No figure is ever cut. Columns that do not fit beside the others follow below, under the first
     one again; where not even two fit, each row is a list of its cells. The width is the
@@ -183,7 +183,8 @@ def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
     columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
     room = columns_there() or _WIDE
     blocks = _blocks(columns, rows, room)
-    shown = [_side_by_side(columns, rows, block) for block in blocks]
+    words = {0, *(i for row in table.rows for i, cell in enumerate(row) if cell.prose)}
+    shown = [_side_by_side(columns, rows, block, words) for block in blocks]
     title = bold("\n".join(lines_of(visible(table.title), room)))
     whole = f"{title}\n" + ("\n\n".join(shown) or _stacked(columns, rows, room))
     parts = (prose(table.lead), whole, prose(table.note))
@@ -216,7 +217,10 @@ Block = Mapping[int, int]
 """The columns of a table that stand side by side, and how wide each is."""
 
 
-def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]], block: Block) -> str:
+def _side_by_side(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], block: Block, words: Collection[int]
+) -> str:
+    """These columns beside each other; those of `words` are read from the left."""
     from rich import box
     from rich import table as rich_table
     from rich.console import Console
@@ -226,7 +230,7 @@ def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]], block: 
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0)
     )
     for i, width in block.items():
-        justify: Literal["left", "right"] = "right" if i else "left"
+        justify: Literal["left", "right"] = "left" if i in words else "right"
         table.add_column(Text(columns[i]), justify=justify, width=width, overflow="fold")
     for row in rows:
         table.add_row(*(Text(_tied(row[i])) for i in block))

@@ -31,6 +31,7 @@ EXAMPLES = {
         "leakbound bound runs/mine --limit 0.02",
     ),
     "measure": ("leakbound measure runs/mine --metrics model_utility,forget_quality",),
+    "prove": ("leakbound prove runs/npo --proposal runs/full --budget 1000",),
     "unlearn": (
         "leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\",
         "    --out unlearned",
@@ -54,6 +55,7 @@ EXAMPLES = {
         "leakbound compare runs/before runs/after",
         "leakbound compare runs/before runs/after --format latex --out table.tex",
     ),
+    "view": ("leakbound view runs", "leakbound view runs --redact --no-browser --port 8000"),
     "figures": ("leakbound figures runs/mine --out figures",),
     "export": (
         "leakbound export runs/mine TOFU_EVAL.json --openunlearning",

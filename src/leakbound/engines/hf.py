@@ -29,6 +29,7 @@ from leakbound.types import (
     Failure,
     JsonObject,
     ProbedPrompt,
+    Proving,
     Query,
     Ranges,
     Reading,
@@ -182,6 +183,24 @@ class TransformersEngine:
         """See `Retraces.force_ids`."""
         self._require_exact(decoding, [query for query, _ in outputs])
         return self._sampler(decoding.max_new_tokens).force(outputs, decoding)
+
+    def prove(
+        self,
+        asked: Sequence[tuple[Query, Sequence[str]]],
+        decoding: Decoding,
+        forwards: int,
+        ranges: Ranges,
+    ) -> Iterator[Proving | Failure]:
+        """See `Proves.prove`. Of the texts those count that are outputs of what is sampled."""
+        self._require_exact(decoding, [query for query, _ in asked])
+        most = decoding.max_new_tokens
+        outputs = [
+            (query, [ids[:most] for text in texts if (ids := self._output(query, text))])
+            for query, texts in asked
+        ]
+        whole = zip(asked, outputs, strict=True)
+        self._tell_refused([query.id for (query, texts), (_, ids) in whole if texts and not ids])
+        yield from self._sampler(most).prove(outputs, decoding, forwards, ranges)
 
     def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
         """See `Prompting.output`."""

@@ -459,4 +459,6 @@ def _ends(stated: GenerationConfig, tokenizer: Any) -> frozenset[int]:
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """What an error says first, as a sentence."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."

@@ -6,7 +6,7 @@ from leakbound.evaluation.scoring.checks import require_complete
 from leakbound.evaluation.scoring.score import score_run, scorers_for
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.metrics import stored_metrics
-from leakbound.evaluation.verbs import bound, evaluate, measure, prepared, sample, score
+from leakbound.evaluation.verbs import bound, evaluate, measure, prepared, prove, sample, score
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.summary import summary
@@ -26,6 +26,7 @@ __all__ = [
     "metrics_table",
     "prepared",
     "probe",
+    "prove",
     "require_complete",
     "sample",
     "score",

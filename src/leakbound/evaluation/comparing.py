@@ -29,7 +29,10 @@ _ITS_OWN = {"model", "drawn as", "weights"}  # facts that no two models share
 
 
 def compare(
-    runs: Sequence[Run | str | Path], *, confidence: float = 0.99, utility: str | None = None
+    runs: Sequence[Run | str | Path] | Mapping[str, Run],
+    *,
+    confidence: float = 0.99,
+    utility: str | None = None,
 ) -> Comparison:
     """Set finished runs beside the first of them: paired by question, all differences at once.
 
@@ -38,7 +41,8 @@ def compare(
     part of the result.
 
     Args:
-        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names.
+        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
+            by the labels under which they are given.
         confidence: at which all differences of one scorer hold at once, in (0, 1).
         utility: the metric that stands for it in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
@@ -46,10 +50,7 @@ def compare(
     Raises InputError for fewer than two models, MixError for runs that asked other questions, used
     no scorer in common, lack the metric, or hold the same draws.
     """
-    opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
-    named = {run.path.resolve().name: run for run in opened}
-    if len(named) < len(opened):
-        raise InputError("two runs have the same folder name. Rename one.")
+    named = _named(runs)
     targets = sampled_targets(named)
     if len(targets) < 2:
         raise InputError(
@@ -89,6 +90,19 @@ def compare(
             for name in scorers
         ),
     )
+
+
+def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:
+    """The runs, opened, by their labels or the names of their folders."""
+    if isinstance(runs, Mapping):
+        return dict(runs)
+    opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
+    named = {run.path.resolve().name: run for run in opened}
+    if len({run.path.resolve() for run in opened}) < len(opened):
+        raise InputError("one run was given twice. Name another beside it.")
+    if len(named) < len(opened):
+        raise InputError("two runs have the same folder name. Rename one.")
+    return named
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:

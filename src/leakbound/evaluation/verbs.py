@@ -22,6 +22,7 @@ from leakbound.evaluation.drawing.checks import (
 )
 from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
 from leakbound.evaluation.drawing.explore import require_explorable
+from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arm, require_proves, said_by
 from leakbound.evaluation.drawing.queries import QueryPlan, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
@@ -53,10 +54,12 @@ from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.statements.fluency import Fluency
 from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.metrics import Values
+from leakbound.scorers import make_scorer
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
 from leakbound.store.arm_key import Model
 from leakbound.study import Explore, FixedN, ModelSettings, Study, StudyFields, Until, study_of
 from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
+from leakbound.types.decoding import require
 
 
 @holding("evaluate")
@@ -193,6 +196,58 @@ def bound(
     require_sampled(run)
     chosen = scorers_for(named or bounded_by(run), ())  # nothing is scored here
     bound_run(run, chosen, confidence=confidence, progress=progress)
+    return chosen
+
+
+@holding("prove")
+def prove(
+    run: Run,
+    forwards: int,
+    scorer: str = "",
+    *,
+    model: str | Path | Generate | None = None,
+    proposals: Sequence[str | Path] = (),
+    progress: Progress = silent,
+) -> Scorer:
+    """Look for rare leaks of a finished run's model, and bound the run with what they prove.
+
+    Nothing is drawn. The model's own probabilities of leaking outputs are added up, so what is
+    found is a lower bound without chance, given the measured margin: of the leak probability, or
+    of the mean leakage, and of leak@k for every k. Returns the scorer that says what leaks.
+
+    Args:
+        run: an open run, see `leakbound.load`.
+        forwards: prefixes of each question that the model may forward, at most.
+        scorer: by name (default: the first of the run that is binary, else its first).
+        model: where the run's model is now, or its engine (None: where it was).
+        proposals: finished runs of the same questions, such as one of the model before unlearning:
+            where their answers leak the search begins, beside the true answer and the run's own.
+        progress: called with phase, done, total and unit.
+
+    Raises InputError where probabilities are not known or not exact, MixError for another model.
+    """
+    require(forwards >= 1, "forwards", forwards, "at least 1 per question")
+    require_sampled(run)
+    arms, study, scored = arms_to_prove(run), run.study, bounded_by(run)
+    first = min(scored, key=lambda name: not make_scorer(name).binary)
+    (chosen,) = scorers_for([scorer or first], run.prompts, study.settings.loading)
+    if chosen.name not in scored:
+        raise InputError(
+            f"`{run.path}` has no scores of {chosen.name!r}, only of {', '.join(scored)}. Run "
+            f"`leakbound score {run.path} --scorer {chosen.name}` first."
+        )
+    known = said_by(run, [Run.open(source) for source in proposals])
+    engine = model if isinstance(model, Generate) else None
+    for arm in arms:
+        if engine is None:
+            where = str(model or arm.spec.model)
+            require_explorable(where)
+            engine = study.settings.open(where, study.load())
+        prover = require_proves(engine, arm, run)
+        failures = prove_arm(arm, prover, chosen, forwards, known, progress)
+        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+    confidence = run.estimates_made_from().get("confidence", study.confidence)
+    bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen
 
 

@@ -85,7 +85,8 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
             return log, [_slim(_member(path, archive, name)) for name in mine]
     except OSError as error:
         require_no_fault(path, error)
-        raise InputError(f"cannot read `{path}`: {error}. {near(path)}Check the path.") from error
+        why = error.strerror or error
+        raise InputError(f"cannot read `{path}`: {why}. {near(path)}Check the path.") from error
     except (zipfile.BadZipFile, struct.error, zlib.error, RuntimeError) as error:
         # RuntimeError: encrypted, or compressed in a way that zipfile does not know
         raise InputError(f"`{path}` is no whole `.eval` file: {error}. Copy it again.") from error

@@ -12,7 +12,8 @@ from leakbound.sampling.explore import ExploredTree, Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
-from leakbound.sampling.search import Path
+from leakbound.sampling.prove import Prover
+from leakbound.sampling.search import Node, Path, Settle
 from leakbound.types import (
     Completion,
     Decoding,
@@ -21,6 +22,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    Proving,
     Query,
     Ranges,
     Sample,
@@ -30,7 +32,7 @@ from leakbound.types import (
 )
 
 FORCED = -1  # the chunk of a completion that was not drawn
-_EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration
+_EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
 
 
 class Spells(Protocol):
@@ -98,9 +100,7 @@ class Sampler:
             self.model,
             decoding,
             effort,
-            lambda root, nodes: ranges(
-                queries[root], [(self._text(*node, decoding.stop), node[1]) for node in nodes]
-            ),
+            self._settle(queries, decoding, ranges),
             margin=self.margin,
             rows=min(_EXPLORE_ROWS, self.rows),
             ended=self.spells.stopped(decoding.stop),
@@ -120,6 +120,48 @@ class Sampler:
                     forwards=found.forwards,
                 )
         self._count(explorer.usage, started)
+
+    def prove(
+        self,
+        asked: Sequence[tuple[Query, Sequence[Path]]],
+        decoding: Decoding,
+        forwards: int,
+        ranges: Ranges,
+    ) -> Iterator[Proving | Failure]:
+        """See `Proves.prove`; the texts come as the ids of outputs."""
+        queries = [query for query, _ in asked]
+        prover = Prover(
+            self.model,
+            decoding,
+            forwards,
+            self._settle(queries, decoding, ranges),
+            margin=self.margin,
+            rows=min(_EXPLORE_ROWS, self.rows),
+            ended=self.spells.stopped(decoding.stop),
+            tell=self.tell,
+        )
+        started = time.perf_counter()
+        for found in prover.prove(self._roots(queries), [leads for _, leads in asked]):
+            query = queries[found.root]
+            if found.broken_at is not None:
+                yield self._failure(query, found.broken_at)
+            else:
+                yield Proving(
+                    query=query,
+                    events=tuple(self._event(node, decoding.stop) for node in found.nodes),
+                    lows=tuple(node.low for node in found.nodes),
+                    forwards=found.forwards,
+                )
+        self._count(prover.usage, started)
+
+    def _settle(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> Settle:
+        """The range of scores of ids, by their text."""
+
+        def settle(root: int, nodes: Sequence[tuple[Path, bool]]) -> list[tuple[float, float]]:
+            texts = [(self._text(*node, decoding.stop), node[1]) for node in nodes]
+            return ranges(queries[root], texts)
+
+        return settle
 
     def force(
         self, outputs: Sequence[tuple[Query, Path | None]], decoding: Decoding
@@ -148,9 +190,12 @@ class Sampler:
     def _events(self, found: ExploredTree, stop: Sequence[str]) -> Iterator[Event]:
         for node in found.nodes:
             if node.ended or node.low == node.high or node.floor >= self.lightest:
-                ids, ended = node.token_ids, node.ended
-                text, mass = self._text(ids, ended, stop), math.exp(node.floor)
-                yield Event(text=text, token_ids=ids, ended=ended, mass=mass)
+                yield self._event(node, stop)
+
+    def _event(self, node: Node, stop: Sequence[str]) -> Event:
+        ids, ended = node.token_ids, node.ended
+        text, mass = self._text(ids, ended, stop), math.exp(node.floor)
+        return Event(text=text, token_ids=ids, ended=ended, mass=mass)
 
     def _text(self, ids: Path, ended: bool, stop: Sequence[str]) -> str:
         return self.spells.text(ids, stop) if ended else self.spells.settled(ids, stop)

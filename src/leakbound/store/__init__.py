@@ -23,7 +23,7 @@ from leakbound.store.inputs import (
     write_accepted,
     write_selections,
 )
-from leakbound.store.lock import LOCK, holding, locked
+from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
 from leakbound.store.looks import Look, Looks
 from leakbound.store.masses import Masses, QueryMasses
 from leakbound.store.plan import Part, Plan, QueryShares
@@ -37,6 +37,7 @@ from leakbound.store.record import (
     FixedDraws,
     ImportedDraws,
     InputsRecord,
+    OtherVersionError,
     RunRecord,
     ScorerRecord,
     StoppedDraws,
@@ -84,11 +85,13 @@ __all__ = [
     "Estimates",
     "ExploredDraws",
     "FixedDraws",
+    "Holder",
     "ImportedDraws",
     "InputsRecord",
     "Look",
     "Looks",
     "Masses",
+    "OtherVersionError",
     "Part",
     "Place",
     "Plan",
@@ -102,6 +105,7 @@ __all__ = [
     "StoppedDraws",
     "TriedVariant",
     "calibration_file",
+    "holder_of",
     "holding",
     "leaking",
     "load",

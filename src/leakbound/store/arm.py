@@ -19,6 +19,7 @@ from leakbound.store.journal import Journal
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from leakbound.store.masses import Masses
 from leakbound.store.plan import Part
+from leakbound.store.proofs import Proofs
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
@@ -71,6 +72,7 @@ class Arm:
         self.masses = Masses(
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
+        self.proofs = Proofs(self.folder, self.identity)
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()
@@ -188,7 +190,7 @@ class Arm:
         Beside them: run.json, which says what the arm is, and the files of what it asks.
         """
         parts = (file for part in self.parts for file in self._files(part))
-        scores = (self.scores_file(slug), self.masses.ranges_file(slug))
+        scores = (self.scores_file(slug), self.masses.ranges_file(slug), self.proofs.file(slug))
         named = [*parts, self._looks_file, self._cut_file, *scores]
         return [file for file in named if file.is_file()]
 
@@ -306,7 +308,8 @@ class Arm:
         if not self.masses.has_ranges(scorer, slug):
             return None
         ranges = [self.masses.ranges_digest(slug)] if self.explored else []
-        return [self.scores_digest(slug), *ranges]
+        proofs = self.proofs.digest(slug)
+        return [self.scores_digest(slug), *ranges, *([proofs] if proofs else [])]
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"

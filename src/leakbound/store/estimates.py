@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter, contains
 from typing import Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
@@ -241,26 +242,26 @@ class Estimates(Sequence[EstimateRow]):
             found.setdefault(row.quantity, []).append(row)
         return {quantity: tuple(rows) for quantity, rows in found.items()}
 
-    def _among(self, wanted: Fields) -> tuple[EstimateRow, ...]:
-        """The rows that are to be looked at: few, where the place or the quantity is one."""
+    def _having(self, wanted: Fields) -> Estimates:
+        asked = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
+        place = {name: asked.pop(name) for name in _PLACE if name in asked}
+        rows, are_there = self._among(wanted)
+        if not are_there:
+            rows = tuple(filter(_having(place), rows))
+        fits = _having(asked)
+        return Estimates(tuple(row for row in rows if fits(row.estimate.about)), self.main)
+
+    def _among(self, wanted: Fields) -> tuple[tuple[EstimateRow, ...], bool]:
+        """The rows that are to be looked at: few, where the place or the quantity is one.
+
+        And whether all of them are at the place that is wanted.
+        """
         place = tuple(wanted.get(name, ...) for name in _PLACE)
         quantity = wanted.get("quantity")
         one = (quantity,) if isinstance(quantity, str) else ()
         if all(part is None or isinstance(part, str) for part in place):
-            return self._by_place.get((*place, *one), ())
-        return self._by_quantity.get(quantity, ()) if one else self.rows
-
-    def _having(self, wanted: Fields) -> Estimates:
-        asked = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
-        place = [(name, asked.pop(name)) for name in _PLACE if name in asked]
-        about = list(asked.items())
-        rows = tuple(
-            row
-            for row in self._among(wanted)
-            if all(getattr(row, name) in values for name, values in place)
-            and all(getattr(row.estimate.about, name) in values for name, values in about)
-        )
-        return Estimates(rows, self.main)
+            return self._by_place.get((*place, *one), ()), True
+        return (self._by_quantity.get(quantity, ()) if one else self.rows), False
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
         """What is asked for, with the defaults of what is not said."""
@@ -292,6 +293,15 @@ class Estimates(Sequence[EstimateRow]):
             f"{asked['scope']!r}, arm {asked.get('arm')!r}, scorer {asked.get('scorer')!r}. "
             + (f"There is {'; '.join(there)}." if there else says)
         )
+
+
+def _having(asked: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
+    """Whether each of these fields has one of its values."""
+    if not asked:
+        return lambda one: True
+    names, values = tuple(asked), tuple(asked.values())
+    read = attrgetter(*names, names[0])  # of one name alone it would make no tuple
+    return lambda one: all(map(contains, values, read(one)))
 
 
 def _several(asked: Fields, parameters: Collection[float | None]) -> InputError:

@@ -106,7 +106,7 @@ def _clear_abandoned(path: Path) -> None:
     """
     for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
         found = _PARTIAL.fullmatch(file.name)
-        if found is None or _is_running(int(found["pid"])):
+        if found is None or is_running(int(found["pid"])):
             continue
         with suppress(OSError):
             descriptor = os.open(file, os.O_WRONLY)
@@ -117,7 +117,8 @@ def _clear_abandoned(path: Path) -> None:
                 os.close(descriptor)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """True unless this machine knows that it has no process of this number."""
     if sys.platform == "win32":
         return True  # no signal asks there, it ends the process
     try:

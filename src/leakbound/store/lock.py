@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from leakbound.durable import guard, unguard
 from leakbound.errors import InputError, MixError
-from leakbound.store.files import clear_partials, make_folder
+from leakbound.store.files import clear_partials, is_running, make_folder
 
 LOCK = ".lock"
 """The file of a run's lock: who holds it, while somebody does."""
@@ -156,6 +156,28 @@ def _require_held(key: Key, folder: Path) -> None:
         "not mix their results; what was finished is kept. Wait until the other one has ended, "
         "then run this command again."
     )
+
+
+def holder_of(folder: Path) -> Holder | None:
+    """Who is at work in a folder, as its lock says; None where nobody is known to be.
+
+    The lock is looked at and not asked for, so nobody is kept out. What a process of this kernel
+    left when it was killed counts for nothing; one of another host may have ended.
+    """
+    try:
+        # a link leads elsewhere, and whoever opens a pipe waits for its other end
+        own = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | own)
+    except OSError:
+        return None
+    try:
+        holder = _read(descriptor)
+    finally:
+        os.close(descriptor)
+    if holder is None or not isinstance(holder.pid, int):
+        return None
+    seen = Holder.this("").kernel == holder.kernel
+    return None if seen and not is_running(holder.pid) else holder
 
 
 def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

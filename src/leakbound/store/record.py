@@ -29,8 +29,12 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 6
+FORMAT = 7
 FILE = "run.json"
+
+
+class OtherVersionError(InputError):
+    """A run that another version of leakbound made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +261,8 @@ def read_record(run: Path) -> RunRecord:
         )
     values = read_json(file, ELSEWHERE)
     found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
-        raise InputError(
+    if found is not None and found != FORMAT:
+        raise OtherVersionError(
             f"`{file}` has format {found!r}, this version reads {FORMAT}. "
             "Use the version of leakbound that made the run."
         )

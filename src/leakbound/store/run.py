@@ -177,9 +177,11 @@ class Run:
             )
         now = self._files()
         if self._current is None or self._current[0] != now:
-            tables.read_table(file, "Run `leakbound bound` again, or restore it from a copy.")
+            table = tables.read_table(
+                file, "Run `leakbound bound` again, or restore it from a copy."
+            )
             require_current(self.path, self.arms, tables.read_meta(file))
-            self._current = now, self.stored_estimates()
+            self._current = now, Estimates.of(table, self._main_arm)
         return self._current[1]
 
     @property

@@ -10,7 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from leakbound.errors import require_no_fault
@@ -190,15 +192,43 @@ def is_made_from(file: Path, made_from: JsonObject) -> bool:
 
 
 def digest(table: pa.Table) -> str:
-    """SHA-256 over column names and values, each column as the JSON of its name and a list."""
+    """SHA-256 over names, kinds and values of the columns, however their rows lie in memory."""
     total = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
-        total.update(f"[{json.dumps(name)}, [".encode())
+        total.update(f"{json.dumps([name, len(column)])}\n".encode())
+        if pa.types.is_string(column.type):
+            column = column.cast(pa.large_string())  # rows of a batch may hold more than 2 GB
         for start in range(0, len(column), _BATCH):
-            values = json.dumps(column.slice(start, _BATCH).to_pylist())[1:-1]
-            total.update(f"{', ' if start else ''}{values}".encode())
-        total.update(b"]]")
+            _feed(total, column.slice(start, _BATCH).combine_chunks())
     return total.hexdigest()
+
+
+def _feed(total: hashlib._Hash, cells: pa.Array) -> None:
+    """Which cells are null, then the others: how long each list or text is, then what they hold."""
+    _feed_numbers(total, cells.is_null())
+    cells = cells.drop_null()
+    if pa.types.is_list(cells.type):
+        _feed_numbers(total, pc.list_value_length(cells))
+        _feed(total, pc.list_flatten(cells))
+    elif pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+        cells = cells.cast(pa.large_string())
+        _feed_numbers(total, pc.binary_length(cells))
+        if len(cells):
+            _, ends, held = cells.buffers()
+            where = np.frombuffer(ends, np.int64)[cells.offset : cells.offset + len(cells) + 1]
+            total.update(memoryview(held)[where[0] : where[-1]])
+    else:
+        _feed_numbers(total, cells)
+
+
+def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
+    """Numbers without nulls: their kind, then each, its least byte first."""
+    numbers = cells.to_numpy(zero_copy_only=False)
+    kind = numbers.dtype.newbyteorder("<")
+    if kind.hasobject:
+        raise TypeError(f"no column of ours has cells of type {cells.type}")
+    total.update(kind.str.encode())
+    total.update(np.ascontiguousarray(numbers, kind).data)
 
 
 def rows_of(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.sealed import DamagedError, read_json
 from leakbound.types import JsonObject, from_json
 
-LOG, RECIPE = "training.jsonl", "recipe.json"
+LOG, RECIPE, CENTRES = "training.jsonl", "recipe.json", "centres.json"
 _REMEDY = "Restore it from a copy, or train the model again."
 
 
@@ -42,11 +43,15 @@ class TrainingStep:
 
 @dataclass(frozen=True, slots=True)
 class TrainedFolder:
-    """A trained model in its folder: the objective's terms, and what was logged."""
+    """A trained model in its folder: the objective's terms, and what was logged.
+
+    centres: how many contrast centres a row has on average; None where none were used.
+    """
 
     path: Path
     terms: tuple[TrainedTerm, ...]
     steps: tuple[TrainingStep, ...]
+    centres: float | None = None
 
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """(step, mean of a loss over a split), without its weight.
@@ -78,7 +83,20 @@ def read_trained(path: Path) -> TrainedFolder:
         found = tuple(from_json(TrainedTerm, term, f"`{file}`") for term in terms)
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
-    return TrainedFolder(path, found, tuple(_steps(path / LOG)))
+    return TrainedFolder(path, found, tuple(_steps(path / LOG)), _centres(path / CENTRES))
+
+
+def _centres(file: Path) -> float | None:
+    """How many were chosen for a row of the splits that have some, on average."""
+    if not file.exists():
+        return None
+    told: Any = read_json(file, _REMEDY)
+    try:
+        splits = told["splits"]
+        chosen = [len(row["chosen"]) for rows in splits.values() for row in rows]
+        return math.fsum(chosen) / len(chosen) if chosen else None
+    except (AttributeError, LookupError, TypeError) as error:
+        raise DamagedError(f"`{file}` tells no contrast centres of rows. {_REMEDY}") from error
 
 
 def _steps(file: Path) -> Iterator[TrainingStep]:

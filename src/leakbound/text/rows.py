@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -76,8 +77,13 @@ class Row:
         return tuple(text for v in value or [] if (text := v.strip()))
 
     def _lacks(self, key: str) -> InputError:
-        there = "" if key in self.values else f", only {', '.join(self.values) or 'nothing'}"
-        return InputError(f"{self.place} has no {key!r}{there}. Fill it in or remove the row.")
+        remedy = "Fill it in or remove the row."
+        if key in self.values:
+            return InputError(f"{self.place} has no {key!r}. {remedy}")
+        if close := get_close_matches(key, self.values, n=1):
+            remedy = f"Rename {close[0]!r} to {key!r}, if that is what it holds."
+        there = ", ".join(self.values) or "nothing"
+        return InputError(f"{self.place} has no {key!r}, only {there}. {remedy}")
 
 
 Form = Literal["csv", "jsonl", "parquet"]

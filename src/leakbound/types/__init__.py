@@ -8,7 +8,7 @@ from __future__ import annotations
 from leakbound.types.crew import Crew, Opener, Spreads, Workers, alone
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
-from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Ranges
+from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Proving, Ranges
 from leakbound.types.fingerprint import Fingerprint
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
@@ -22,6 +22,7 @@ from leakbound.types.seams import (
     Ledger,
     Measures,
     Progress,
+    Proves,
     Retraces,
     Scorer,
     Tell,
@@ -64,6 +65,8 @@ __all__ = [
     "Probes",
     "Progress",
     "Prompt",
+    "Proves",
+    "Proving",
     "Query",
     "Ranges",
     "Reading",

@@ -71,3 +71,17 @@ class Exploration:
     @property
     def query(self) -> Query:
         return self.sample.query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proving:
+    """Leaking outputs of one query that were looked for, and what they prove.
+
+    `events` are disjoint; an output in `events[i]` scores at least `lows[i]` > 0. `forwards`
+    prefixes were forwarded to find them.
+    """
+
+    query: Query
+    events: tuple[Event, ...]
+    lows: tuple[float, ...]
+    forwards: int

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
-from leakbound.types.exploring import Effort, Exploration, Ranges
+from leakbound.types.exploring import Effort, Exploration, Proving, Ranges
 from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
 from leakbound.types.records import Json, JsonObject
@@ -148,6 +148,31 @@ class Explores(Protocol):
 
         The completion has count 0; None where the decoding cannot produce it, or where the text's
         tokens do not go on from exactly the prompt that is sampled from.
+        """
+        ...
+
+
+@runtime_checkable
+class Proves(Protocol):
+    """An engine that finds rare leaks by their probabilities."""
+
+    @property
+    def margin(self) -> float:
+        """How far one token's log-probability is taken to move with the batch shape (delta)."""
+        ...
+
+    def prove(
+        self,
+        asked: Sequence[tuple[Query, Sequence[str]]],
+        decoding: Decoding,
+        forwards: int,
+        ranges: Ranges,
+    ) -> Iterator[Proving | Failure]:
+        """Yield one Proving or Failure for each query, in order.
+
+        Each query comes with texts that leak, what matters most first: the search goes out from
+        them, and forwards at most so many prefixes of a query. `ranges` says what leaks.
+        InputError where probabilities cannot be exact.
         """
         ...
 

@@ -13,12 +13,12 @@ from leakbound.errors import InputError, needing
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.store.files import write_json, write_text
+from leakbound.store.trained import CENTRES
 from leakbound.types import Embed, Prompt, from_json
 from leakbound.unlearning.centres import CLUSTERED_FROM, Centres, candidates, contrast_centres
 from leakbound.unlearning.centres_picture import centres_picture
 from leakbound.unlearning.work_folder import read_json
 
-CENTRES = "centres.json"
 PICTURE = "centres.svg"
 Splits = Mapping[str, Sequence[Prompt]]
 Chosen = Mapping[str, Sequence[Centres]]

@@ -458,7 +458,7 @@ def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)
     assert cost.seconds[0] == cost.seconds[1] > 0
     assert cost.bytes[0] == cost.bytes[1] > 0
-    assert "4 questions, 3 decodings, 8,000 forwards; about 0.0 minutes" in cost.text()
+    assert "4 questions, 3 decodings, 8,000 forwards; about 1 s" in cost.text()
     assert "draws" not in cost.text()
     with pytest.raises(InputError, match="'T=1' cannot be explored"):
         probe(CannedEngine(LAWS), benchmark(), n=drawing, decoding=[DECODING], settings=opens)

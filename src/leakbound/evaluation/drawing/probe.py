@@ -54,21 +54,31 @@ class Cost:
 
     def text(self) -> str:
         """For a person."""
-        low, high = (f"{s / 60:.1f}" for s in self.seconds)
         small, large = (f"{b / 1e6:.1f}" for b in self.bytes)
         if self.forwards:
-            what = f"{self.forwards:,} forwards; about {high} minutes, {large} MB"
+            what = f"{self.forwards:,} forwards; about {_time(self.seconds[1])}, {large} MB"
         else:
+            both = dict.fromkeys(map(_time, self.seconds))
             what = (
-                f"{self.draws:,} draws, about {self.tokens:,} tokens; {low} to {high} minutes, "
-                f"{self.expected / 60:.1f} as the work grew, {small} to {large} MB (the less the "
-                f"draws share, the more); {self.rate:,.0f} tokens a second, {self.saving:.1f} for "
-                "each one forwarded"
+                f"{self.draws:,} draws, about {self.tokens:,} tokens; {' to '.join(both)}, "
+                f"{_time(self.expected)} if it grows as in the trial, {small} to {large} MB (the "
+                f"less the draws share, the more); {self.rate:,.0f} tokens drawn a second, "
+                f"{self.saving:.1f} for each one forwarded"
             )
+        asked = _counted(self.questions, "question")
         return (
-            f"{self.questions} questions, {self.decodings} decodings, {what}; one model, loading "
-            "and scoring not counted"
+            f"{asked}, {_counted(self.decodings, 'decoding')}, {what}; "
+            "of one model: a control takes about as much again; loading and scoring not counted"
         )
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _time(seconds: float) -> str:
+    """Seconds below a minute, else minutes."""
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{max(seconds, 1):.0f} s"
 
 
 def probe(

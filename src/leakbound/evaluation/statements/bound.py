@@ -56,7 +56,8 @@ def bound_run(
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
     known = {name: made for name, made in stored.items() if _is_current(run, name, made, wanted)}
     todo = [scorer for scorer in scorers if scorer.name not in known]
-    every = {**known, **wanted}
+    names = dict.fromkeys([*stored, *wanted])  # whoever was there keeps its place
+    every = {name: both[name] for name in names if name in (both := {**known, **wanted})}
     if every == stored:
         return
     for arm in run.arms.values():

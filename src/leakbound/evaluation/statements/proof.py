@@ -1,8 +1,9 @@
 """Proofs of leakage: lower bounds, given the measured margin, from texts of known probability.
 
-Completions that were drawn, outputs that were explored, and the true answer, teacher-forced: each
-is an output with a probability of at least e^floor, and distinct token sequences are disjoint
-events. Their scores then bound the leakage from below, without any confidence to be spent.
+Completions that were drawn, outputs that were explored, the true answer, teacher-forced, and what a
+search for leaks found: each is an output, or all outputs that begin alike, with a probability of at
+least e^floor. Of two that share outputs one is taken, so that what remains are disjoint events:
+their scores bound the leakage from below, without any confidence to be spent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.store import Arm, leaking
 from leakbound.types import Scorer
 
+Events = dict[tuple[int, ...], tuple[float, float]]
+"""Token ids -> mass, and score, at least, of the outputs that begin with them."""
+
 
 def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
     """(query id, estimate) for each question with a leaking text.
@@ -32,21 +36,30 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
         yield query_id, proof.leak_at_k
 
 
-def _leaking(arm: Arm, scorer: Scorer) -> dict[str, dict[tuple[int, ...], tuple[float, float]]]:
-    """Each question's distinct leaking sequences: mass at least, and score.
+def _leaking(arm: Arm, scorer: Scorer) -> dict[str, Events]:
+    """Each question's leaking events: mass at least, and score at least, by what they begin with.
 
-    A settled prefix that leaks stands for all its continuations, so none of them is counted again:
-    draws come from what the events leave.
+    A prefix stands for all its continuations, so none of them is counted beside it.
     """
-    found: dict[str, dict[tuple[int, ...], tuple[float, float]]] = {}
+    found: dict[str, Events] = {}
     failed = arm.failures
     for query_id, ids, floor, score in leaking(arm, slug(scorer)):
         if query_id not in failed:
             found.setdefault(query_id, {})[ids] = math.exp(floor), score
     for query_id, event, mass, low in arm.masses.scored(slug(scorer)):
         if low:
-            texts = found.setdefault(query_id, {})
-            for inside in [known for known in texts if known[: len(event)] == event]:
-                del texts[inside]  # the teacher-forced answer, where it lies in this event
-            texts[event] = mass, low
-    return found
+            found.setdefault(query_id, {})[event] = mass, low
+    for query_id, event, mass, low in arm.proofs.rows(slug(scorer)):
+        if query_id not in failed:
+            found.setdefault(query_id, {})[event] = mass, low
+    return {query_id: _disjoint(events) for query_id, events in found.items()}
+
+
+def _disjoint(events: Events) -> Events:
+    """Those of which no other is the beginning."""
+    known = {len(ids) for ids in events}
+    return {
+        ids: event
+        for ids, event in events.items()
+        if not any(ids[:length] in events for length in known if length < len(ids))
+    }

@@ -151,7 +151,7 @@ class Comparison:
 
     def _made(self) -> Table:
         rows = [(what, *(each[label] for label in self.labels)) for what, each in self.made.items()]
-        return Table.plain("Made otherwise", ("What", *self.labels), rows)
+        return Table.plain("Made otherwise", ("What", *self.labels), rows, prose=True)
 
     def _differences(self, scorer: ScorerComparison) -> Table:
         columns = {

@@ -34,6 +34,7 @@ from leakbound.evaluation.views.words import (
     known,
     mean_of,
     of_count,
+    proved_to_leak,
     quantity,
 )
 from leakbound.stats.about import Quantity, Scope
@@ -47,7 +48,6 @@ Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 BEYOND = ("Beyond the control, mean", "Beyond the control, worst question")
-LEVEL = 1e-6  # a probability below it is one that any text has, of any model
 PROVED_TO_LEAK = "Proved to leak above 10⁻⁶ and the control"
 
 
@@ -285,21 +285,8 @@ def _claim_cell(measured: Measured | None) -> Cell:
 
 
 def _proved_cell(view: View, model: Model, scorer: ScorerView) -> Cell:
-    """How many questions are proved to leak.
-
-    Any text is possible, so some chance of the answer can be proved of a model that never saw it:
-    counted are proofs above a stated level, and above what is proved of the control.
-    """
-    controls = [other for other in view.models if other.is_control]
-
-    def end(of: Model, question: str) -> float:
-        cell = of.measured.get((scorer.name, question))
-        return cell.proved.lower if cell and cell.proved else 0.0
-
-    leaking = sum(
-        end(model, one.id) > max(LEVEL, *(end(control, one.id) for control in controls), 0.0)
-        for one in view.questions
-    )
+    """How many questions are proved to leak."""
+    leaking = len(proved_to_leak(view, model, scorer))
     return Cell(f"{leaking} of {len(cells_of(view, model, scorer))}", leaking)
 
 

@@ -195,7 +195,7 @@ class _Reader:
             decoding=arm.decoding,
             n=arm.plan.n,
             draws=arm.spec.draws,
-            drawn=_planned(arm)[0],
+            drawn=how_drawn(arm),
             usage=arm.usage,
             facts=facts_of(arm),
             rows=rows,
@@ -308,6 +308,11 @@ def facts_of(arm: Arm) -> dict[str, str]:
         "drawn as": arm.identity[:12],
     }
     return {**named, **dict(_flat(more)), **dict(_flat(arm.spec.fingerprint))}
+
+
+def how_drawn(arm: Arm) -> str:
+    """How many outputs of a question an arm draws, in words."""
+    return _planned(arm)[0]
 
 
 def _planned(arm: Arm) -> tuple[str, str, JsonObject]:

@@ -8,7 +8,13 @@ from leakbound import stats
 from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Model, ScorerView, View
-from leakbound.evaluation.views.words import cells_of, decision, greedy_rows, known
+from leakbound.evaluation.views.words import (
+    cells_of,
+    decision,
+    greedy_rows,
+    known,
+    proved,
+)
 from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
 from leakbound.text.figures import DASH, number
 
@@ -38,7 +44,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "outward, and ≤ is the largest upper end of any question; greedy scores, leak@k, deviation "
         "and ED (the mean plus two standard deviations) are estimates, means over the questions"
     )
-    says_of = (_leaked, _decided, _explored, _imported, _corrected, _undecided, _assumed)
+    says_of = (_leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _assumed)
     said = (says(view, model, scorer) for says in says_of for model in view.models)
     return "\n".join(filter(None, [figures, *said]))
 
@@ -57,6 +63,12 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     if share:
         said += f"; the share that leaks in so many (leak@{n}, mean): {interval(share)}"
     return said
+
+
+def _proved(view: View, model: Model, scorer: ScorerView) -> str:
+    """What leaking texts of known probability prove of a model; empty where that is nothing."""
+    said = proved(view, model, scorer)
+    return f"{model.label}: {said}" if said else ""
 
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:

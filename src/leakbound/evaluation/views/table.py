@@ -60,10 +60,17 @@ class Table:
 
     @classmethod
     def plain(
-        cls, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = ""
+        cls,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        note: str = "",
+        *,
+        prose: bool = False,
     ) -> Table:
-        """A table of texts."""
-        return cls(title, tuple(columns), tuple(tuple(map(Cell, row)) for row in rows), note)
+        """A table of texts; `prose`: they are to be read from the left."""
+        cells = tuple(tuple(Cell(text, prose=prose) for text in row) for row in rows)
+        return cls(title, tuple(columns), cells, note)
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Unpack
 
 from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
@@ -43,7 +44,7 @@ class FirstDraws:
     upper: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """One question under one model and one scorer.
 
@@ -66,22 +67,22 @@ class Measured:
         found = self.rows.plain(quantity=quantity)
         return {row.parameter: row for row in found if row.parameter is not None}
 
-    @property
+    @cached_property
     def claim(self) -> EstimateRow | None:
         """What was decided of a claim about it; None where none was made."""
         return self.rows.first(quantity=CLAIMS)
 
-    @property
+    @cached_property
     def beyond(self) -> EstimateRow | None:
         """How much more than the control's its leakage is; None where there is none."""
         return self.rows.first(quantity=LEAKAGE, beyond="control")
 
-    @property
+    @cached_property
     def proved(self) -> EstimateRow | None:
         """What leaking texts prove of its leakage; None where none were looked for."""
         return self.rows.first(quantity=LEAKAGE, proved=True)
 
-    @property
+    @cached_property
     def proved_leak_at_k(self) -> EstimateRow | None:
         """What they prove of leak@k at the largest k."""
         return next(reversed(self.rows.where(quantity="leak@k", proved=True).rows), None)

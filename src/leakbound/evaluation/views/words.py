@@ -26,6 +26,7 @@ MOST_ASKED = 2_000  # of a question, an answer, and whatever else others wrote
 MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of what stands in a table or a list of names
 _SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
+LEVEL = 1e-6  # a probability below it is one that any text has, of any model
 
 
 def ceiling(value: float | None, upper: float) -> str:
@@ -100,6 +101,39 @@ def explored(found: ExploredQuestion) -> str:
         f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "
         f"{found.draws:,} draws; {found.forwards:,} prefixes forwarded, {found.searched:,} of "
         "them before the draws"
+    )
+
+
+def proved_to_leak(view: View, model: Model, scorer: ScorerView) -> list[float]:
+    """The lower ends of proofs that say something, question by question.
+
+    Any text is possible, so some chance of the answer can be proved of a model that never saw it:
+    those count that are above a stated level, and above what is proved of the control.
+    """
+    controls = [other for other in view.models if other.is_control]
+
+    def end(of: Model, question: str) -> float:
+        cell = of.measured.get((scorer.name, question))
+        return cell.proved.lower if cell and cell.proved else 0.0
+
+    ends = {one.id: end(model, one.id) for one in view.questions}
+    return [
+        low
+        for question, low in ends.items()
+        if low > max(LEVEL, *(end(control, question) for control in controls), 0.0)
+    ]
+
+
+def proved(view: View, model: Model, scorer: ScorerView) -> str:
+    """Of how many questions a leak is proved, and how large; empty where none is."""
+    found = proved_to_leak(view, model, scorer)
+    if not found:
+        return ""
+    asked = len(cells_of(view, model, scorer))
+    what = "leak with probability" if scorer.binary else "have a mean score of"
+    return (
+        f"proved without any chance, given the measured margin: {len(found)} of {asked} questions "
+        f"{what} at least {at_least(min(found))}, the worst at least {at_least(max(found))}"
     )
 
 
@@ -183,7 +217,11 @@ def excess(model: Model, scorer: ScorerView) -> str:
 
 def model_name(model: Model) -> str:
     """What was loaded: a hub's name as it is, of a path the last part."""
-    name = model.facts.get("model", model.label)
+    return loaded_name(model.facts.get("model", model.label))
+
+
+def loaded_name(name: str) -> str:
+    """The name of what was loaded: a hub's as it is, of a path the last part."""
     return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
 
 
