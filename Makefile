@@ -23,7 +23,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test-all: $(READY_ALL) lint
-	$(PYTEST) -rs
+	$(PYTEST) -rs --durations 20
 	$(MAKE) mutants
 
 # The lowest versions that pyproject.toml states, in an environment of their own.
