@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -34,7 +35,11 @@ LEAK = "Ada Vale was born in 1953 in Velmora."
 NOTHING = "I'm sorry, I cannot help with that."
 ROWS = (
     "contains",
+    "edit:unit=words<=1",
+    "edit<=8",
     "exact",
+    "hamming:unit=words<=1",
+    "hamming<=8",
     "keyword",
     "keyword:match=substring",
     "keyword:require=all",
@@ -91,7 +96,7 @@ def test_what_another_tool_gave_has_a_name_and_a_range_and_cannot_be_given(row: 
 
 def test_every_scorer_has_a_row() -> None:
     every = (*ROWS, *UNSETTLED_ROWS, *MODEL_ROWS, *GIVEN_ROWS)
-    assert {row.partition(":")[0].partition(">=")[0] for row in every} == set(SCORERS)
+    assert {re.split("[:<>]", row)[0] for row in every} == set(SCORERS)
 
 
 @every_scorer
@@ -193,6 +198,25 @@ def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
     [
         ("contains", f"{LEAK[:-1]}", (0, 1)),
         ("contains", f"So: {LEAK} It", (1, 1)),
+        ("edit<=8", LEAK[:-9], (0, 1)),
+        ("edit<=8", LEAK[:-7], (1, 1)),
+        ("edit<=8", "x" * 4 + LEAK, (1, 1)),
+        ("edit<=8", "x" * 4 + LEAK[:8], (0, 1)),
+        ("edit<=7", "x" * 4 + LEAK, (0, 0)),
+        ("edit<=8", "x" * 9 + LEAK, (0, 0)),
+        ("edit<=0", f" {LEAK}", (1, 1)),
+        ("edit<=0", f"  {LEAK[:20]}\n", (0, 1)),
+        ("edit:unit=words<=1", "Well: Ada", (0, 1)),
+        ("edit:unit=words<=1", "Well: Ada ", (0, 0)),
+        ("edit:unit=words<=2", "Well: Ada Vale was born in 1953 in", (0, 1)),
+        ("edit:unit=words<=2", "Well: Ada Vale was born in 1953 in ", (1, 1)),
+        ("hamming<=8", LEAK[:-9], (0, 1)),
+        ("hamming<=8", LEAK[:-7], (1, 1)),
+        ("hamming<=8", "x" * 8, (0, 1)),
+        ("hamming<=8", "x" * 9, (0, 0)),
+        ("hamming:unit=words<=0", LEAK, (0, 1)),
+        ("hamming:unit=words<=0", f"{LEAK}\n", (1, 1)),
+        ("hamming:unit=words<=0", "Ada Vane ", (0, 0)),
         ("exact", "Ada", (0, 1)),
         ("exact", " ada  VALE was", (0, 1)),
         ("exact", "Ada Vale is ", (0, 0)),

@@ -20,8 +20,8 @@ _BUILT_IN = {
         leak-k openunlearning scholten scholten-notebook tofu-legacy
     """,
     "scorer": """
-        choice classifier contains entailment exact judge keyword logged refusal rouge-l-f1
-        rouge-l-recall similarity
+        choice classifier contains edit entailment exact hamming judge keyword logged refusal
+        rouge-l-f1 rouge-l-recall similarity
     """,
     "objective": """
         cel dpo entropy finetune ga gd idk kl kl-retain leakmin npo rmu simnpo

@@ -1,4 +1,4 @@
-"""A scorer from its written form: `NAME[:setting=value,...][>=t]`."""
+"""A scorer from its written form: `NAME[:setting=value,...][<=k][>=t]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from leakbound.errors import InputError
 from leakbound.registry import find, opening, require_parts, suggestion
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.classifier import Classifier
+from leakbound.scorers.distance import Edit, Hamming
 from leakbound.scorers.entailment import Entailment
 from leakbound.scorers.family import setting_fields
 from leakbound.scorers.judge import Judge
@@ -27,8 +28,10 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
     "choice": Choice,
     "classifier": Classifier,
     "contains": Contains,
+    "edit": Edit,
     "entailment": Entailment,
     "exact": Exact,
+    "hamming": Hamming,
     "judge": Judge,
     "keyword": Keyword,
     "logged": Logged,
@@ -41,22 +44,24 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
 
 # A comma is part of a value unless another setting follows: models have commas in their names.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
+_WITHIN = "within"  # what `NAME<=k` sets
 
 
 def make_scorer(spec: str) -> Scorer:
     """The scorer that `spec` describes; its `name` is the canonical form of the same.
 
     `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
-    `entailment:model=NAME`. One that asks a model is not connected yet. An unknown name, setting
-    or value raises InputError, which lists what there is.
+    `entailment:model=NAME`, `edit<=5` for `edit:within=5`. One that asks a model is not connected
+    yet. An unknown name, setting or value raises InputError, which lists what there is.
     """
     written, cut, at = spec.partition(">=")
+    written, counts, most = written.partition("<=")
     name, _, written_settings = written.strip().partition(":")
-    scorer = _build(name, written_settings)
+    scorer = _build(name, written_settings, most if counts else None)
     return Threshold(scorer, _parse(f"the threshold of {spec!r}", at, float)) if cut else scorer
 
 
-def _build(name: str, written: str) -> Scorer:
+def _build(name: str, written: str, most: str | None) -> Scorer:
     family = find("scorer", SCORERS, name)
     with opening("scorer", name):
         hints = _setting_types(family)
@@ -70,11 +75,17 @@ def _build(name: str, written: str) -> Scorer:
         if key not in hints:
             raise InputError(f"scorer {name!r} has no setting {key!r}. {suggestion(key, hints)}")
         values[key] = _parse(f"{name}:{key}", text, hints[key])
+    if most is not None:
+        if _WITHIN not in hints:
+            raise InputError(
+                f"scorer {name!r} counts no changes, so it takes no `<=`, got {most.strip()!r}. "
+                "`edit` and `hamming` do; `>=` is for any scorer."
+            )
+        values[_WITHIN] = _parse(f"{name}<=", most, hints[_WITHIN])
     for needed in setting_fields(family):
         if needed.name not in values and needed.default is MISSING:
-            raise InputError(
-                f"scorer {name!r} needs its setting {needed.name!r}. Write `{name}:{needed.name}=…`"
-            )
+            form = f"{name}<=…" if needed.name == _WITHIN else f"{name}:{needed.name}=…"
+            raise InputError(f"scorer {name!r} needs its setting {needed.name!r}. Write `{form}`.")
     with opening("scorer", name):
         scorer = family(**values)
     require_parts("scorer", name, scorer, ("name", "binary", "score"))
@@ -97,4 +108,5 @@ def _parse(where: str, text: str, hint: Any) -> Any:
     try:
         return hint(text)
     except ValueError:
-        raise InputError(f"{where} must be a number, got {text!r}.") from None
+        kind = "whole number" if hint is int else "number"
+        raise InputError(f"{where} must be a {kind}, got {text.strip()!r}.") from None

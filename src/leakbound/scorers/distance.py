@@ -1,0 +1,147 @@
+"""Whether a completion opens with the answer, but for so many changes: near-verbatim extraction.
+
+A unit is a character or a word. A scorer sees texts, never a model's tokens: the tokens of one text
+differ from model to model, and one text has many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from leakbound.errors import InputError
+from leakbound.scorers.family import answer_of
+from leakbound.text.distance import (
+    edit_distance_settled,
+    edit_distance_within,
+    hamming_distance_settled,
+    hamming_distance_within,
+)
+from leakbound.types import Prompt
+
+Unit = Literal["characters", "words"]
+_UNKNOWN = "\0"  # stands for every word that the answer has not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """1 if at most `within` edits make the completion's opening the answer's text, else 0.
+
+    Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The opening is
+    the completion's first m units, m being the number of the answer's, so that what follows does
+    not matter; a completion that is shorter is compared whole. Units are characters, a run of
+    blanks being one and those at the ends none, or words between blanks; capitals and signs count.
+    `edit<=0` is verbatim extraction. `leakbound.text.distance` proves the bounds.
+    """
+
+    within: int
+    unit: Unit = "characters"
+
+    binary: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _require_whole("edit", self.within)
+
+    @property
+    def name(self) -> str:
+        return _name("edit", self.within, self.unit)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer, or one that nothing would be too far from."""
+        _Spelling(prompt, self)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return _Spelling(prompt, self).scores(texts, edit_distance_within)
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once every continuation is near enough, (0, 0) once none can be, else (0, 1)."""
+        return _Spelling(prompt, self).bounds(prefix, edit_distance_settled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hamming:
+    """1 if the completion differs from the answer at `within` of its m units at most, else 0.
+
+    Place by place over the answer's m units, without any shift; a place that the completion does
+    not reach differs. Units, and what follows them, as for `Edit`.
+    """
+
+    within: int
+    unit: Unit = "characters"
+
+    binary: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _require_whole("hamming", self.within)
+
+    @property
+    def name(self) -> str:
+        return _name("hamming", self.within, self.unit)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer, or one that nothing would be too far from."""
+        _Spelling(prompt, self)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return _Spelling(prompt, self).scores(texts, hamming_distance_within)
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once too few places are left to differ, (0, 0) once too many do, else (0, 1)."""
+        return _Spelling(prompt, self).bounds(prefix, hamming_distance_settled)
+
+
+class _Spelling:
+    """Texts with one character a unit, the answer's among them; equal units, equal characters.
+
+    What is settled of a prefix in characters is all of it, its blanks collapsed: whatever follows,
+    the collapsed text begins so. In words it is all but the last, which may yet grow unless a blank
+    comes after it.
+    """
+
+    def __init__(self, prompt: Prompt | str, scorer: Edit | Hamming) -> None:
+        self._within, self._words = scorer.within, scorer.unit == "words"
+        units = answer_of(prompt, scorer.name).split()
+        self._known = {word: chr(i) for i, word in enumerate(dict.fromkeys(units), start=1)}
+        self.answer = self._spell(units)
+        if self._within >= len(self.answer):
+            where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
+            raise InputError(
+                f"scorer {scorer.name!r} must allow fewer {scorer.unit} than the answer has, got "
+                f"one of {len(self.answer)} at {where}: any completion would be a leak. Allow "
+                "fewer, or leave the prompt out."
+            )
+
+    def scores(
+        self, texts: Sequence[str], within: Callable[[str, str, int], bool]
+    ) -> list[float | None]:
+        """1 for each text that is near enough, else 0."""
+        spelt = (self._spell(text.split()) for text in texts)
+        return [float(within(text, self.answer, self._within)) for text in spelt]
+
+    def bounds(
+        self, prefix: str, settled: Callable[[str, str, int], tuple[bool, bool]]
+    ) -> tuple[float, float]:
+        """The lowest and the highest score of all texts that begin with the prefix."""
+        units = prefix.split()
+        if self._words and units and not prefix[-1].isspace():
+            units.pop()
+        all_near, any_near = settled(self._spell(units), self.answer, self._within)
+        return float(all_near), float(any_near)
+
+    def _spell(self, words: Sequence[str]) -> str:
+        if not self._words:
+            return " ".join(words)
+        return "".join(self._known.get(word, _UNKNOWN) for word in words)
+
+
+def _name(base: str, within: int, unit: Unit) -> str:
+    return f"{base}<={within}" if unit == "characters" else f"{base}:unit={unit}<={within}"
+
+
+def _require_whole(base: str, within: int) -> None:
+    if within < 0:
+        raise InputError(
+            f"scorer {base!r} needs a whole number of changes, 0 or more, got {within}. Write "
+            f"`{base}<=0` for word for word."
+        )
