@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from functools import _lru_cache_wrapper
@@ -45,6 +46,12 @@ def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
 def _imported_objects_are_kept() -> None:
     """Trainer collects garbage after each training: of what was imported there is none."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> None:
+    """SIGINT interrupts: what a shell starts in its background has it ignored, and passes that on."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

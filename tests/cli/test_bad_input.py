@@ -184,6 +184,17 @@ def test_models_that_cannot_be_used(
     assert not (tmp_path / "run" / "arms").exists()
 
 
+def test_a_control_that_is_not_there_is_refused_before_the_model_is_loaded(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(hf, "TransformersEngine")
+    how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL)
+    missing = tmp_path / "contrl"
+    refused(
+        leakbound("evaluate", model, *how, "--control", missing), str(missing), "Check the path"
+    )
+
+
 def test_a_question_longer_than_the_context(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -203,6 +204,8 @@ def test_every_form_holds_the_same_figures(
     out = questions.parent / "table.tex"
     told(capsys, *runs, "--format", "latex", "--out", out)
     assert out.read_text().count(r"\begin{table}") == out.read_text().count(r"\end{table}") == 3
+    labels = re.findall(r"\\label{(tab:[a-z0-9-]+)}", out.read_text())
+    assert len(set(labels)) == 3
 
 
 def test_the_estimates_say_what_they_are_about(questions: Path) -> None:

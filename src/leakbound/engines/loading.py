@@ -167,6 +167,11 @@ def load_model(
     )
 
 
+def require_files(location: str) -> None:
+    """Raise ModelError where a model's files are not there or not whole; no weights are read."""
+    _find(location)
+
+
 def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
     """A note where ordinary tokens end completions; None where only end tokens do."""
     ordinary = ordinary_tokens(tokenizer, ends)

@@ -37,7 +37,7 @@ from leakbound.evaluation.drawing.search import AttackSearch
 from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.evaluation.planning.metrics import choose
-from leakbound.evaluation.planning.models import ModelArm, model_arms
+from leakbound.evaluation.planning.models import ModelArm, model_arms, require_there
 from leakbound.evaluation.planning.names import arm_keys
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
@@ -340,6 +340,8 @@ def draw_study(
     _require_fit(asked, arms, source)
     for named in (model, control) if drawing.explores else ():
         require_explorable(named)
+    if source is None:
+        require_there(control)
     opens = partial(model_arms, benchmark=task, settings=study.settings, crew=asked.crew)
     opened = cache(partial(opens, model, arms, progress=progress))
     query_plan = _query_plan(asked, opened, progress)

@@ -59,6 +59,16 @@ def model_arms(
     return [ModelArm(key, decoding, name, engine) for key, decoding in arms.items()]
 
 
+def require_there(model: str | Path | Generate | None) -> None:
+    """Refuse, before another model is loaded, one whose files are not there."""
+    if isinstance(model, str | Path):
+        engine, where = engine_of(str(model))
+        if engine == "transformers":
+            from leakbound.engines.loading import require_files  # torch loads when a model does
+
+            require_files(where)
+
+
 def _opened(
     model: str, benchmark: Benchmark, settings: ModelSettings, crew: Crew | None
 ) -> Generate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 
 from leakbound.evaluation.views.table import Table
@@ -24,7 +25,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Tables for LaTeX with the package booktabs, each with its title as caption."""
+    """Tables for LaTeX with the package booktabs: caption and label are made of each title."""
     head = "% needs \\usepackage{booktabs}\n"
     return head + "\n".join(_latex(table) for table in tables)
 
@@ -55,6 +56,7 @@ def _latex(table: Table) -> str:
     notes = [part for text in (table.lead, table.note) for part in _said(text, _LATEX) if part]
     return "\n".join([
         r"\begin{table}", r"\centering", rf"\caption{{{_plain(table.title).translate(_LATEX)}.}}",
+        rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', table.title.lower()).strip('-')}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",
         line(table.columns), r"\midrule", *map(line, table.texts), r"\bottomrule",
         r"\end{tabular}", *(rf"\par\smallskip\footnotesize {note}" for note in notes),
