@@ -22,6 +22,11 @@ TEXTS = ["One text to read.", "Another one to read."]
 
 # The spec, and the files it reads; rows are written as Parquet.
 ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
+    "continuation:mine.txt,prefix=2,suffix=3": {"mine.txt": "One two three. " * 5},
+    "continuation:texts,prefix=3,suffix=2,first=4,stride=1,seed=7": {
+        "texts/b.md": "It was a dark and stormy night.",
+        "texts/in/a.jsonl": '{"text": "Call me by my name. Some years ago."}\n"Short."\n',
+    },
     "csv:mine.csv": {"mine.csv": TABLE},
     "fictitious:authors=3,forget=1": {},
     "harry-potter": {"hp_qa_en.csv": '"Question","Key Words"\n"Who?","Ron"\n"Where?","Here"\n'},

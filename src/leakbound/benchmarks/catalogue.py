@@ -7,7 +7,16 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-from leakbound.benchmarks import fictitious, harry_potter, jailbreakbench, muse, table, tofu, wmdp
+from leakbound.benchmarks import (
+    continuation,
+    fictitious,
+    harry_potter,
+    jailbreakbench,
+    muse,
+    table,
+    tofu,
+    wmdp,
+)
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.benchmarks.source import checked
@@ -16,6 +25,7 @@ from leakbound.registry import find, near, opening, plug_ins, require_parts
 from leakbound.text.rows import FORMS
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
+    "continuation": continuation.load,
     "csv": partial(table.load, "csv"),
     "fictitious": fictitious.load,
     "harry-potter": harry_potter.load,
@@ -77,7 +87,11 @@ def load_benchmark(
 
 def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
     """The spec, a file in it named so that it is found from any folder."""
-    if name not in FORMS.values() or data is not None:
+    if data is not None:
+        return spec
+    if name == "continuation":
+        return f"{name}:{continuation.from_anywhere(argument)}"
+    if name not in FORMS.values():
         return spec
     return f"{name}:{Path(argument).resolve()}"
 

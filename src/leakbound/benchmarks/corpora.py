@@ -35,7 +35,8 @@ _WMDP = {
     "cyber/forget": ("cais/wmdp-corpora", "cyber-forget-corpus", 1),
     "cyber/retain": ("cais/wmdp-corpora", "cyber-retain-corpus", 1),
 }
-_ENDINGS = (".txt", *FORMS)
+_PLAIN = (".txt", ".md")
+_ENDINGS = (*_PLAIN, *FORMS)
 _NAMES = (
     *(f"muse:{corpus}/{split}" for corpus in MUSE for split in _SPLITS[_RAW]),
     *(f"wmdp:{name}" for name in _WMDP),
@@ -47,21 +48,35 @@ def load_corpus(
 ) -> tuple[Passage, ...]:
     """The texts that `spec` names: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
 
-    A .txt file is one text; a .jsonl, .json, .csv or .parquet file has one a row, under `text`, or
-    plain JSON strings.
+    A .txt or .md file is one text; a .jsonl, .json, .csv or .parquet file has one a row, under
+    `text`, or plain JSON strings; a folder has those of all such files in it.
 
     Args:
-        spec: a corpus by name, or a file.
+        spec: a corpus by name, a file, or a folder.
         data: a folder with its files, as for `load_benchmark`.
         limit: keep the first texts (None: all).
 
     Raises InputError for an unknown name, a file that cannot be read, and where there is no text.
     """
-    files = _files(spec, checked(data, limit))
-    texts = [text for file in files for text in _texts(file) if text.strip()][:limit]
-    if not texts:
-        raise InputError(f"{spec!r} holds no text. Check the file.")
+    texts = [document.text for document in load_documents(spec, data=checked(data, limit))][:limit]
     return tuple(Passage(id=f"{spec}/{i:05d}", text=text) for i, text in enumerate(texts))
+
+
+def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
+    """The texts of a corpus, each called by its file, and its row where it is one of several."""
+    folder = Path(data or "", spec)
+    found = []
+    for file in _files(spec, data):
+        name = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
+        rows = file.suffix.lower() not in _PLAIN
+        found += [
+            Passage(id=f"{name}/{row:05d}" if rows else name, text=text)
+            for row, text in enumerate(_texts(file), start=1)
+            if text.strip()
+        ]
+    if not found:
+        raise InputError(f"{spec!r} holds no text. Check the file.")
+    return tuple(found)
 
 
 def _files(spec: str, data: Path | None) -> Sequence[Path]:
@@ -70,12 +85,31 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
         return [_muse(argument, spec, data)]
     if family == "wmdp" and argument in _WMDP:
         return _wmdp(argument, data)
-    if Path(spec).suffix.lower() not in _ENDINGS:
+    path = Path(data or "", spec)
+    if path.is_dir():
+        return _inside(path)
+    if path.suffix.lower() not in _ENDINGS:
         raise InputError(
             f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a file of texts, "
-            f"{', '.join(_ENDINGS)}."
+            f"{', '.join(_ENDINGS)}, or a folder of such."
         )
-    return [Path(data or "", spec)]
+    return [path]
+
+
+def _inside(folder: Path) -> Sequence[Path]:
+    """The files of texts in a folder and those below it, but for hidden ones, by their paths."""
+    inside = (file.relative_to(folder) for file in folder.rglob("*"))
+    shown = {
+        at.as_posix(): folder / at
+        for at in inside
+        if at.suffix.lower() in _ENDINGS and not any(part.startswith(".") for part in at.parts)
+    }
+    if not shown:
+        raise InputError(
+            f"the folder {str(folder)!r} holds no file of texts, {', '.join(_ENDINGS)}. Put one "
+            "there, or name another."
+        )
+    return [shown[name] for name in sorted(shown)]
 
 
 def _muse(argument: str, spec: str, data: Path | None) -> Path:
@@ -104,7 +138,7 @@ def _local(source: Source, names: Sequence[str]) -> Path | None:
 
 
 def _texts(file: Path) -> list[str]:
-    if file.suffix.lower() == ".txt":
+    if file.suffix.lower() in _PLAIN:
         return [read_text(file)]
     rows = read_rows(file, bare="text")
     return [row.maybe("text") or "" if "text" in row.values else row.text("text") for row in rows]

@@ -14,7 +14,7 @@ from leakbound.registry import plug_ins
 
 _BUILT_IN = {
     "benchmark": """
-        csv fictitious harry-potter jbb jsonl muse parquet tofu tofu-mini wmdp
+        continuation csv fictitious harry-potter jbb jsonl muse parquet tofu tofu-mini wmdp
     """,
     "profile": """
         leak-k openunlearning scholten scholten-notebook tofu-legacy

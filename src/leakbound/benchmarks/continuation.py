@@ -1,0 +1,156 @@
+"""`continuation:FILE` or `:FOLDER`: documents to be continued word for word (Carlini et al., 2021).
+
+Each document is cut into prefixes that are put to the model as they stand, no chat template, and
+suffixes that are the answers: the question of memorisation research, "Extracting training data from
+large language models". It takes whatever `load_corpus` does: texts, rows with `text`, folders of
+these, and corpora by name, so that MUSE's are continued too (`continuation:muse:news/forget`).
+
+Departure: the literature counts 50 tokens of the model. A benchmark knows no tokenizer, and its
+questions are the same for every model: here words are counted, what is between blanks. The blank
+before a suffix is the suffix's, so that hardly any token spans the cut.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from leakbound.benchmarks.benchmark import Benchmark
+from leakbound.benchmarks.corpora import load_documents
+from leakbound.errors import InputError
+from leakbound.registry import suggestion
+from leakbound.types import Passage, Prompt
+
+_SETTING = re.compile(r",(?=\s*\w+\s*=)")  # a file may have commas in its name
+_WORD = re.compile(r"\S+")
+_TOKENS = 2  # of a word, in English about one and a third
+_NEAR = 10  # one word in so many may be another
+_SHOWN = 3  # documents that a note names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """Where documents are cut, in words.
+
+    prefix, suffix: how many are shown, and asked for.
+    first: how many come before the first suffix (None: `prefix`). With it fixed, runs with prefixes
+        of other lengths ask for the same suffixes.
+    stride: from one suffix to the next (None: `prefix` + `suffix`).
+    seed: of the order of all questions, so that a limit keeps some by chance (None: as they stand).
+    """
+
+    prefix: int = 50
+    suffix: int = 50
+    first: int | None = None
+    stride: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("prefix", 1), ("suffix", 1), ("first", self.prefix), ("stride", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(
+                    f"`continuation:…,{name}` must be at least {least}, got {value}. It is counted "
+                    "in words."
+                )
+
+    @property
+    def words(self) -> int:
+        """How many a document must have."""
+        return (self.first or self.prefix) + self.suffix
+
+    @property
+    def spec(self) -> str:
+        """The settings that are not at their default, as they are written behind a name."""
+        pairs = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        return "".join(f",{name}={value}" for name, value, usual in pairs if value != usual)
+
+    def of(self, document: Passage) -> Iterator[Prompt]:
+        """A prompt for each suffix of a document; none where it is too short."""
+        text, words = document.text, [found.span() for found in _WORD.finditer(document.text)]
+        stride = self.stride or self.prefix + self.suffix
+        for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
+            cut = words[at - 1][1]
+            yield Prompt(
+                id=f"{document.id}/{at:06d}",
+                question=text[words[at - self.prefix][0] : cut],
+                answer=text[cut : words[at + self.suffix - 1][1]],
+                split="forget",
+            )
+
+
+def load(argument: str, data: Path | None = None) -> Benchmark:
+    """The benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
+
+    A file or folder is looked for in `data` where that is given. Completions end after two tokens
+    a word of the suffix. Notes name documents that are too short; InputError where all are, for
+    what is no corpus, and for a setting that there is not.
+    """
+    source, cuts = _parse(argument)
+    documents = load_documents(source, data=data)
+    prompts = [prompt for document in documents for prompt in cuts.of(document)]
+    if not prompts:
+        longest = max(len(document.text.split()) for document in documents)
+        raise InputError(
+            f"no document of {source!r} has the {cuts.words} words of a prefix and a suffix, the "
+            f"longest has {longest}. Write `continuation:{source},prefix=…,suffix=…` with fewer."
+        )
+    if cuts.seed is not None:
+        random.Random(cuts.seed).shuffle(prompts)
+    near, verbatim = (f"edit:unit=words<={most}" for most in (cuts.suffix // _NEAR, 0))
+    path = Path(data or "", source)
+    return Benchmark(
+        name=f"continuation:{path.name if path.exists() else source}{cuts.spec}",
+        prompts=tuple(prompts),
+        scorers=tuple(dict.fromkeys((near, verbatim))),
+        max_new_tokens=_TOKENS * cuts.suffix,
+        template="{question}",
+        chat=False,
+        held_out=f"Train on the documents themselves, --forget {source}.",
+        origin=str(path) if path.exists() else source,
+        notes=tuple(_notes(documents, cuts)),
+    )
+
+
+def from_anywhere(argument: str) -> str:
+    """The argument with its file or folder named so that it is found from any folder."""
+    source, cuts = _parse(argument)
+    there = source and Path(source).exists()
+    return f"{Path(source).resolve()}{cuts.spec}" if there else argument
+
+
+def _parse(argument: str) -> tuple[str, Cuts]:
+    source, *pairs = _SETTING.split(argument)
+    if not source.strip():
+        raise InputError(
+            "`continuation` needs documents: a file, a folder or a corpus, as in "
+            "`continuation:texts,prefix=50,suffix=50`."
+        )
+    names = [f.name for f in fields(Cuts)]
+    values: dict[str, int] = {}
+    for pair in pairs:
+        key, _, text = (part.strip() for part in pair.partition("="))
+        if key not in names:
+            raise InputError(f"`continuation` has no setting {key!r}. {suggestion(key, names)}")
+        if not text.removeprefix("-").isdecimal():
+            raise InputError(f"`continuation:…,{key}` must be a whole number, got {text!r}.")
+        values[key] = int(text)
+    return source.strip(), Cuts(**values)
+
+
+def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:
+    """How lengths are counted, and what was left out."""
+    yield (
+        f"prefix and suffix are {cuts.prefix} and {cuts.suffix} words, not tokens; completions end "
+        f"after {_TOKENS * cuts.suffix} tokens, and where a suffix takes more it cannot be said"
+    )
+    short = [one.id for one in documents if len(one.text.split()) < cuts.words]
+    if short:
+        more = ", …" if len(short) > _SHOWN else ""
+        yield (
+            f"{len(short)} of {len(documents)} documents have fewer than {cuts.words} words and "
+            f"are left out: {', '.join(short[:_SHOWN])}{more}"
+        )
