@@ -50,7 +50,7 @@ def _imported_objects_are_kept() -> None:
 
 @pytest.fixture(autouse=True)
 def interruptible() -> None:
-    """SIGINT interrupts: what a shell starts in its background has it ignored, and passes that on."""
+    """SIGINT interrupts, though what a shell starts in its background inherits it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
