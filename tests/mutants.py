@@ -36,6 +36,8 @@ LEVEL = 0.15
 GUARDED = (
     "leakbound.losses.likelihood.x_*",
     "leakbound.losses.preference.x_npo*",
+    "leakbound.sampling.prove.x*_Hunt*_goes_on*",
+    "leakbound.stats.importance.x__weight*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
 )
 DEAD = ("killed", "timeout", "segfault", "suspicious")

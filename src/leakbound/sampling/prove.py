@@ -230,12 +230,18 @@ class _Hunt:
         for each, longer in zip(prefixes, hopes, strict=True):
             low, high = next(ranges)
             shares = [next(ranges)[0] * worth for _, worth in longer] or [1.0]
-            if last or low == high:
-                if low:
-                    self._file(each.stem, None, (low, high))
-            else:
+            if self._goes_on(each.stem, (low, high), last):
                 going.append(_Open(each.stem, each.lead, each.at, max(*shares, _HOPELESS)))
         return going
+
+    def _goes_on(self, stem: Stem, scores: tuple[float, float], last: bool) -> bool:
+        """Whether a prefix may be expanded; else it is a node where it leaks, and never both."""
+        low, high = scores
+        if low < high and not last:
+            return True
+        if low:
+            self._file(stem, None, scores)
+        return False
 
     def _close(self, ended: Sequence[tuple[Stem, FinishReason]]) -> None:
         if not ended:

@@ -18,6 +18,8 @@ Quantity = Literal[
     "standard deviation",
     "expectation deviation",
     "corrected leak probability",
+    "importance-sampled leak probability",
+    "importance-sampled mean leakage",
     "greedy score",
     "claim on leak probability",
     "claim on mean leakage",
