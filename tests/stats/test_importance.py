@@ -13,7 +13,7 @@ from golden_statistics import EXTRAS
 from scipy.stats import binom, binomtest
 
 from leakbound.errors import InputError
-from leakbound.stats import Weights, importance_bound, mean_bound, standard_error
+from leakbound.stats import DrawWeights, importance_bound, mean_bound, standard_error
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.portfolio import mean_lower
 
@@ -38,7 +38,7 @@ def logs(*laws: np.ndarray) -> list[np.ndarray]:
 def test_weighted_scores_have_the_models_mean_exactly(seed: int, mix: float) -> None:
     """Summed over all outputs of the mixture: nothing is drawn."""
     p, r, scores = law(seed)
-    weights = Weights.of(*logs(p, r), mix=mix)
+    weights = DrawWeights.of(*logs(p, r), mix=mix)
     q = mix * r + (1 - mix) * p
     assert q @ (weights.value * scores) == pytest.approx(p @ scores, abs=1e-15)
     assert (weights.value <= 1 / (1 - mix)).all()
@@ -56,28 +56,30 @@ def test_with_margins_no_law_within_them_is_outside_the_ends(seed: int) -> None:
         off = [s * signs[2] * m for s, m in zip(signs[:2], margins, strict=True)]
         known = [log + by for log, by in zip(logs(p, r), off, strict=True)]
         given = dict(zip(("margin", "proposal_margin"), margins, strict=True))
-        weights = Weights.of(np.minimum(known[0], 0), np.minimum(known[1], 0), mix=mix, **given)
+        weights = DrawWeights.of(np.minimum(known[0], 0), np.minimum(known[1], 0), mix=mix, **given)
         q = mix * r + (1 - mix) * p
         assert q @ (weights.lower * scores) <= p @ scores + 1e-12
         assert q @ (weights.upper * scores) >= p @ scores - 1e-12
         assert (weights.upper <= 1 / (1 - mix)).all()
-    exact = Weights.of(*logs(p, r), mix=mix)
+    exact = DrawWeights.of(*logs(p, r), mix=mix)
     assert exact.lower.tolist() == exact.value.tolist() == exact.upper.tolist()
 
 
 def test_each_margin_counts_once_on_either_side() -> None:
-    made = Weights.of([-3.0], [-1.0], mix=0.25, margin=[0.2], proposal_margin=[0.5])
+    made = DrawWeights.of([-3.0], [-1.0], mix=0.25, margin=[0.2], proposal_margin=[0.5])
     want = [1 / (0.75 + 0.25 * math.exp(2 + by)) for by in (0, 0.7, -0.7)]
     assert [made.value[0], made.lower[0], made.upper[0]] == pytest.approx(want, rel=1e-14)
 
 
 def test_weights_at_their_limits() -> None:
     nothing = -math.inf
-    made = Weights.of([-5.0, nothing, nothing, -900.0], [nothing, -5.0, nothing, -1.0], mix=0.75)
+    made = DrawWeights.of(
+        [-5.0, nothing, nothing, -900.0], [nothing, -5.0, nothing, -1.0], mix=0.75
+    )
     assert made.value.tolist() == made.upper.tolist() == made.lower.tolist() == [4, 0, 0, 0]
-    plain = Weights.of([-5.0, -900.0, nothing], [-1.0, -1.0, -2.0], mix=0.0)
+    plain = DrawWeights.of([-5.0, -900.0, nothing], [-1.0, -1.0, -2.0], mix=0.0)
     assert plain.value.tolist() == [1, 1, 0]
-    rare = Weights.of([-60.0], [-2.0], mix=0.5, margin=[1e-4])
+    rare = DrawWeights.of([-60.0], [-2.0], mix=0.5, margin=[1e-4])
     assert rare.value[0] == pytest.approx(2 * math.exp(-58), rel=1e-12)
     assert rare.lower[0] < rare.value[0] < rare.upper[0]
 
@@ -95,20 +97,20 @@ def test_weights_at_their_limits() -> None:
 )
 def test_weights_that_are_none_are_refused(given: tuple[Any, Any, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Weights.of(given[0], given[1], mix=given[2])
+        DrawWeights.of(given[0], given[1], mix=given[2])
 
 
 def test_ends_in_disorder_and_other_shapes_are_refused() -> None:
     one = np.ones(1)
     for ends in ((one, 2 * one, one), (one, one, 3 * one), (one, -one, one), (one, one, one / 2)):
         with pytest.raises(InputError, match="0 <= lower <= value <= upper"):
-            Weights(*ends, mix=0.5)
+            DrawWeights(*ends, mix=0.5)
     with pytest.raises(InputError, match="one shape"):
-        Weights(one, np.ones(2), one, mix=0.5)
+        DrawWeights(one, np.ones(2), one, mix=0.5)
     with pytest.raises(InputError, match="at least 0"):
-        Weights.of([-1.0], [-1.0], mix=0.5, margin=-1e-3)
+        DrawWeights.of([-1.0], [-1.0], mix=0.5, margin=-1e-3)
     with pytest.raises(InputError, match="shape of `scores`"):
-        importance_bound([0.1, 0.2], Weights(one, one, one, 0.5))
+        importance_bound([0.1, 0.2], DrawWeights(one, one, one, 0.5))
 
 
 # The bound
@@ -122,7 +124,7 @@ def test_golden_values(case: dict[str, Any]) -> None:
     """The lower end from the wealth as it is written, in 50 digits; the upper by betting."""
     scores, counts = np.array(case["scores"]), np.array(case["counts"])
     given = [np.array(case[name], float) for name in ("logprob", "proposal_logprob")]
-    weights = Weights.of(*given, mix=case["mix"])
+    weights = DrawWeights.of(*given, mix=case["mix"])
     how: dict[str, Any] = {"missing": case["missing"], "confidence": 1 - float(case["alpha"])}
     lower = importance_bound(scores, weights, counts, side="lower", **how)
     assert lower.lower == pytest.approx(float(case["lower"]), rel=1e-11)
@@ -170,7 +172,7 @@ def test_tiny_means_keep_their_digits() -> None:
 def test_a_leak_that_the_proposal_never_says_sets_the_upper_end() -> None:
     n, alpha = 1000, 0.01
     for mix in (0.0, 0.5, 0.8):
-        weights = Weights.of(np.full(n, -2.0), np.full(n, -2.0), mix=mix)
+        weights = DrawWeights.of(np.full(n, -2.0), np.full(n, -2.0), mix=mix)
         upper = importance_bound(np.zeros(n), weights, confidence=1 - alpha, seed=1).upper
         floor = math.log(1 / alpha) / ((1 - mix) * n)
         assert 0.99 * floor < upper < 1.3 * floor
@@ -180,22 +182,22 @@ def test_no_more_than_the_margin_is_lost() -> None:
     scores = np.random.default_rng(2).choice([0.0, 1.0], 400, p=[0.7, 0.3])
     p, r = np.full(400, -20.0), np.full(400, -2.0)
     exact, wide = (
-        importance_bound(scores, Weights.of(p, r, mix=0.5, margin=m), side="lower").lower
+        importance_bound(scores, DrawWeights.of(p, r, mix=0.5, margin=m), side="lower").lower
         for m in (0.0, 0.1)
     )
     assert wide == pytest.approx(exact * math.exp(-0.1), rel=1e-6)
     assert exact > 0.2 * 2 * math.exp(-18)
-    upper = importance_bound(scores, Weights.of(p, p, mix=0.5, margin=0.5), seed=0).upper
-    assert upper > importance_bound(scores, Weights.of(p, p, mix=0.5), seed=0).upper
+    upper = importance_bound(scores, DrawWeights.of(p, p, mix=0.5, margin=0.5), seed=0).upper
+    assert upper > importance_bound(scores, DrawWeights.of(p, p, mix=0.5), seed=0).upper
 
 
 def test_a_question_of_many_is_what_it_is_alone() -> None:
     rng = np.random.default_rng(5)
     p, r = -rng.exponential(3, (2, 3, 20))
-    scores, missing, weights = rng.random((3, 20)), [0, 2, 1], Weights.of(p, r, mix=0.4)
+    scores, missing, weights = rng.random((3, 20)), [0, 2, 1], DrawWeights.of(p, r, mix=0.4)
     every = importance_bound(scores, weights, side="both", missing=missing, seed=[7, 8, 9])
     for i in range(3):
-        own = Weights(weights.value[i], weights.lower[i], weights.upper[i], 0.4)
+        own = DrawWeights(weights.value[i], weights.lower[i], weights.upper[i], 0.4)
         alone = importance_bound(scores[i], own, side="both", missing=missing[i], seed=7 + i)
         for end in ("value", "lower", "upper", "n", "missing"):
             assert getattr(every, end)[i] == pytest.approx(getattr(alone, end), abs=1e-12)
@@ -213,7 +215,7 @@ class Heavy:
         self.p, self.r = np.array(p) / sum(p), np.array(r) / sum(r)
         self.scores, self.mix = np.array(scores, float), mix
         self.q = mix * self.r + (1 - mix) * self.p
-        self.weights = Weights.of(*logs(self.p, self.r), mix=mix)
+        self.weights = DrawWeights.of(*logs(self.p, self.r), mix=mix)
         self.truth = float(self.p @ self.scores)
 
     def misses(self, trials: int, n: int, side: Any, seed: int, alpha: float) -> int:
@@ -224,7 +226,7 @@ class Heavy:
             np.broadcast_to(getattr(self.weights, e), shape) for e in ("value", "lower", "upper")
         )
         bound = importance_bound(
-            np.broadcast_to(self.scores, shape), Weights(*ends, self.mix), counts,
+            np.broadcast_to(self.scores, shape), DrawWeights(*ends, self.mix), counts,
             confidence=1 - alpha, side=side, seed=seed,
         )  # fmt: skip
         beyond = bound.upper < self.truth if side == "upper" else bound.lower > self.truth
@@ -269,7 +271,7 @@ def test_weights_that_are_wrong_by_the_mix_are_found_out() -> None:
     one = HEAVY["the proposal says it"]
     counts = np.random.default_rng(1).multinomial(400, one.q, 200)
     ratio = np.minimum(one.p / one.r, 2.0)
-    careless = Weights(*[np.broadcast_to(ratio, counts.shape)] * 3, 0.5)
+    careless = DrawWeights(*[np.broadcast_to(ratio, counts.shape)] * 3, 0.5)
     scores = np.broadcast_to(one.scores, counts.shape)
     bound = importance_bound(scores, careless, counts, side="upper", confidence=0.9, seed=0)
     assert np.all(np.asarray(bound.value) < one.truth)

@@ -38,7 +38,7 @@ from leakbound.stats.gaps import Gaps as Gaps
 from leakbound.stats.gaps import excess_of as excess_of
 from leakbound.stats.gaps import gaps_over_questions as gaps_over_questions
 from leakbound.stats.importance import IMPORTANCE
-from leakbound.stats.importance import Weights as Weights
+from leakbound.stats.importance import DrawWeights as DrawWeights
 from leakbound.stats.importance import importance_bound as importance_bound
 from leakbound.stats.importance import standard_error as standard_error
 from leakbound.stats.independence import Independence as Independence

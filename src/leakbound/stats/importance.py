@@ -38,8 +38,8 @@ ROUNDING = 1e-9  # by which a log-probability may exceed 0
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Weights p/q of draws of q = mix r + (1 - mix) p: what they are, at least and at most.
+class DrawWeights:
+    """DrawWeights p/q of draws of q = mix r + (1 - mix) p: what they are, at least and at most.
 
     `value`, `lower` and `upper` have the shape of the draws' scores. `mix` in [0, 1) is the share
     of the proposal r. Raises InputError for another mix, and weights that are no numbers, are in
@@ -67,7 +67,7 @@ class Weights:
             raise InputError(
                 "`weights` must satisfy 0 <= lower <= value <= upper <= 1/(1 - mix) = "
                 f"{self.largest:g}, got {', '.join(f'{end:g}' for end in ends)}. Make them of "
-                "log-probabilities with Weights.of."
+                "log-probabilities with DrawWeights.of."
             )
 
     @property
@@ -84,7 +84,7 @@ class Weights:
         mix: float,
         margin: npt.ArrayLike = 0.0,
         proposal_margin: npt.ArrayLike = 0.0,
-    ) -> Weights:
+    ) -> DrawWeights:
         """The weights of draws whose natural log-probabilities are known, each within a margin.
 
         `logprob` under the model, `proposal_logprob` under the proposal; -inf is impossible,
@@ -119,7 +119,7 @@ class Weights:
 
 def importance_bound(
     scores: npt.ArrayLike,
-    weights: Weights | None = None,
+    weights: DrawWeights | None = None,
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
@@ -169,7 +169,7 @@ def importance_bound(
 
 
 def standard_error(
-    scores: npt.ArrayLike, weights: Weights | None = None, counts: npt.ArrayLike | None = None
+    scores: npt.ArrayLike, weights: DrawWeights | None = None, counts: npt.ArrayLike | None = None
 ) -> float | Array:
     """The standard error of the `value` of `importance_bound`: s/sqrt(n) of the scored draws.
 
