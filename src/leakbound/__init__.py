@@ -26,6 +26,7 @@ _EXPORTS = {
     "Explore": "leakbound.study",
     "Rewritings": "leakbound.study",
     "Attack": "leakbound.study",
+    "Prove": "leakbound.study",
     "ModelSettings": "leakbound.study",
     "RayWorkers": "leakbound.study",
     "evaluate": "leakbound.evaluation",

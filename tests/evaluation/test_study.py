@@ -26,6 +26,7 @@ from leakbound.study import (
     Explore,
     FixedN,
     ModelSettings,
+    Prove,
     Rewritings,
     Study,
     StudyFields,
@@ -33,7 +34,11 @@ from leakbound.study import (
 )
 from leakbound.types import Decoding
 
-NEEDS = {"budget": {"explore": "exact"}, "adaptive_mode": {"adaptive_temperature": 0.4}}
+NEEDS = {
+    "budget": {"explore": "exact"},
+    "proposals": {"prove_budget": 9},
+    "adaptive_mode": {"adaptive_temperature": 0.4},
+}
 """What an option says nothing without."""
 SAID: dict[str, Any] = {
     "benchmark": "tofu:forget10",
@@ -47,6 +52,7 @@ SAID: dict[str, Any] = {
     ),
     "rewritings": Rewritings("rules", queries=3, ids=True, ids_draws=9, design="fixed"),
     "attack": Attack(64, (0.3,), (0.9, 1.0)),
+    "prove": Prove(70, ("/runs/before",)),
     "scorers": ("contains", "exact"),
     "calibration": "/c.jsonl",
     "metrics": ("all",),
@@ -236,7 +242,8 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "scorers": ("exact",),
         "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
         "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
-        "attack_budget": 64, "metrics": ("rouge",), "seed": 5, "confidence": 0.9,
+        "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),
+        "seed": 5, "confidence": 0.9,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
         "trust_remote_code": True,
     }  # fmt: skip

@@ -20,7 +20,7 @@ from leakbound.evaluation import bound, evaluate, score
 from leakbound.evaluation.drawing.sample import DrawJob
 from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
-from leakbound.study import Attack, Explore, ModelSettings, RayWorkers, Rewritings, Until
+from leakbound.study import Attack, Explore, ModelSettings, Prove, RayWorkers, Rewritings, Until
 from leakbound.types import Decoding
 from suites import slow_but
 from tiny import tiny_model_folder
@@ -272,3 +272,16 @@ def test_a_worker_with_another_classifier_is_refused(
         drawn(
             asked, tmp_path / "run", n=2, scorers=(f"classifier:{folder}",), workers=FakeCluster()
         )
+
+
+@pytest.mark.slow
+def test_workers_search_for_rare_leaks_as_one_process_does(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"n": 8, "prove": Prove(30)}
+    alone = drawn(asked, tmp_path / "alone", **how)
+    cluster = FakeCluster(rooms=(2, 2, 3), loses=frozenset({40}))
+    by_workers = drawn(asked, tmp_path / "shared", workers=cluster, **how)
+    assert contents(by_workers) == contents(alone)
+    assert any(row.about.proved for row in alone.estimates)
+    assert sum(type(task.job).__name__ == "ProveJob" for task in cluster.sent) >= len(alone.prompts)

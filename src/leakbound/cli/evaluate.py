@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @opt.inputs
 @opt.attack
 @opt.scoring
+@opt.proving
 @opt.reporting
 @opt.models
 @opt.ray
@@ -40,8 +41,9 @@ def evaluate(**given: Any) -> None:
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. With
     --control, a model that never saw the forget set or a finished run of one, the excess over it
     is bounded too. With --inputs, rewritings of each question are asked as well; with --attack, the
-    input that leaks most is searched for. With --metrics, utility and memorisation are measured,
-    of the control too, which then is the retrained model. Stopped, the same command goes on.
+    input that leaks most is searched for; with --prove, leaks that are too rare to be drawn. With
+    --metrics, utility and memorisation are measured, of the control too, which then is the
+    retrained model. Stopped, the same command goes on.
     """
     from leakbound.evaluation import evaluate as verb
     from leakbound.publishing.tracking import require_trackers, track
@@ -139,6 +141,8 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     say(cost.text())
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
+    if study.prove is not None:
+        say("not counted: what --prove searches once all is drawn, and what proposals are drawn")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")
 

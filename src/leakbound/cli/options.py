@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 if TYPE_CHECKING:
     from leakbound.cli.said import Said
     from leakbound.store import Run
-    from leakbound.study import Attack, Rewritings, SamplingPlan, Study
+    from leakbound.study import Attack, Prove, Rewritings, SamplingPlan, Study
     from leakbound.types import Decoding, Workers
 
 RUN = click.Path(path_type=Path, file_okay=False)
@@ -136,6 +136,21 @@ attack = under(
         help="Search for worst-case inputs: draws per question.",
     ),
 )
+PROPOSAL = (
+    "Whose leaking answers are tried too, such as the model before unlearning; repeatable. none: "
+    "nobody's.  [default: the model's own, shown the answer]"
+)
+proving = under(
+    SCORED,
+    click.option(
+        "--prove",
+        "prove_budget",
+        type=int,
+        metavar="BUDGET",
+        help="Search for leaks too rare to be drawn: forwards per question.",
+    ),
+    click.option("--proposal", "proposals", multiple=True, metavar="MODEL|RUN", help=PROPOSAL),
+)
 no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
 scorers = click.option(
     "--scorer",
@@ -247,6 +262,7 @@ def asked(said: Said) -> Study:
         sampling=_sampling(said, base.sampling),
         rewritings=_rewritings(said, base.rewritings),
         attack=_attack(said, base.attack),
+        prove=_prove(said, base.prove),
         workers=workers_of(said),
         # Running a model's own code is said each time, never taken over from a file.
         settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
@@ -409,3 +425,17 @@ def _attack(said: Said, base: Attack | None) -> Attack | None:
 
     budget = said.value("attack_budget")
     return base if budget is None else replace(base or Attack(budget), budget=budget)
+
+
+def _prove(said: Said, base: Prove | None) -> Prove | None:
+    from leakbound.study import Prove
+
+    budget = said.value("prove_budget")
+    if budget is None and base is None:
+        if said.value("proposals"):
+            raise InputError(
+                f"`--proposal` {said.proposals[0]} has no meaning without `--prove`. Add that, or "
+                "leave it out."
+            )
+        return None
+    return said.into(base or Prove(budget), "proposals", forwards="prove_budget")

@@ -25,10 +25,9 @@ from leakbound.cli.steps import show
 @click.option(
     "--proposal",
     "proposals",
-    type=opt.RUN,
+    metavar="MODEL|RUN",
     multiple=True,
-    help="A run whose leaking answers are tried, such as one of the model before unlearning; "
-    "repeatable.",
+    help=opt.PROPOSAL,
 )
 @click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
 @opt.as_json
@@ -36,16 +35,18 @@ def prove(
     run: Path,
     budget: int,
     scorer: str,
-    proposals: tuple[Path, ...],
+    proposals: tuple[str, ...],
     model: str | None,
     as_json: bool,
 ) -> None:
     """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
 
-    Nothing is drawn again: the model's own probabilities of leaking answers are added up, from the
-    true answer, from what the run's models and --proposal said, and from a search around these. The
-    sum is a lower bound without chance, given the measured margin for rounding, and so is leak@k
-    for every k. Table, report and certificate have it from then on.
+    None of RUN's draws is drawn again. The model's own probabilities of leaking answers are added
+    up: from the benchmark's answers, from what RUN's models and --proposal said, and from a search
+    around these. A --proposal that is a model is drawn from, in the questions' own words, and kept
+    in RUN; without any, RUN's model is, right after it was shown question and answer. The sum is a
+    lower bound without chance, given the measured margin for rounding, and so is leak@k for every
+    k. Table, report and certificate have it from then on.
     """
     from leakbound.evaluation import prove as verb
 

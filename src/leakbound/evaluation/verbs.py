@@ -21,8 +21,8 @@ from leakbound.evaluation.drawing.checks import (
     require_possible,
 )
 from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
-from leakbound.evaluation.drawing.explore import require_explorable
-from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arm, require_proves, said_by
+from leakbound.evaluation.drawing.explore import PROVING, require_explorable
+from leakbound.evaluation.drawing.prove import arms_to_prove, is_proved, prove_arms
 from leakbound.evaluation.drawing.queries import QueryPlan, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
@@ -57,9 +57,17 @@ from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
 from leakbound.store.arm_key import Model
-from leakbound.study import Explore, FixedN, ModelSettings, Study, StudyFields, Until, study_of
+from leakbound.study import (
+    Explore,
+    FixedN,
+    ModelSettings,
+    Prove,
+    Study,
+    StudyFields,
+    Until,
+    study_of,
+)
 from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
-from leakbound.types.decoding import require
 
 
 @holding("evaluate")
@@ -89,7 +97,7 @@ def evaluate(
             the excess over it is bounded.
         progress: called with phase, done, total and unit.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
-            profile, sampling, decodings, rewritings, attack, scorers, calibration, metrics,
+            profile, sampling, decodings, rewritings, attack, prove, scorers, calibration, metrics,
             confidence, seed, settings, workers; n=256 is short for sampling=FixedN(256).
 
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
@@ -98,8 +106,13 @@ def evaluate(
     asked = prepared(study_of(study, fields))
     with _at_work(asked.study.workers) as crew:
         asked = asked.by(crew)
-        run = draw_study(model, asked, control, Path(out), progress)
+        run, engine = draw_study(model, asked, control, Path(out), progress)
         score_run(run, asked.scorers, progress, asked.drawing.at)
+        if asked.study.prove is not None:
+            scorer = min(asked.scorers, key=lambda one: not one.binary)
+            opens = partial(asked.study.settings.open, benchmark=asked.benchmark)
+            at = asked.drawing.at
+            prove_arms(run, engine, scorer, asked.study.prove, opens, at=at, progress=progress)
     if asked.study.calibration is not None:
         calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
     bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
@@ -127,7 +140,8 @@ def sample(
     """
     asked = prepared(study_of(study, fields), scores=False)
     with _at_work(asked.study.workers) as crew:
-        return draw_study(model, asked.by(crew), control, Path(out), progress)
+        run, _ = draw_study(model, asked.by(crew), control, Path(out), progress)
+    return run
 
 
 @holding("score")
@@ -220,13 +234,15 @@ def prove(
         forwards: prefixes of each question that the model may forward, at most.
         scorer: by name (default: the first of the run that is binary, else its first).
         model: where the run's model is now, or its engine (None: where it was).
-        proposals: finished runs of the same questions, such as one of the model before unlearning:
-            where their answers leak the search begins, beside the true answer and the run's own.
+        proposals: models with the same tokenizer, and finished runs of the same questions, such as
+            of the model before unlearning: where their answers leak the search begins, beside the
+            true answer and the run's own. Without any, the run's model proposes, shown the answer;
+            "none": nobody.
         progress: called with phase, done, total and unit.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
     """
-    require(forwards >= 1, "forwards", forwards, "at least 1 per question")
+    asked = Prove(forwards, tuple(map(str, proposals)))
     require_sampled(run)
     arms, study, scored = arms_to_prove(run), run.study, bounded_by(run)
     first = min(scored, key=lambda name: not make_scorer(name).binary)
@@ -236,16 +252,13 @@ def prove(
             f"`{run.path}` has no scores of {chosen.name!r}, only of {', '.join(scored)}. Run "
             f"`leakbound score {run.path} --scorer {chosen.name}` first."
         )
-    known = said_by(run, [Run.open(source) for source in proposals])
-    engine = model if isinstance(model, Generate) else None
-    for arm in arms:
-        if engine is None:
-            where = str(model or arm.spec.model)
-            require_explorable(where)
-            engine = study.settings.open(where, study.load())
-        prover = require_proves(engine, arm, run)
-        failures = prove_arm(arm, prover, chosen, forwards, known, progress)
-        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+    opens = partial(study.settings.open, benchmark=study.load())
+    if isinstance(model, Generate):
+        engine = model
+    else:
+        require_explorable(where := str(model or arms[0].spec.model), PROVING)
+        engine = opens(where)
+    prove_arms(run, engine, chosen, asked, opens, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
     bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen
@@ -307,6 +320,8 @@ def _require_unsteered(study: Study) -> None:
             steering = f"`explore` {mode!r}"
         case FixedN():
             steering = "" if study.attack is None else f"`attack` {study.attack.budget}"
+    if not steering and study.prove is not None:
+        steering = f"`prove` {study.prove.forwards}"
     if steering:
         raise InputError(
             f"{steering} is steered by scores, and `leakbound sample` makes none. Use `leakbound "
@@ -320,8 +335,8 @@ def draw_study(
     control: str | Path | Generate | None,
     out: Path,
     progress: Progress,
-) -> Run:
-    """Draw every arm of a study.
+) -> tuple[Run, Generate]:
+    """Draw every arm of a study. Returns its run, and the model under evaluation, open.
 
     Model and control are both loaded, and every arm planned, before anything is sampled: what
     cannot be done is said at once. Where they do not fit into memory together, evaluate the
@@ -342,6 +357,8 @@ def draw_study(
         require_explorable(named)
     if source is None:
         require_there(control)
+    if drawing.prove is not None:
+        require_explorable(model, PROVING)
     opens = partial(model_arms, benchmark=task, settings=study.settings, crew=asked.crew)
     opened = cache(partial(opens, model, arms, progress=progress))
     query_plan = _query_plan(asked, opened, progress)
@@ -370,7 +387,7 @@ def draw_study(
     if search is not None:
         asked_too = next((job for job in jobs if job.key.is_control), None)
         attack_questions(run, search, asked_too, drawing)
-    return run
+    return run, jobs[0].engine
 
 
 def _at_work(workers: Workers | None) -> AbstractContextManager[Crew | None]:
@@ -388,7 +405,7 @@ def _named(control: str | Path | Generate | None) -> object:
 
 
 def _require_fit(asked: Prepared, arms: Mapping[ArmKey, Decoding], source: Path | None) -> None:
-    """Refuse rewritings and an attack that do not fit the rest of the study."""
+    """Refuse rewritings, an attack and proofs that do not fit the rest of the study."""
     study, drawing = asked.study, asked.drawing
     if study.rewritings is not None:
         require_inputs_fit(study.rewritings, arms, source)
@@ -396,6 +413,11 @@ def _require_fit(asked: Prepared, arms: Mapping[ArmKey, Decoding], source: Path 
             require_named(rewriter, study.trusted)
     if drawing.attack is not None:
         require_attack_fits(drawing.attack, asked.benchmark, arms, source)
+    if drawing.prove is not None and not any(is_proved(key, how) for key, how in arms.items()):
+        raise InputError(
+            "`prove` looks for rare leaks among what is drawn, and greedy decoding draws nothing. "
+            "Add a temperature above 0."
+        )
 
 
 def _query_plan(

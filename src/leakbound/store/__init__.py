@@ -27,6 +27,7 @@ from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
 from leakbound.store.looks import Look, Looks
 from leakbound.store.masses import Masses, QueryMasses
 from leakbound.store.plan import Part, Plan, QueryShares
+from leakbound.store.proofs import Searched
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
     ArmDraws,
@@ -102,6 +103,7 @@ __all__ = [
     "Run",
     "RunRecord",
     "ScorerRecord",
+    "Searched",
     "StoppedDraws",
     "TriedVariant",
     "calibration_file",

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from leakbound.store import tables
 from leakbound.store.columns import table_of
-from leakbound.types import Event, JsonObject, Proving
+from leakbound.store.journal import Journal
+from leakbound.store.sealed import digest_of
+from leakbound.types import Event, Json, JsonObject, Proving, Query, from_json, object_of
 
 _AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
 
@@ -22,6 +24,53 @@ class _Proved:
     low: float
 
 
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A question that is searched: its query, and the texts from which that begins, in order."""
+
+    query: Query
+    leads: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """A digest of both."""
+        return digest_of({"query": object_of(self.query), "leads": [*self.leads]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is kept of a `Proving` until all of them are stored."""
+
+    events: tuple[Event, ...]
+    lows: tuple[float, ...]
+    forwards: int
+
+
+class Begun:
+    """What a search that has not ended has found, question by question, each kept as it is."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def get(self, one: Searched) -> Proving | None:
+        """What was found of it; None where it is still to be searched."""
+        for value in self._journal.get(one.key):
+            known = from_json(_Found, value, f"`{self._journal.file}`")
+            return Proving(
+                query=one.query, events=known.events, lows=known.lows, forwards=known.forwards
+            )
+        return None
+
+    def put(self, one: Searched, found: Proving) -> None:
+        """Keep it beyond the end of the process."""
+        kept: Json = object_of(_Found(found.events, found.lows, found.forwards))
+        self._journal.put(one.key, kept)
+
+    def remove(self) -> None:
+        """Forget all: the proofs are stored."""
+        self._journal.remove()
+
+
 class Proofs:
     """The proofs about the arm with this folder and identity."""
 
@@ -32,10 +81,21 @@ class Proofs:
         """Where those of a scorer are kept."""
         return self._folder / "proofs" / f"{slug}.parquet"
 
-    def write(self, slug: str, found: Sequence[Proving], forwards: int) -> None:
+    def begun(self, slug: str, forwards: int) -> Begun:
+        """What is kept of a search with at most so many forwards a query, until it is written."""
+        owner: JsonObject = {"arm": self._identity, "slug": slug, "most": forwards}
+        return Begun(Journal(self._folder / "proofs" / f"{slug}.jsonl", owner))
+
+    def has(self, slug: str, searched: Sequence[Searched], forwards: int) -> bool:
+        """True if what lies there, whole, was found by just this search."""
+        return tables.is_made_from(self.file(slug), self._made_from(searched, forwards))
+
+    def write(
+        self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int
+    ) -> None:
         """Store what was found of all queries, instead of what was known.
 
-        `forwards`: the most that a query was allowed.
+        `searched`: those of which something was found. `forwards`: the most that one was allowed.
         """
         rows = [
             _Proved(one.query.id, event, low)
@@ -43,8 +103,7 @@ class Proofs:
             for event, low in zip(one.events, one.lows, strict=True)
         ]
         meta: JsonObject = {
-            "arm": self._identity,
-            "most": forwards,
+            **self._made_from(searched, forwards),
             "forwards": {one.query.id: one.forwards for one in found},
         }
         tables.write_table(self.file(slug), table_of(_Proved, rows), meta)
@@ -65,3 +124,7 @@ class Proofs:
         columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass", "low"))
         for query_id, ids, mass, low in zip(*columns, strict=True):
             yield query_id, tuple(ids), mass, low
+
+    def _made_from(self, searched: Sequence[Searched], forwards: int) -> JsonObject:
+        keys = [one.key for one in searched]
+        return {"arm": self._identity, "most": forwards, "searched": digest_of({"keys": keys})}

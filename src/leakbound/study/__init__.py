@@ -2,6 +2,7 @@
 
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.study.attack import Attack
+from leakbound.study.prove import Prove
 from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Explore, FixedN, SamplingPlan, Until
 from leakbound.study.settings import Loading, ModelSettings
@@ -15,6 +16,7 @@ __all__ = [
     "FixedN",
     "Loading",
     "ModelSettings",
+    "Prove",
     "RayWorkers",
     "Rewritings",
     "SamplingPlan",

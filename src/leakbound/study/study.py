@@ -11,6 +11,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.servers import servers_of
 from leakbound.errors import InputError
 from leakbound.study.attack import Attack
+from leakbound.study.prove import Prove
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
 from leakbound.study.settings import ModelSettings
@@ -38,6 +39,7 @@ class StudyFields(TypedDict, total=False):
     decodings: tuple[Decoding, ...]
     rewritings: Rewritings | None
     attack: Attack | None
+    prove: Prove | None
     scorers: tuple[str, ...]
     calibration: str | Path | None
     metrics: tuple[str, ...]
@@ -66,6 +68,7 @@ class Study:
             the benchmark's length).
         rewritings: other texts of every question that are asked too.
         attack: the search for the input that leaks most.
+        prove: the search for leaks that are too rare to be drawn.
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
         calibration: a file of items that people labelled, to allow for a judge's errors.
@@ -91,6 +94,7 @@ class Study:
     decodings: tuple[Decoding, ...] = ()
     rewritings: Rewritings | None = None
     attack: Attack | None = None
+    prove: Prove | None = None
     scorers: tuple[str, ...] = ()
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
@@ -223,6 +227,8 @@ class Study:
         if self.rewritings is not None and self.rewritings.kind == "file":
             path = Path(self.rewritings.argument).resolve()
             values["rewritings"]["source"] = f"file:{path}"
+        if self.prove is not None:
+            values["prove"]["proposals"] = [*map(_found_anywhere, self.prove.proposals)]
         key, (first, _) = next(k for k in _PLANS.items() if isinstance(self.sampling, k[1][1]))
         plan = values["sampling"]
         values["sampling"] = {key: plan.pop(first), **plan}

@@ -31,7 +31,7 @@ State = Literal["complete", "growing", "unfinished", "unbounded", "damaged", "ot
 DEPTH = 8  # folders below the one that is looked at
 MOST_FOLDERS = 20_000
 MOST_NOTES = 10
-_OWN = frozenset({"arms", "selection", "attack", "calibration"})  # folders of a run that hold none
+_OWN = frozenset({"arms", "selection", "attack", "proposals", "calibration"})  # of a run: no runs
 _APART = frozenset({PAGE, REDACTED_PAGE, LOCK, "asked"})  # a run says nothing of these
 
 Stamp = str

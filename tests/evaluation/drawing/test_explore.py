@@ -196,7 +196,8 @@ def exploring(mode: ExploreMode, scorer: Scorer) -> SteeredPlan:
 def explored_as(task: Benchmark, drawing: SteeredPlan, out: Path) -> Run:
     """The completions of a study that is drawn in this way."""
     asked = Prepared(Study(task).resolved(task), task, (), drawing)
-    return draw_study(ExploringEngine(), asked, None, out, silent)
+    run, _ = draw_study(ExploringEngine(), asked, None, out, silent)
+    return run
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
+from leakbound.evaluation.drawing.propose import require_proposals
+from leakbound.evaluation.drawing.prove import is_proved, require_prover
 from leakbound.evaluation.drawing.readings import require_able
 from leakbound.evaluation.drawing.search import retained_pairs
 from leakbound.evaluation.planning.metrics import Wanted
@@ -30,6 +32,11 @@ def require_possible(
         require_able(job.engine, wanted)
         if drawing.explores and not job.decoding.greedy:
             require_explores(job.engine, str(job.key), job.decoding)
+    if drawing.prove is not None:
+        for job in jobs:
+            if is_proved(job.key, job.decoding):
+                require_prover(job.engine, str(job.key), job.decoding)
+        require_proposals(run, jobs[0].engine, drawing.prove)
 
 
 def require_inputs_fit(

@@ -75,8 +75,10 @@ def choose_engine(
     if drawn := next((arm for arm in begun.values() if not arm.key.is_control), None):
         name, _ = engine_of(drawn.spec.model)
         return EngineChoice(name, f"{name}, which this run began with")
-    if asked.drawing.explores or asked.study.metrics:
-        what = "explored" if asked.drawing.explores else "measured"
+    drawing = asked.drawing
+    if drawing.explores or drawing.prove is not None or asked.study.metrics:
+        proved = "measured" if drawing.prove is None else "proved"
+        what = "explored" if drawing.explores else proved
         return EngineChoice(READS, f"{READS}: only it knows probabilities, as what is {what} needs")
     there = [name for name, module in LOCAL.items() if find_spec(module)]
     if len(there) == 1:

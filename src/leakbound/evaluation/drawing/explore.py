@@ -42,33 +42,47 @@ from leakbound.types import (
 TRIED = 16  # completions of a question on which the scorer's bounds are tried
 
 
-def require_explorable(model: object) -> None:
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What masses are for, in words: what an arm cannot be without them, and how to do without."""
+
+    verb: str
+    without: str
+
+
+EXPLORING = Purpose("explored", "leave --explore out")
+PROVING = Purpose("searched for rare leaks", "leave `prove` out")
+
+
+def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
     """Refuse, before it is opened, a model whose outputs can have no known masses: a served one."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
-            f"`{model}` cannot be explored: a server gives no probabilities. Use a transformers "
-            "model, or leave --explore out."
+            f"`{model}` cannot be {purpose.verb}: a server gives no probabilities. Use a "
+            f"transformers model, or {purpose.without}."
         )
 
 
-def require_explores(engine: Generate, arm: str, decoding: Decoding) -> Explores:
+def require_explores(
+    engine: Generate, arm: str, decoding: Decoding, purpose: Purpose = EXPLORING
+) -> Explores:
     """The engine as one that knows the masses of this decoding's outputs, or InputError."""
-    if why := _unknown(engine, decoding):
-        raise InputError(f"arm {arm!r} cannot be explored: {why}")
+    if why := _unknown(engine, decoding, purpose):
+        raise InputError(f"arm {arm!r} cannot be {purpose.verb}: {why}")
     return cast(Explores, engine)
 
 
-def _unknown(engine: Generate, decoding: Decoding) -> str | None:
+def _unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
     """Why the masses of this decoding's outputs are not known; None where they are."""
     if not isinstance(engine, Explores):
         return (
             f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
-            "or leave --explore out."
+            f"or {purpose.without}."
         )
     if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
         return (
             "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running', or "
-            "leave --explore out."
+            f"{purpose.without}."
         )
     if decoding.max_tokens is not None:
         return (

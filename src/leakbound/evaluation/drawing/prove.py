@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.explore import TRIED, ranges, require_explores
-from leakbound.evaluation.scoring.checks import require_sampled
+from leakbound.evaluation.drawing.explore import PROVING, TRIED, ranges, require_explores
+from leakbound.evaluation.drawing.propose import proposals, require_proposals
+from leakbound.evaluation.drawing.said import said_by
+from leakbound.evaluation.planning.crew import HeldScorer, ScoringCrew
 from leakbound.evaluation.scoring.score import prompts_by_query, slug
 from leakbound.scorers import check_bounds, score_texts
-from leakbound.store import Arm, ImportedDraws, Run
+from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
+from leakbound.study import Prove
 from leakbound.types import (
+    Decoding,
     Failure,
     Generate,
     Measures,
+    Opener,
     Probes,
     Progress,
     Prompt,
@@ -23,19 +29,21 @@ from leakbound.types import (
     Proving,
     Query,
     Scorer,
+    Spreads,
     silent,
 )
 
-_LEADS = 64  # texts of a question from which the search goes out, beside the true answer
+_LEADS = 64  # texts of a question from which the search goes out, beside its answers
+
+
+def is_proved(key: ArmKey, decoding: Decoding) -> bool:
+    """True for arms of the run's own model that are sampled in the questions' own words."""
+    return key.own_words and not decoding.greedy and not key.is_control
 
 
 def arms_to_prove(run: Run) -> list[Arm]:
     """The arms of the run's own model that are sampled in the questions' own words."""
-    arms = [
-        arm
-        for arm in run.arms.values()
-        if arm.key.own_words and not arm.decoding.greedy and not arm.key.is_control
-    ]
+    arms = [arm for arm in run.arms.values() if is_proved(arm.key, arm.decoding)]
     for arm in arms:
         if isinstance(arm.spec.draws, ImportedDraws):
             raise InputError(
@@ -59,7 +67,12 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> Proves:
         engine.measure([query for query in arm.queries if query.id not in arm.failures])
     probe = engine.probe if isinstance(engine, Probes) else None
     run.add_arm(arm.key, replace(arm.spec, fingerprint=engine.fingerprint, probe=probe))
-    require_explores(engine, arm.name, arm.decoding)
+    return require_prover(engine, arm.name, arm.decoding)
+
+
+def require_prover(engine: Generate, arm: str, decoding: Decoding) -> Proves:
+    """The engine as one that finds rare leaks under this decoding, or InputError."""
+    require_explores(engine, arm, decoding, PROVING)
     if not isinstance(engine, Proves):
         raise InputError(
             f"the engine {type(engine).__name__} finds no rare leaks. Use a transformers model."
@@ -67,83 +80,134 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> Proves:
     return engine
 
 
-def prove_arm(
-    arm: Arm,
-    engine: Proves,
-    scorer: Scorer,
-    forwards: int,
-    known: Mapping[str, Counter[str]],
-    progress: Progress = silent,
-) -> list[Failure]:
-    """Search every question of an arm for leaks and store what is found; who failed, and why.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProveJob:
+    """A question that is searched with so many forwards, the scorer telling what leaks."""
 
-    `known`: texts by prompt id that models said, with how often; those that leak are leads.
-    """
-    failed, prompts = arm.failures, prompts_by_query(arm)
-    asked = [
-        (query, list(_leads(query, prompts[query.id], scorer, known)))
-        for query in arm.queries
-        if query.id not in failed
-    ]
-    found: list[Proving] = []
-    failures: list[Failure] = []
-    phase, settle = f"proving {arm.name}", ranges(scorer, prompts)
-    progress(phase, 0, len(asked), "questions")
-    for done, one in enumerate(engine.prove(asked, arm.decoding, forwards, settle), start=1):
-        if isinstance(one, Failure):
-            failures.append(one)
-        else:
-            texts = [event.text for event in one.events if event.ended]
-            check_bounds(scorer, texts[:TRIED], prompts[one.query.id])
-            found.append(one)
-        progress(phase, done, len(asked), "questions")
-    arm.proofs.write(slug(scorer), found, forwards)
-    return failures
+    asked: Searched
+    prompt: Prompt
+    decoding: Decoding
+    forwards: int
+    scorer: Opener[Scorer]
 
 
-def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
-    """By prompt id what any arm of these runs says, and how often; `others` of equal prompts alone.
-
-    InputError where one of the others asked none of the run's prompts.
-    """
-    found: dict[str, Counter[str]] = {}
-    ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
-    for each in (run, *others):
-        theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in each.prompts}
-        shared = {name for name, asked in ours.items() if theirs.get(name) == asked}
-        if not shared:
-            raise InputError(
-                f"`{each.path}` asked none of the questions of `{run.path}`, so no answer of it is "
-                "one to these. Name a run on the same benchmark."
-            )
-        require_sampled(each)
-        for arm in each.arms.values():
-            prompt_of = {query.id: query.prompt_id for query in arm.queries}
-            for query_id, text, count in _texts(arm) if arm.texts else ():
-                if (name := prompt_of[query_id]) in shared:
-                    found.setdefault(name, Counter())[text] += count
+def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
+    """What the engine finds of one question."""
+    scorer, query = job.scorer.open(), job.asked.query
+    settle = ranges(scorer, {query.id: job.prompt})
+    asked = [(query, job.asked.leads)]
+    (found,) = cast(Proves, engine).prove(asked, job.decoding, job.forwards, settle)
+    if isinstance(found, Proving):
+        texts = [event.text for event in found.events if event.ended]
+        check_bounds(scorer, texts[:TRIED], job.prompt)
     return found
 
 
-def _texts(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    for part in arm.parts:
-        table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
-        yield from zip(*columns, strict=True)
-    for table in arm.masses.tables():
-        ended = table.filter(table["ended"])
-        columns = (ended[name].to_pylist() for name in ("query_id", "text"))
-        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
+@dataclass(frozen=True, slots=True)
+class RareLeaks:
+    """A search for leaks too rare to be drawn: by what scorer, and with how many forwards.
+
+    known: texts by prompt id that models said, with how often; those that leak are leads.
+    at: the workers that do it; None where this process does.
+    """
+
+    scorer: Scorer
+    forwards: int
+    known: Mapping[str, Counter[str]]
+    at: ScoringCrew | None = None
 
 
-def _leads(
-    query: Query, prompt: Prompt, scorer: Scorer, known: Mapping[str, Counter[str]]
-) -> Iterator[str]:
-    """The true answer, then what leaks of the known texts, the most frequent first."""
-    said = known.get(query.prompt_id, Counter())
+def prove_arm(
+    arm: Arm, engine: Proves, search: RareLeaks, progress: Progress = silent
+) -> list[Failure]:
+    """Search every question of an arm for leaks and store what is found; who failed, and why.
+
+    Goes on where it was stopped. What was found by just this search is left as it is.
+    """
+    scorer, name = search.scorer, slug(search.scorer)
+    asked = list(_asked(arm, search))
+    progress(f"proving {arm.name}", 0, len(asked), "questions")
+    if arm.proofs.has(name, asked, search.forwards):
+        progress(f"proving {arm.name}", len(asked), len(asked), "questions")
+        return []
+    begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
+    kept = ((one, begun.get(one)) for one in asked)
+    known = {one: proving for one, proving in kept if proving is not None}
+    opener = HeldScorer(scorer) if search.at is None else search.at.opener(scorer)
+    jobs = (
+        ProveJob(
+            asked=one,
+            prompt=prompts[one.query.id],
+            decoding=arm.decoding,
+            forwards=search.forwards,
+            scorer=opener,
+        )
+        for one in asked
+        if one not in known
+    )
+    failures: list[Failure] = []
+    for done, (job, found) in enumerate(_done(engine, jobs), start=len(known) + 1):
+        if isinstance(found, Failure):
+            failures.append(found)
+        else:
+            known[job.asked] = found
+            begun.put(job.asked, found)
+        progress(f"proving {arm.name}", done, len(asked), "questions")
+    searched = [one for one in asked if one in known]
+    arm.proofs.write(name, [known[one] for one in searched], searched, search.forwards)
+    begun.remove()
+    return failures
+
+
+def prove_arms(
+    run: Run,
+    engine: Generate,
+    scorer: Scorer,
+    asked: Prove,
+    opens: Callable[[str], Generate],
+    *,
+    at: ScoringCrew | None = None,
+    progress: Progress = silent,
+) -> None:
+    """Search every arm of the run that is proved, from what the run said and what is proposed.
+
+    `opens` opens a proposing model by its name; `at`: the workers that search, if any. Of what
+    failed the run has a note. InputError and MixError before anything is drawn or searched.
+    """
+    arms = arms_to_prove(run)
+    for arm in arms:
+        require_proves(engine, arm, run)
+    require_proposals(run, engine, asked)
+    others = proposals(run, arms, engine, asked, opens, progress)
+    search = RareLeaks(scorer, asked.forwards, said_by(run, others), at)
+    for arm in arms:
+        failures = prove_arm(arm, require_proves(engine, arm, run), search, progress)
+        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+
+
+def _done(engine: Proves, jobs: Iterable[ProveJob]) -> Iterator[tuple[ProveJob, Proving | Failure]]:
+    """What is found, question by question: here, or at several workers."""
+    if isinstance(engine, Spreads):
+        yield from engine.spread(prove_question, jobs)
+        return
+    for job in jobs:
+        yield job, prove_question(cast(Generate, engine), job)
+
+
+def _asked(arm: Arm, search: RareLeaks) -> Iterator[Searched]:
+    """The questions of an arm that were drawn, each with what leaks of what is known."""
+    failed, prompts = arm.failures, prompts_by_query(arm)
+    for query in arm.queries:
+        if query.id not in failed:
+            yield Searched(query, tuple(_leads(query, prompts[query.id], search)))
+
+
+def _leads(query: Query, prompt: Prompt, search: RareLeaks) -> Iterator[str]:
+    """The benchmark's answers, then what leaks of the known texts, the most frequent first."""
+    said = search.known.get(query.prompt_id, Counter())
     texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
-    answer = [prompt.answer] if prompt.answer and prompt.answer.strip() else []
-    every = list(dict.fromkeys([*answer, *texts]))
-    scores = score_texts(scorer, every, prompt)
+    stated = [text for text in (prompt.answer, prompt.paraphrased_answer) if text and text.strip()]
+    every = list(dict.fromkeys([*stated, *texts]))
+    scores = score_texts(search.scorer, every, prompt)
     leaking = [text for text, score in zip(every, scores, strict=True) if score]
-    yield from leaking[: _LEADS + 1]
+    yield from leaking[: _LEADS + len(stated)]

@@ -12,7 +12,7 @@ from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.store import ArmDraws, ArmKey, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
-from leakbound.study import Attack, Explore, FixedN, Study, Until
+from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
 from leakbound.types import Crew, Scorer
 
 
@@ -24,6 +24,7 @@ class SteeredPlan:
     draws: what decides how many: n itself, a claim, or how far each question is explored.
     scorer: what decides the claim, settles what is explored, or steers the attack.
     attack: the search for the worst input, of which n are drawn too.
+    prove: the search for rare leaks, once all is drawn and scored.
     at: the workers that score; None where this process does.
     """
 
@@ -31,6 +32,7 @@ class SteeredPlan:
     draws: ArmDraws = field(default_factory=FixedDraws)
     scorer: Scorer | None = None
     attack: Attack | None = None
+    prove: Prove | None = None
     at: ScoringCrew | None = None
 
     @classmethod
@@ -39,6 +41,10 @@ class SteeredPlan:
 
         Raises InputError for a claim that does not fit the scorer.
         """
+        return replace(cls._of(study, scorers), prove=study.prove)
+
+    @classmethod
+    def _of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
         match study.sampling:
             case Explore(mode, forwards):
                 by = ScorerRecord.of(scorers[0])
