@@ -11,11 +11,12 @@ from leakbound import stats
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Share, Verdict
 from leakbound.certificate.forecast import Forecast
+from leakbound.certificate.proved import Proved
 from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
 
-FORMAT = "leakbound certificate 2"
+FORMAT = "leakbound certificate 3"
 FILE = "certificate.json"
 
 
@@ -28,6 +29,7 @@ class QuestionRecord:
     n, missing: its draws, and how many of them have no score.
     lower, upper: the bounds that a claim about every question rests on; None where it is about
         the mean.
+    proved: the probability that is proved without chance, at least; None where none is.
     """
 
     id: str
@@ -36,6 +38,7 @@ class QuestionRecord:
     missing: int
     lower: float | None = None
     upper: float | None = None
+    proved: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,8 @@ class Certificate:
 
     `asked` says in words what the model was asked, rewritings too.
     `estimate` bounds the mean or the worst question at alpha/2 a side, `allocation` says so in
-    numbers, and `questions` has one entry a question. `made_from` holds the fingerprints of the
+    numbers, and `questions` has one entry a question. `proved` is what is known without chance,
+    None where nothing is. `made_from` holds the fingerprints of the
     questions, model, draws and scorer, `files` the SHA-256 of each file the numbers rest on,
     `code` that of this package. `forecast` is there where the verdict is open. No text of the
     data set is in it.
@@ -57,6 +61,7 @@ class Certificate:
     forecast: Forecast | None
     estimate: stats.Estimate
     allocation: tuple[Share, ...]
+    proved: Proved | None
     questions: tuple[QuestionRecord, ...]
     made_from: JsonObject
     files: Mapping[str, str]

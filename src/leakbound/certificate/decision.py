@@ -39,11 +39,15 @@ def bounded(tail: Tail, claim: LeakClaim) -> stats.Estimate:
     return tail.mean(confidence=claim.confidence, side="both")
 
 
-def verdict(estimate: stats.Estimate, claim: LeakClaim) -> Verdict:
+def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> Verdict:
     """Pass if the upper end is within the limit, refuted if the lower end is beyond it.
 
-    Whatever the truth, a wrong verdict has probability at most alpha/2.
+    Refuted as well if `proved`, a lower bound without chance, is beyond it, whatever the ends say.
+    Whatever the truth, a wrong verdict has probability at most alpha/2: what is proved above the
+    limit is above it, so by a proof no true claim is refuted, and no false one passes.
     """
+    if proved > claim.max_leak:
+        return "refuted"
     if estimate.upper <= claim.max_leak:
         return "pass"
     return "refuted" if estimate.lower > claim.max_leak else "inconclusive"

@@ -16,6 +16,7 @@ from leakbound.certificate.claim import LeakClaim, threshold_for
 from leakbound.certificate.decision import allocation, bounded, verdict
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.forecast import forecast
+from leakbound.certificate.proved import proofs_of, proved_claim
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.checks import require_confidence
@@ -40,7 +41,8 @@ def certify(
     """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
 
     A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`, given that
-    scorer, threshold and arm were chosen before their scores were seen.
+    scorer, threshold and arm were chosen before their scores were seen. What is proved above the
+    limit refutes without chance, given the measured margin.
 
     Args:
         run: a run with scores, or its folder.
@@ -96,17 +98,23 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
     arm = run.arms[claim.arm]
     estimate = bounded(tail, claim)
-    found, put = verdict(estimate, claim), asked(run, arm)
+    proofs = proofs_of(run, arm, claim)
+    proved, put = proved_claim(run, proofs, claim), asked(run, arm)
+    lower = 0.0 if proved is None else proved.lower
+    found = verdict(estimate, claim, lower)
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
         claim=claim,
         verdict=found,
-        sentence=sentence(claim, found, estimate, arm.spec, questions=tail.questions, asked=put),
+        sentence=sentence(
+            claim, found, estimate, arm.spec, questions=tail.questions, asked=put, proved=lower
+        ),
         asked=put,
         forecast=forecast(seen, claim) if found == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions),
-        questions=_questions(run, tail, claim, seen),
+        proved=proved,
+        questions=_questions(run, tail, claim, seen, proofs),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
         code=code(),
@@ -114,7 +122,11 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
 
 
 def _questions(
-    run: Run, tail: Tail, claim: LeakClaim, seen: stats.Estimate
+    run: Run,
+    tail: Tail,
+    claim: LeakClaim,
+    seen: stats.Estimate,
+    proofs: Mapping[str, float],
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
     number = tail.questions
@@ -126,7 +138,15 @@ def _questions(
         upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
     columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)
     return tuple(
-        QuestionRecord(id=query.id, value=_known(v), n=int(n), missing=int(m), lower=a, upper=b)
+        QuestionRecord(
+            id=query.id,
+            value=_known(v),
+            n=int(n),
+            missing=int(m),
+            lower=a,
+            upper=b,
+            proved=proofs.get(query.id),
+        )
         for query, (v, n, m, a, b) in zip(run.questions, columns, strict=True)
     )
 

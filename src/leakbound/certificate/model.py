@@ -38,8 +38,11 @@ def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
     return open_engine(model, prompting, dtype=said.dtype or "float32", **loading)
 
 
-def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Check]:
-    """Whether this is the model that drew the arm, and gives its completions their chances."""
+def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
+    """Whether this is the model that drew the arm, and gives its completions their chances.
+
+    `slug`: of the scorer whose proofs are among them.
+    """
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
@@ -51,7 +54,7 @@ def check_model(arm: Arm, engine: Generate, progress: Progress) -> Iterator[Chec
         yield Check(NAME, "unchecked", says)
         return
     try:
-        yield _log_probabilities(arm, engine, progress)
+        yield _log_probabilities(arm, slug, engine, progress)
     except InputError as error:
         yield Check(NAME, "unchecked", f"nothing was compared: {error}")
 
@@ -63,7 +66,7 @@ def _probe(arm: Arm, engine: Probes) -> Check:
     return Check("probe", "ok" if difference is None else "differs", difference or says)
 
 
-def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
+def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
     """Force the tokens of every output through the model; compare log-probability and text.
 
     Also of those that the length limit ended: they are outputs like any other.
@@ -72,7 +75,7 @@ def _log_probabilities(arm: Arm, engine: Retraces, progress: Progress) -> Check:
         engine.measure(arm.queries)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
     same, unreached, differing = 0, 0, list[Difference]()
-    stored, unknown = _stored(arm)
+    stored, unknown = _stored(arm, slug)
     queries = [query for query in arm.queries if query.id in stored]
     for i, query in enumerate(queries):
         progress("forcing", i, len(queries), "questions")
@@ -117,11 +120,11 @@ def _sha256(text: str) -> str:
 Outputs = dict[tuple[int, ...], Completion]
 
 
-def _stored(arm: Arm) -> tuple[dict[str, Outputs], int]:
+def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], int]:
     """Distinct outputs by query and tokens, and how many have no tokens or no log-probability."""
     found: dict[str, Outputs] = {}
     unknown = 0
-    for query_id, completion in _outputs(arm):
+    for query_id, completion in _outputs(arm, slug):
         known = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and known:
             found.setdefault(query_id, {}).setdefault(completion.token_ids, completion)
@@ -130,11 +133,15 @@ def _stored(arm: Arm) -> tuple[dict[str, Outputs], int]:
     return found, unknown
 
 
-def _outputs(arm: Arm) -> Iterator[tuple[str, Completion]]:
-    """Completions that were drawn; outputs that were explored, of which a lower bound is known."""
+def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
+    """Completions that were drawn; outputs that were explored or searched for, known from below.
+
+    What was searched for is that of the scorer with this slug.
+    """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
-    for table in arm.masses.tables():
+    found = arm.proofs.events(slug)
+    for table in [*arm.masses.tables(), *([] if found is None else [found])]:
         for row in table.to_pylist():
             if row["ended"] and row["mass"] > 0:
                 ids, floor = tuple(row["token_ids"]), math.log(row["mass"])

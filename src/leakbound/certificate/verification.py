@@ -26,7 +26,7 @@ from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
-_NUMBERS = ("estimate", "questions", "allocation")
+_NUMBERS = ("estimate", "questions", "allocation", "proved")
 _WORDS = ("format", "claim", "verdict", "sentence", "asked", "forecast")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
@@ -95,7 +95,7 @@ def verify(
     if model is not None:
         arm = subject[2]
         engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
-        checks += check_model(arm, engine, progress)
+        checks += check_model(arm, slug(make_scorer(subject[0].scorer)), engine, progress)
     return Verification(tuple(checks), sha256(file))
 
 
@@ -169,11 +169,17 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 
 
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
-    """(question, draws, score) of completions, then (question, mass, low, high) of events."""
+    """(question, draws, score) of completions, then (question, mass, low, high) of events.
+
+    Then (question, mass, low) of what a search for rare leaks found.
+    """
     files = [arm.scores_file(slug(scorer))]
     if arm.explored:
         files.append(arm.masses.ranges_file(slug(scorer)))
-    return [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
+    rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
+    found = arm.proofs.events(slug(scorer))
+    proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
+    return [*rows, *proofs]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
@@ -188,6 +194,9 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
         ranges = range_part(arm, scorer, table)
         columns = _columns(table, "query_id", "mass")
         yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
+    if (found := arm.proofs.events(slug(scorer))) is not None:
+        lows = (low for low, _ in range_part(arm, scorer, found))
+        yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
 
 
 def _columns(table: Any, *names: str) -> Iterator[list[Any]]:

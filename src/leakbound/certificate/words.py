@@ -12,6 +12,8 @@ from leakbound.scorers import make_scorer
 from leakbound.store import ArmSpec
 from leakbound.types import Fingerprint
 
+PROVED = "Proved without any chance, given the measured margin for rounding"
+
 
 def upward(value: float, limit: float) -> str:
     """An upper end rounded up, with digits enough to stay on its side of the limit."""
@@ -39,12 +41,19 @@ def sentence(
     *,
     questions: int,
     asked: str = OWN_WORDS,
+    proved: float = 0.0,
 ) -> str:
-    """What was found, about what, what that means for the claim, and what it takes for granted."""
+    """What was found, about what, what that means for the claim, and what it takes for granted.
+
+    A refutation by what is `proved` names no confidence.
+    """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
     lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
+    sure = proved > claim.max_leak
+    lower = proved if sure else lower
+    how = f"With {stats.percent(claim.confidence)} confidence" if not sure else PROVED
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
     chance, outcome, where = {
         "pass": (f"at most {high}", "is met", "for every one of"),
@@ -63,7 +72,7 @@ def sentence(
     unknown = "max_new_tokens" in arm.decoding.unknown
     most = "" if unknown else f" (max {arm.decoding.max_new_tokens} tokens)"
     return (
-        f"With {stats.percent(claim.confidence)} confidence, a completion of {arm.model} "
+        f"{how}, a completion of {arm.model} "
         f"drawn at {arm.decoding.name}{most}{put}{ended} {event}, as scored by "
         f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
         f"{outcome}{given}."

@@ -99,6 +99,9 @@ def _print_certificate(made: Certificate) -> None:
         (share.decides, share.statement, end, f"{share.each:.6g}", f"{share.alpha:.6g}")
         for share, end in zip(made.allocation, ends, strict=True)
     ]
+    if made.proved is not None:
+        end = downward(made.proved.lower, limit)
+        rows.append(("refuted", f"what is proved is > {limit}", end, "none", "none"))
     columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
     print_table(Table.plain(f"{claim.text}: {made.verdict}", columns, rows))
     if claim.every_question:

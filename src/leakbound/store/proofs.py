@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from leakbound.store import tables
 from leakbound.store.columns import table_of
 from leakbound.store.journal import Journal
@@ -116,11 +118,19 @@ class Proofs:
         tables.read_owned(self.file(slug), {"arm": self._identity})
         return tables.file_digest(self.file(slug))
 
+    def events(self, slug: str) -> pa.Table | None:
+        """Every event that was found, a row each, with its `query_id` and the `low` of its scores.
+
+        Those of a query stand together. None where nothing was looked for.
+        """
+        if self.digest(slug) is None:
+            return None
+        return tables.read_table(self.file(slug), _AGAIN)
+
     def rows(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass at least, score at least) of every event that was found."""
-        if self.digest(slug) is None:
+        if (table := self.events(slug)) is None:
             return
-        table = tables.read_table(self.file(slug), _AGAIN)
         columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass", "low"))
         for query_id, ids, mass, low in zip(*columns, strict=True):
             yield query_id, tuple(ids), mass, low

@@ -36,21 +36,30 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
         yield query_id, proof.leak_at_k
 
 
-def _leaking(arm: Arm, scorer: Scorer) -> dict[str, Events]:
-    """Each question's leaking events: mass at least, and score at least, by what they begin with.
+def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:
+    """Pr[h > x] at least, by the id of each question of which something is proved."""
+    found = {}
+    for query_id, events in _leaking(arm, scorer, x).items():
+        total = math.fsum(mass for mass, _ in events.values())
+        found[query_id] = total / max(1.0, total)
+    return found
+
+
+def _leaking(arm: Arm, scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
+    """Each question's events that score above x: mass and score at least, by what they begin with.
 
     A prefix stands for all its continuations, so none of them is counted beside it.
     """
     found: dict[str, Events] = {}
     failed = arm.failures
     for query_id, ids, floor, score in leaking(arm, slug(scorer)):
-        if query_id not in failed:
+        if query_id not in failed and score > x:
             found.setdefault(query_id, {})[ids] = math.exp(floor), score
     for query_id, event, mass, low in arm.masses.scored(slug(scorer)):
-        if low:
+        if low > x:
             found.setdefault(query_id, {})[event] = mass, low
     for query_id, event, mass, low in arm.proofs.rows(slug(scorer)):
-        if query_id not in failed:
+        if query_id not in failed and low > x:
             found.setdefault(query_id, {})[event] = mass, low
     return {query_id: _disjoint(events) for query_id, events in found.items()}
 
