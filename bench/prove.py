@@ -6,7 +6,9 @@
 The demo's models on the built-in benchmark; a leak holds every keyword of the answer. A budget is
 of token positions forwarded for a question: the prompt is none of them, teacher-forced ones are.
 
-- The prover goes out from the true answer; or from what leaks of 256 draws of the full model too.
+- The prover goes out from the true answer; or from what leaks of 256 draws of the full model too;
+  or of 64 draws of the model itself, right after it was shown question and answer. These draws are
+  no part of the budget: what they take stands in the record of --json.
 - Draws: as many as the forest makes with about the budget, by what the reference's draws cost it;
   the lower end of Clopper-Pearson at 99 %.
 - Exploration: best first over likely outputs (`exact`); the mass of what surely leaks.
@@ -31,7 +33,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -45,6 +48,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.prefix_cache import prefix_model
+from leakbound.evaluation.drawing.propose import SHOWN_DRAWS
 from leakbound.sampling import PrefixModel, Settle
 from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.forest import Root, Stem, forward, laws_after
@@ -64,6 +68,8 @@ from leakbound.types import (
 
 SCORER = "keyword:require=all"
 LEADS = 256  # draws of the full model
+FROM_DRAWS, SHOWN = "prover, from draws too", "prover, shown the answer"
+FROM_ANSWER = "prover, from the answer"
 LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
 LEAST = 1e-6
 MOST_DRAWS = 1 << 17  # of the forest for one question
@@ -71,11 +77,15 @@ MOST_DRAWS = 1 << 17  # of the forest for one question
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question, and what leaks of draws of the full model, the most frequent first."""
+    """A question, and what leaks of draws of the full model, the most frequent first.
+
+    shown: the same of the model itself, right after it was shown question and answer.
+    """
 
     query: Query
     prompt: Prompt
     leads: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +242,11 @@ def look(work: Work, most: int) -> None:
         )
 
 
-def proved(work: Work, budget: int, with_draws: bool) -> Iterator[Bound]:
-    """What the prover finds from the true answer, and from draws of the full model if so said."""
-    method = "prover, from draws too" if with_draws else "prover, from the answer"
+def proved(work: Work, budget: int, method: str) -> Iterator[Bound]:
+    """What the prover finds from the true answer, and from the leads that the method has."""
     for case in work.cases:
-        leads = [case.prompt.answer or "", *(case.leads if with_draws else ())]
+        also = {FROM_DRAWS: case.leads, SHOWN: case.shown, FROM_ANSWER: ()}[method]
+        leads = [case.prompt.answer or "", *also]
         started = time.perf_counter()
         asked = [(case.query, list(dict.fromkeys(leads)))]
         (found,) = work.engine.prove(asked, work.decoding, budget, work.ranges)
@@ -312,8 +322,9 @@ def beamed(work: Work, budget: int) -> Iterator[Bound]:
 
 
 METHODS: Mapping[str, Method] = {
-    "prover, from draws too": lambda work, budget: proved(work, budget, with_draws=True),
-    "prover, from the answer": lambda work, budget: proved(work, budget, with_draws=False),
+    FROM_DRAWS: partial(proved, method=FROM_DRAWS),
+    SHOWN: partial(proved, method=SHOWN),
+    FROM_ANSWER: partial(proved, method=FROM_ANSWER),
     "draws (99 %)": drawn,
     "exploration": explored,
     "beams": beamed,
@@ -362,18 +373,43 @@ def rows(work: Work, bounds: Sequence[Bound], least: Mapping[str, float]) -> Ite
             yield "| " + " | ".join(cells) + " |"
 
 
-def with_leads(full: Work) -> tuple[Case, ...]:
-    """The questions, each with what leaks of draws of the full model."""
-    found = {}
-    for case, sample in full.drawn(Draws(sizes=(LEADS,), purpose="bench:leads")):
+def leaking_draws(work: Work, queries: Sequence[Query], n: int) -> dict[str, tuple[str, ...]]:
+    """What leaks of n draws of each question, the most frequent first, by its id."""
+    prompts, found = {case.query.id: case.prompt for case in work.cases}, {}
+    draws = Draws(sizes=(n,), purpose="bench:leads")
+    for sample in work.engine.generate(list(queries), work.decoding, draws):
+        assert isinstance(sample, Sample), sample
         said = Counter[str]()
         for one in sample.completions:
             said[one.text] += one.count
         texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
-        scores = score_texts(full.scorer, texts, case.prompt)
+        scores = score_texts(work.scorer, texts, prompts[sample.query.id])
         leads = tuple(text for text, score in zip(texts, scores, strict=True) if score)
-        found[case.query.id] = Case(case.query, case.prompt, leads)
-    return tuple(found[case.query.id] for case in full.cases)
+        found[sample.query.id] = leads
+    return found
+
+
+def with_leads(full: Work) -> tuple[Case, ...]:
+    """The questions, each with what leaks of draws of the full model."""
+    found = leaking_draws(full, full.queries, LEADS)
+    return tuple(replace(case, leads=found[case.query.id]) for case in full.cases)
+
+
+def with_shown(work: Work) -> Work:
+    """The model's questions, each with what leaks of its own draws right after the answer."""
+    asked = [
+        replace(case.query, examples=((case.prompt.question, case.prompt.answer or ""),))
+        for case in work.cases
+    ]
+    before = work.engine.usage.forwards
+    found = leaking_draws(work, asked, SHOWN_DRAWS)
+    spent = (work.engine.usage.forwards - before) / len(asked)
+    led = sum(map(bool, found.values()))
+    print(
+        f"{work.name}, shown the answer: {SHOWN_DRAWS} draws leak on {led} of {len(asked)} ", end=""
+    )
+    print(f"questions, {spent:,.0f} forwards each")
+    return replace(work, cases=tuple(replace(c, shown=found[c.query.id]) for c in work.cases))
 
 
 def opened(name: str, folder: Path, task: Benchmark, cases: tuple[Case, ...]) -> Work:
@@ -406,14 +442,14 @@ def main() -> None:
     budgets = sorted(map(int, options.budgets.split(",")))
     control = opened("control", paths["control"], task, cases)
     look(control, options.draws)
-    own = list(proved(control, budgets[-1], with_draws=True))
+    own = list(proved(control, budgets[-1], FROM_DRAWS))
     require_sound(control, own)
     least = references(control, own)
     print("| model | budget | method | share, leaks drawn | share, only proved ", end="")
     print("| proved ≥ 1e-6 | median proved | forwards | a question |\n" + "|---" * 9 + "|")
     kept = [record(control, own)]
     for name in options.of.split(","):
-        work = opened(name, paths[name], task, cases)
+        work = with_shown(opened(name, paths[name], task, cases))
         look(work, options.draws)
         bounds: list[Bound] = []
         for budget, method in product(budgets, METHODS.values()):

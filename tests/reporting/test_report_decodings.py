@@ -94,7 +94,8 @@ def test_curves_reach_a_million_draws(view: View) -> None:
     assert ">1M<" in mean.svg  # where a claim stopped the draws, the estimate goes on
     assert 'class="naive"' in mean.svg
     first, *_ = charts(render(view), 1, "repeated")
-    assert first["rows"][-1][0] == 2**20
+    assert 2**20 in [row[0] for row in first["rows"]]
+    assert first["rows"][-1][0] == 10**9
     assert any(row[-1] is not None for row in first["rows"])  # the naive mean
 
 

@@ -48,6 +48,16 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Zone:
+    """All between two curves over the same positions along the axis; `kind` is its class."""
+
+    label: str
+    kind: str
+    lower: Sequence[tuple[float, float]]
+    upper: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """Questions side by side under one heading, in the order given, and their mean."""
 
@@ -148,6 +158,21 @@ def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
 def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
     """A line and a band a model: the estimate, and all between the bounds; dots over both."""
     return _plot(axes, [_curve(one, axes.frame) for one in series if one.points])
+
+
+def zones_chart(axes: Axes, zones: Sequence[Zone], style: str) -> Markup:
+    """What is known of a curve: zones that lie one above the other."""
+    frame = axes.frame
+
+    def around(zone: Zone) -> str:
+        points = [*zone.upper, *reversed(zone.lower)]
+        return " ".join(f"{frame.x(at)},{frame.y(height)}" for at, height in points)
+
+    body = (
+        tag("polygon", tag("title", zone.label), points=around(zone), class_=zone.kind)
+        for zone in zones
+    )
+    return _plot(axes, [tag("g", *body, class_=style)])
 
 
 def histogram_chart(

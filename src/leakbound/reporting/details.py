@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from leakbound.evaluation.views import words
+from leakbound.evaluation.views.far import FAR, known_of
 from leakbound.evaluation.views.marks import leaking_words, pieces
 from leakbound.evaluation.views.view import (
     BINS,
@@ -204,6 +205,11 @@ def _charts(cell: Measured, scorer: ScorerView, place: int) -> Iterator[Chart]:
     rows: list[list[str | float | None]] = [
         [k, *_ends(row), _low(proved.get(k)), _near(naive[k].value if k in naive else None)]
         for k, row in sorted(repeated.items())
+    ]
+    beyond = [k for k in FAR if rows and k > max(repeated)]
+    rows += [
+        [at.k, None, _low(at.lower), _high(at.upper), _low(at.proved if proved else None), None]
+        for at in known_of(cell, scorer, beyond)
     ]
     yield Chart("repeated", place, rows)
     yield Chart("course", place, list(_course(cell)), cell.greedy)

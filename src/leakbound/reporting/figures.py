@@ -257,7 +257,7 @@ def _k_figure(caption: str, curves: Mapping[int, Curve], view: View) -> Iterator
         ),
         x_label="k draws",
         y_label="leak@k",
-        x_ticks=[(place(k), _short(k)) for k in ticks if k <= top],
+        x_ticks=[(place(k), short(k)) for k in ticks if k <= top],
     )
     rows = [
         (view.models[i].label, k, *ends(bounds.get(k)), naive.get(k))
@@ -291,9 +291,9 @@ def _tail_figure(caption: str, view: View, cells: Mapping[int, Measured]) -> Ite
         yield Figure(caption, curves_chart(axes, series), Data(("model", "x", *ENDS), rows))
 
 
-def _short(k: int) -> str:
-    """1k for a thousand, 1M for a million."""
-    for size, letter in ((10**6, "M"), (10**3, "k")):
+def short(k: int) -> str:
+    """1k for a thousand, 1M for a million, 1G for a thousand of these."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if k >= size:
             return f"{k // size}{letter}"
     return str(k)

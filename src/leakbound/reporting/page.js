@@ -25,7 +25,7 @@ const held = () => (holding ??= unpacked());
 const ROUND = [0.02, 0.04, 0.1, 0.2, 0.4, 1];
 const highest = (values) => Math.max(0, ...values.filter((value) => value !== null));
 const roundHeight = (values) => ROUND.find((top) => highest(values) <= top) ?? 1;
-const short = (k) => (k >= 1e6 ? `${k / 1e6}M` : k >= 1e3 ? `${k / 1e3}k` : `${k}`);
+const short = (k) => (k >= 1e9 ? `${k / 1e9}G` : k >= 1e6 ? `${k / 1e6}M` : k >= 1e3 ? `${k / 1e3}k` : `${k}`);
 const figures = (value) => `${Number(value.toPrecision(2))}`;
 
 class Plot {
@@ -69,7 +69,8 @@ class Plot {
   ticks() {
     const [least, most] = this.across;
     if (!this.kind.log) return [0, 1, 2, 3, 4].map((i) => least + (i * (most - least)) / 4).map((x) => [x, figures(x).replace("-", "−")]);
-    const powers = most > 2000 ? [1, 10, 100, 1e3, 1e4, 1e5, 1e6] : [1, 2, 8, 32, 128, 512];
+    const far = most > 2e6 ? [1, 1e3, 1e6, 1e9] : [1, 10, 100, 1e3, 1e4, 1e5, 1e6];
+    const powers = most > 2000 ? far : [1, 2, 8, 32, 128, 512];
     return powers.filter((x) => x >= least && x <= most).map((x) => [x, short(x)]);
   }
   drawn(style, title) {

@@ -27,6 +27,7 @@ from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
 from leakbound.reporting.details import KINDS
 from leakbound.reporting.details import packed as details_of
+from leakbound.reporting.far_figures import far_figures
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.figures import tied
@@ -205,6 +206,7 @@ def _environment() -> Environment:
         words=words, grids=grids, figures=figures, percent=percent, interval=interval
     )
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures, kinds=KINDS)
+    environment.globals.update(far_figures=far_figures)
     environment.globals.update(grid_sentences=grid_sentences, covers=covers)
     environment.globals.update(by_question=by_question, traits=TRAITS)
     return environment

@@ -1,0 +1,61 @@
+"""leak@k far beyond the draws: what is proved, what is bounded, and what is not known.
+
+Of a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p. So a lower bound of p is one of
+leak@k for every k at once, and an upper bound likewise, with just the confidence that p's has: no
+law of the tail is supposed. What is proved of p, given the measured margin, holds without chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leakbound.evaluation.views.view import Measured, Model, ScorerView
+
+FAR = tuple(round(10 ** (i / 2)) for i in range(19))
+"""k from 1 to a thousand million, two a decade."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAtK:
+    """leak@k: without chance at least `proved`; with confidence from `lower` to `upper`.
+
+    Between the larger of the first two and the last it is not known.
+    """
+
+    k: int
+    proved: float
+    lower: float
+    upper: float
+
+
+def leak_at_k(p: float, k: float) -> float:
+    """1 - (1 - p)^k, exact for tiny p too."""
+    return 1.0 if p >= 1 else -math.expm1(k * math.log1p(-p))
+
+
+def known_of(cell: Measured, scorer: ScorerView, sizes: Sequence[int] = FAR) -> list[KnownAtK]:
+    """leak@k of one question; nothing unless the scorer gives 0 or 1."""
+    if not scorer.binary:
+        return []
+    proved = 0.0 if cell.proved is None else cell.proved.lower
+    return _known(proved, cell.leakage.lower, cell.leakage.upper, sizes)
+
+
+def known_of_worst(model: Model, scorer: ScorerView) -> list[KnownAtK]:
+    """leak@k of the question that leaks most, whichever it is.
+
+    For every k it is the same one, as leak@k grows with p: the bounds of its p are those of the
+    worst question, and the largest proof is one of it. Nothing where no such bound is stated.
+    """
+    row = model.rows.leakage(scorer.name, scope="worst question", beyond=None)
+    if row is None or not scorer.binary:
+        return []
+    cells = (cell for (name, _), cell in model.measured.items() if name == scorer.name)
+    proved = max((cell.proved.lower for cell in cells if cell.proved), default=0.0)
+    return _known(proved, row.lower, row.upper, FAR)
+
+
+def _known(proved: float, lower: float, upper: float, sizes: Sequence[int]) -> list[KnownAtK]:
+    return [KnownAtK(k, *(leak_at_k(p, k) for p in (proved, lower, upper))) for k in sizes]
