@@ -14,7 +14,9 @@ from estimates import rows
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation.drawing import prove as proving
 from leakbound.evaluation.drawing.propose import DRAWS, SHOWN_DRAWS
+from leakbound.scorers.keyword import Keyword
 from leakbound.store import Run
+from leakbound.store.tables import read_table
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 SEARCHED = ("--prove", 60)
@@ -226,3 +228,13 @@ def test_another_tokenizer_is_refused_by_prove_too(
     assert not (run / "proposals").exists()
     same = tiny_model_folder(tmp_path / "same", seed=5)
     done("prove", run, "--budget", 60, "--proposal", same)
+
+
+def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Keyword, "bounds")
+    told = done("prove", run, "--budget", 20, "--proposal", "none").err
+    assert "note: 'keyword' has no `bounds` of prefixes" in told
+    (file,) = (run / "arms" / "target" / "proofs").glob("*.parquet")
+    assert set(read_table(file)["ended"].to_pylist()) == {True}

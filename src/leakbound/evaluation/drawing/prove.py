@@ -13,7 +13,7 @@ from leakbound.evaluation.drawing.propose import proposals, require_proposals
 from leakbound.evaluation.drawing.said import said_by
 from leakbound.evaluation.planning.crew import HeldScorer, ScoringCrew
 from leakbound.evaluation.scoring.score import prompts_by_query, slug
-from leakbound.scorers import check_bounds, score_texts
+from leakbound.scorers import Threshold, check_bounds, score_texts
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
 from leakbound.types import (
@@ -180,9 +180,20 @@ def prove_arms(
     require_proposals(run, engine, asked)
     others = proposals(run, arms, engine, asked, opens, progress)
     search = RareLeaks(scorer, asked.forwards, said_by(run, others), at)
+    if not _tells_prefixes(scorer):
+        run.notes.append(
+            f"{scorer.name!r} has no `bounds` of prefixes, so nothing is known to leak before it "
+            "has ended: whole outputs alone are counted"
+        )
     for arm in arms:
         failures = prove_arm(arm, require_proves(engine, arm, run), search, progress)
         run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+
+
+def _tells_prefixes(scorer: Scorer) -> bool:
+    """Whether what it says of a prefix can settle a leak."""
+    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
+    return callable(getattr(base, "bounds", None))
 
 
 def _done(engine: Proves, jobs: Iterable[ProveJob]) -> Iterator[tuple[ProveJob, Proving | Failure]]:
