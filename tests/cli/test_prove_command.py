@@ -62,6 +62,18 @@ def test_more_effort_replaces_less(proved: Path, tmp_path: Path) -> None:
     assert proofs(run) != proofs(proved)
 
 
+def test_a_budget_below_one_answer_is_said(model: Path, tmp_path: Path) -> None:
+    long, run = tmp_path / "long.csv", tmp_path / "run"
+    long.write_text("question,answer\nwho wrote red,Ann Bob Ann Bob\n")
+    done("evaluate", model, "--benchmark", long, "--out", run, *SMALL, "--scorer", "edit<=0")
+    assert "1 in all): an answer known to leak takes more than 2" in said_of(run, 2)
+    assert "known to leak" not in said_of(run, 4)
+
+
+def said_of(run: Path, budget: int) -> str:
+    return " ".join(done("prove", run, "--budget", budget).err.split())
+
+
 def test_a_certificate_rests_on_the_proofs_too(proved: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(proved, tmp_path / "run"))
     leakbound("certify", run, "--max-leak", 0.9, "--scorer", "keyword")

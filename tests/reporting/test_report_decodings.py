@@ -26,7 +26,7 @@ from leakbound.evaluation.views.remarks import remarks
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.texts import distinct_texts
 from leakbound.evaluation.views.view import Model, View
-from leakbound.evaluation.views.words import decision, proof
+from leakbound.evaluation.views.words import decision, extraction, proof, proved
 from leakbound.reporting.figures import grid_figures, repeated_figures
 from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
@@ -216,6 +216,34 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
         "≥ 0.330",
         "≥ 1.000",
     ]
+
+
+def test_extraction_is_told_in_the_fields_words(certain: View) -> None:
+    """Someone who asks n times gets it with probability at least .5: 1 - .97^23 > .5 > 1 - .97^22.
+
+    A bound below suffices, the one above is needed; what nobody asks as often is not told.
+    """
+    told = proved(view := with_proofs(certain, 0.03, 0.0), view.models[0], view.scorers[0])
+    assert told.endswith(
+        "the worst at least 0.030: someone who asks 23 times gets that leak with probability at "
+        "least 0.5, (23, 0.5)-discoverable extraction"
+    )
+    assert "discoverable" not in proved(
+        view, view.models[0], replace(view.scorers[0], binary=False)
+    )
+    cell = certain.models[0].measured["contains", "p0"]
+
+    def of(low: float, high: float) -> str:
+        ends = replace(cell.leakage.estimate, lower=low, upper=high, confidence=0.99)
+        drawn = replace(cell.leakage, estimate=ends)
+        proof = replace(ends, about=replace(ends.about, proved=True), lower=0.02, confidence=1.0)
+        rows = Estimates((drawn, replace(drawn, estimate=proof)))
+        return extraction(replace(cell, leakage=drawn, rows=rows))
+
+    begin = "(n, 0.5)-discoverable extraction: n = 35 suffices as is proved, "
+    assert of(0.03, 0.2) == f"{begin}n = 23 suffices (99 %), no fewer than 4 do (99 %)"
+    assert of(0.0, 1e-13) == begin.removesuffix(", ")
+    assert of(1e-13, 0.6) == begin.removesuffix(", ")
 
 
 def test_what_was_explored_is_said_to_be_given_the_measured_margin(certain: View) -> None:

@@ -71,6 +71,7 @@ from leakbound.stats.order import one_seed as one_seed
 from leakbound.stats.order import order_key as order_key
 from leakbound.stats.planning import DrawsNeeded as DrawsNeeded
 from leakbound.stats.planning import clean_samples_for as clean_samples_for
+from leakbound.stats.planning import extraction_draws as extraction_draws
 from leakbound.stats.planning import plan as plan
 from leakbound.stats.planning import samples_for as samples_for
 from leakbound.stats.pool import Design as Design

@@ -1,12 +1,17 @@
-"""How many draws a guarantee needs."""
+"""How many draws a guarantee needs, and how many someone who wants a leak."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from leakbound.errors import InputError
-from leakbound.stats.estimate import Side, error_rate, share_of
+from leakbound.stats.estimate import Array, Side, error_rate, plain, share_of
+
+_UP = 1 + 2.0**-50  # two logarithms and a quotient are less than 2^-50 off, relatively
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +71,27 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
     if not 0 < p0 < 1:
         raise InputError(f"`p0` must lie strictly between 0 and 1, got {p0!r}.")
     return math.ceil(math.log(error_rate(confidence)) / math.log1p(-p0))
+
+
+def extraction_draws(
+    leak: npt.ArrayLike, chance: float = 0.5, *, fewest: bool = False
+) -> float | Array:
+    """The n with which (n, `chance`)-discoverable extraction holds: draws that suffice for a leak.
+
+    Who asks n times, at leak probability p, gets a leak with probability 1 - (1 - p)^n = leak@n,
+    which is at least `chance` from n = ln(1 - chance)/ln(1 - p) on (Hayes et al., "Measuring
+    memorization in language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2).
+    That grows with p: where `leak` is a lower bound of p, n draws suffice. Where it is an upper
+    one, with `fewest`, no smaller n does. Either holds whatever the roundings.
+
+    `leak` in [0, 1], of any shape, which the result has: whole numbers, inf where `leak` is 0.
+    Raises InputError for a `leak` outside, and a `chance` not strictly between 0 and 1.
+    """
+    if not 0 < chance < 1:
+        raise InputError(f"`chance` must lie strictly between 0 and 1, got {chance!r}.")
+    p = np.asarray(leak, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise InputError(f"`leak` must lie in [0, 1], got {leak!r}. It is a probability.")
+    with np.errstate(divide="ignore"):
+        needed = np.log1p(-chance) / np.log1p(-p)
+    return plain(np.maximum(np.ceil(needed / _UP if fewest else needed * _UP), 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -33,6 +33,7 @@ from leakbound.types import (
     silent,
 )
 
+_NAMED = 3  # questions in a note
 _LEADS = 64  # texts of a question from which the search goes out, beside its answers
 
 
@@ -171,8 +172,9 @@ def prove_arms(
 ) -> None:
     """Search every arm of the run that is proved, from what the run said and what is proposed.
 
-    `opens` opens a proposing model by its name; `at`: the workers that search, if any. Of what
-    failed the run has a note. InputError and MixError before anything is drawn or searched.
+    `opens` opens a proposing model by its name; `at`: the workers that search, if any. The run has
+    a note of what failed, of what the scorer cannot settle, and of leads that led to nothing.
+    InputError and MixError before anything is drawn or searched.
     """
     arms = arms_to_prove(run)
     for arm in arms:
@@ -188,6 +190,23 @@ def prove_arms(
     for arm in arms:
         failures = prove_arm(arm, require_proves(engine, arm, run), search, progress)
         run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+        run.notes += _lost(arm, search, {one.query.id for one in failures})
+
+
+def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
+    """Which questions have leaking answers of which nothing was found, if any."""
+    found = {query_id for query_id, *_ in arm.proofs.rows(slug(search.scorer))}
+    led = [one.query.id for one in _asked(arm, search) if one.leads]
+    lost = [name for name in led if name not in found and name not in failed]
+    if not lost:
+        return []
+    named = ", ".join(map(repr, lost[:_NAMED])) + (", …" if len(lost) > _NAMED else "")
+    note = (
+        f"nothing was found of {named} ({len(lost)} in all): an answer known to leak takes more "
+        f"than {search.forwards} forwards, which a larger budget allows, or is no output, or next "
+        "to impossible"
+    )
+    return [note]
 
 
 def _tells_prefixes(scorer: Scorer) -> bool:

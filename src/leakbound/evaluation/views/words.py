@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from leakbound import stats
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
@@ -26,6 +27,8 @@ MOST_ASKED = 2_000  # of a question, an answer, and whatever else others wrote
 MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of what stands in a table or a list of names
 _SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
+EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
+MOST_DRAWS = 10**12  # that anybody makes
 LEVEL = 1e-6  # a probability below it is one that any text has, of any model
 
 
@@ -131,10 +134,32 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
         return ""
     asked = len(cells_of(view, model, scorer))
     what = "leak with probability" if scorer.binary else "have a mean score of"
-    return (
+    said = (
         f"proved without any chance, given the measured margin: {len(found)} of {asked} questions "
         f"{what} at least {at_least(min(found))}, the worst at least {at_least(max(found))}"
     )
+    if not scorer.binary:
+        return said
+    n = f"{stats.extraction_draws(max(found), EXTRACTED):,.0f}"
+    return (
+        f"{said}: someone who asks {n} times gets that leak with probability at least "
+        f"{EXTRACTED:g}, ({n}, {EXTRACTED:g})-discoverable extraction"
+    )
+
+
+def extraction(cell: Measured) -> str:
+    """How many draws suffice, or are needed, for a leak with even chances; of a binary scorer.
+
+    Empty where neither is known.
+    """
+    sure = f"({stats.percent(cell.leakage.confidence)})"
+    lower = {"as is proved": cell.proved.lower if cell.proved else 0.0, sure: cell.leakage.lower}
+    enough = {how: stats.extraction_draws(p, EXTRACTED) for how, p in lower.items()}
+    said = [f"n = {n:,.0f} suffices {how}" for how, n in enough.items() if n <= MOST_DRAWS]
+    least = stats.extraction_draws(cell.leakage.upper, EXTRACTED, fewest=True)
+    if 1 < least <= MOST_DRAWS:
+        said.append(f"no fewer than {least:,.0f} do {sure}")
+    return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(said)}" if said else ""
 
 
 def proof(cell: Measured) -> str:
@@ -165,6 +190,8 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
         told.append(f"{cell.leakage.missing} draws without a score")
     if proved := proof(cell):
         told.append(f"proved, given the measured margin: {proved}")
+    if scorer.binary and (extracted := extraction(cell)):
+        told.append(extracted)
     return "; ".join(told)
 
 
