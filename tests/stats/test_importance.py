@@ -203,6 +203,8 @@ def test_a_question_of_many_is_what_it_is_alone() -> None:
             assert getattr(every, end)[i] == pytest.approx(getattr(alone, end), abs=1e-12)
         assert standard_error(scores, weights)[i] == pytest.approx(standard_error(scores[i], own))
     assert math.isnan(standard_error([0.3]))
+    empty = np.array([])
+    assert math.isnan(standard_error(empty, DrawWeights(empty, empty, empty, 0.4)))
 
 
 # Coverage

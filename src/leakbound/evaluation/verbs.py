@@ -34,6 +34,7 @@ from leakbound.evaluation.drawing.sample import (
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch
+from leakbound.evaluation.drawing.weigh import weigh_arms
 from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.evaluation.planning.metrics import choose
@@ -65,6 +66,7 @@ from leakbound.study import (
     Study,
     StudyFields,
     Until,
+    Weighing,
     study_of,
 )
 from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
@@ -221,11 +223,12 @@ def prove(
     *,
     model: str | Path | Generate | None = None,
     proposals: Sequence[str | Path] = (),
+    weighing: Weighing | None = None,
     progress: Progress = silent,
 ) -> Scorer:
     """Look for rare leaks of a finished run's model, and bound the run with what they prove.
 
-    Nothing is drawn. The model's own probabilities of leaking outputs are added up, so what is
+    The model's own probabilities of leaking outputs are added up, so what is
     found is a lower bound without chance, given the measured margin: of the leak probability, or
     of the mean leakage, and of leak@k for every k. Returns the scorer that says what leaks.
 
@@ -238,6 +241,8 @@ def prove(
             of the model before unlearning: where their answers leak the search begins, beside the
             true answer and the run's own. Without any, the run's model proposes, shown the answer;
             "none": nobody.
+        weighing: draws to be made beyond what is proved, by the first of the proposals in part,
+            each with its weight (None: none). They bound the leakage from both sides.
         progress: called with phase, done, total and unit.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
@@ -259,6 +264,8 @@ def prove(
         require_explorable(where := str(model or arms[0].spec.model), PROVING)
         engine = opens(where)
     prove_arms(run, engine, chosen, asked, opens, progress=progress)
+    if weighing is not None:
+        weigh_arms(run, engine, chosen, (asked, weighing), opens, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
     bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen

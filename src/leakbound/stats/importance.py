@@ -178,7 +178,9 @@ def standard_error(
     Arguments and errors as there.
     """
     checked = Leakage.read(scores, counts, empty=True)
-    rows = checked if weights is None else Leakage.read(weights.times(scores)[0], counts)
+    rows = checked
+    if weights is not None:
+        rows = Leakage.read(weights.times(scores)[0], counts, empty=True)
     largest = 1.0 if weights is None else weights.largest
 
     def rule(alike: Leakage) -> Array:

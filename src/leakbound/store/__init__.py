@@ -48,6 +48,7 @@ from leakbound.store.run import Run
 from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
+from leakbound.store.weighed import WeighedDraws, WeighedQuery, WeighedText
 
 
 def load(path: str | Path) -> Run:
@@ -106,6 +107,9 @@ __all__ = [
     "Searched",
     "StoppedDraws",
     "TriedVariant",
+    "WeighedDraws",
+    "WeighedQuery",
+    "WeighedText",
     "calibration_file",
     "holder_of",
     "holding",

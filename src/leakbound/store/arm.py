@@ -24,6 +24,7 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, Stoppe
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
+from leakbound.store.weighed import Weighed
 from leakbound.types import JsonObject, Prompt, Query, Usage
 
 
@@ -73,6 +74,7 @@ class Arm:
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
         self.proofs = Proofs(self.folder, self.identity)
+        self.weighed = Weighed(self.folder, self.identity)
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()
@@ -190,8 +192,9 @@ class Arm:
         Beside them: run.json, which says what the arm is, and the files of what it asks.
         """
         parts = (file for part in self.parts for file in self._files(part))
-        scores = (self.scores_file(slug), self.masses.ranges_file(slug), self.proofs.file(slug))
-        named = [*parts, self._looks_file, self._cut_file, *scores]
+        scores = (self.scores_file(slug), self.masses.ranges_file(slug))
+        rare = (self.proofs.file(slug), self.weighed.file(slug))
+        named = [*parts, self._looks_file, self._cut_file, *scores, *rare]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -308,8 +311,8 @@ class Arm:
         if not self.masses.has_ranges(scorer, slug):
             return None
         ranges = [self.masses.ranges_digest(slug)] if self.explored else []
-        proofs = self.proofs.digest(slug)
-        return [self.scores_digest(slug), *ranges, *([proofs] if proofs else [])]
+        rare = (self.proofs.digest(slug), self.weighed.digest(slug))
+        return [self.scores_digest(slug), *ranges, *(each for each in rare if each)]
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"

@@ -14,6 +14,7 @@ from leakbound.evaluation.views.words import (
     greedy_rows,
     known,
     proved,
+    weighed,
 )
 from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
 from leakbound.text.figures import DASH, number
@@ -44,7 +45,10 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "outward, and ≤ is the largest upper end of any question; greedy scores, leak@k, deviation "
         "and ED (the mean plus two standard deviations) are estimates, means over the questions"
     )
-    says_of = (_leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _assumed)
+    says_of = (
+        _leaked, _proved, _weighed, _decided, _explored, _imported, _corrected, _undecided,
+        _assumed,
+    )  # fmt: skip
     said = (says(view, model, scorer) for says in says_of for model in view.models)
     return "\n".join(filter(None, [figures, *said]))
 
@@ -68,6 +72,12 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
     """What leaking texts of known probability prove of a model; empty where that is nothing."""
     said = proved(view, model, scorer)
+    return f"{model.label}: {said}" if said else ""
+
+
+def _weighed(view: View, model: Model, scorer: ScorerView) -> str:
+    """What weighted draws add to that; empty where none were made."""
+    said = weighed(view, model, scorer)
     return f"{model.label}: {said}" if said else ""
 
 

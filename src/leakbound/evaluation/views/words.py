@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from leakbound import stats
+from leakbound.evaluation.statements.quantities import WEIGHED
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
@@ -49,6 +50,13 @@ def at_least(value: float) -> str:
     exponent = math.floor(math.log10(value))
     tenths = math.floor(value / 10.0**exponent * 10 + 1e-9)
     return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
+
+
+def nearly(value: float | None) -> str:
+    """An estimate that may be tiny, rounded; then it keeps two digits."""
+    if value is None or value >= 0.001 or value <= 0:
+        return number(value)
+    return f"{value:.1e}".replace("e-0", "e-").replace("-", "−")
 
 
 def of_count(bound: EstimateRow) -> str:
@@ -162,6 +170,22 @@ def extraction(cell: Measured) -> str:
     return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(said)}" if said else ""
 
 
+def weighed(view: View, model: Model, scorer: ScorerView) -> str:
+    """What weighted draws add to what is proved of the questions; empty where none were made."""
+    cells = [cell for cell in cells_of(view, model, scorer) if cell.weighed]
+    rows = [(cell.weighed, cell.proved.lower if cell.proved else 0.0) for cell in cells]
+    beyond = sum(row.lower > proof for row, proof in rows if row is not None)
+    first = next((row for row, _ in rows if row is not None), None)
+    if first is None:
+        return ""
+    said = f"with {first.n:,} weighted draws of each question beside what is proved: "
+    if worst := model.rows.of(scorer.name).first(quantity=WEIGHED, scope="worst question"):
+        says = "leaks with probability" if scorer.binary else "has a mean score"
+        ends = f"between {at_least(worst.lower)} and {above(worst.upper)}"
+        said += f"the worst question {says} {ends}; "
+    return f"{said}{beyond} of {len(rows)} are shown to leak more than is proved"
+
+
 def proof(cell: Measured) -> str:
     """What leaking texts prove of a question; empty where nothing is proved."""
     if cell.proved is None or not cell.proved.lower:
@@ -192,6 +216,9 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
         told.append(f"proved, given the measured margin: {proved}")
     if scorer.binary and (extracted := extraction(cell)):
         told.append(extracted)
+    if more := cell.weighed:
+        ends = f"at least {at_least(more.lower)}, at most {above(more.upper)}"
+        told.append(f"with {more.n:,} weighted draws: {nearly(more.value)}, {ends}")
     return "; ".join(told)
 
 

@@ -1,0 +1,329 @@
+"""Weighted draws where proofs end: importance sampling of what a model leaks beyond them.
+
+A draw comes with probability `mix` from the model that proposes, else from the model under
+evaluation, each a draw of its own and none of those that the proofs were found by. All of them are
+teacher-forced through both models, by their tokens. What lies in the antichain that is proved is
+counted there and is worth 0 here; it was fixed before the draws, so the two tell of disjoint
+sets of outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from leakbound.errors import InputError
+from leakbound.evaluation.drawing.explore import PROVING, require_explorable, require_explores
+from leakbound.evaluation.drawing.propose import open_proposal
+from leakbound.evaluation.drawing.prove import arms_to_prove, require_proves
+from leakbound.evaluation.drawing.said import shared_prompts
+from leakbound.evaluation.drawing.sample import finished_run
+from leakbound.evaluation.scoring.antichain import Events, antichains
+from leakbound.evaluation.scoring.score import prompts_by_query, slug
+from leakbound.scorers import score_texts
+from leakbound.stats import order_key
+from leakbound.store import Arm, Run, WeighedQuery, WeighedText
+from leakbound.store.sealed import digest_of
+from leakbound.study import Prove, Weighing
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Explores,
+    Failure,
+    Generate,
+    Json,
+    JsonObject,
+    Measures,
+    Progress,
+    Query,
+    Retraces,
+    Scorer,
+    silent,
+)
+
+Path = tuple[int, ...]
+_PURPOSES = ("weigh:{}:proposal", "weigh:{}:model")  # words that stay the same, and key the draws
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Who is drawn from beside the model under evaluation, and what is asked for a query of it."""
+
+    engine: Generate
+    asks: Callable[[Query], Query]
+    shown: bool = False
+
+
+def require_weighable(arms: Sequence[Arm]) -> list[Arm]:
+    """Those arms whose outputs can be weighed; InputError where there is none.
+
+    A token that truncation or an adaptive temperature may take away or let in moves by more than a
+    margin, so its probability is known from below alone.
+    """
+    found = [arm for arm in arms if _keeps_all(arm.decoding)]
+    if not found:
+        raise InputError(
+            f"no draw can be weighed: the decoding of {arms[0].place} truncates or adapts, so "
+            "probabilities are known from below alone. Evaluate under one that keeps every token, "
+            "or leave `draws` out."
+        )
+    return found
+
+
+def proposal_for(
+    run: Run,
+    arms: Sequence[Arm],
+    engine: Generate,
+    asked: Prove,
+    opens: Callable[[str], Generate],
+) -> Proposal:
+    """Who proposes draws to `engine`: the first of the proposals, or the model shown the answers.
+
+    Of a finished run it is the model that it was drawn from. Raises InputError for a model that is
+    not there, has another tokenizer or whose probabilities are not exact, for a run about none of
+    the questions, and where nobody proposes.
+    """
+    if asked.shows_answers:
+        return Proposal(engine, _shown(run, arms, engine), shown=True)
+    if not asked.named:
+        raise InputError(
+            "`draws` are weighed against a model that proposes, and `proposal` 'none' is nobody. "
+            "Name a model that leaks more, such as the one before unlearning, or leave `draws` out."
+        )
+    name = asked.named[0]
+    if (source := finished_run(name)) is not None:
+        other = Run.open(source)
+        shared_prompts(run, other)
+        name = arms_to_prove(other)[0].spec.model
+        require_explorable(name, PROVING)
+    return Proposal(open_proposal(name, opens, engine), lambda query: query)
+
+
+def weigh_arms(
+    run: Run,
+    engine: Generate,
+    scorer: Scorer,
+    asked: tuple[Prove, Weighing],
+    opens: Callable[[str], Generate],
+    *,
+    progress: Progress = silent,
+) -> None:
+    """Weigh draws beyond what is proved of every arm that keeps all tokens; failures are notes.
+
+    `opens` opens the model that proposes, by its name. Raises what `require_weighable` and
+    `proposal_for` do, and InputError where probabilities are not exact.
+    """
+    proving, weighing = asked
+    arms = require_weighable(arms_to_prove(run))
+    proposal = proposal_for(run, arms, engine, proving, opens)
+    for arm in arms:
+        require_proves(engine, arm, run)
+        found = weigh_arm(arm, engine, proposal, scorer, weighing, progress)
+        run.notes += [f"nothing is weighed of {one.query.id!r}: {one.reason}" for one in found]
+
+
+def weigh_arm(
+    arm: Arm,
+    engine: Generate,
+    proposal: Proposal,
+    scorer: Scorer,
+    asked: Weighing,
+    progress: Progress = silent,
+) -> list[Failure]:
+    """Draw, weigh and store outputs of every question of an arm; who failed, and why.
+
+    What is stored of just these draws is left as it is. InputError where probabilities are not
+    known or not exact.
+    """
+    name, events = slug(scorer), antichains(arm, scorer)
+    made_from = _made_from(events, proposal, asked)
+    if arm.weighed.has(name, made_from):
+        return []
+    for each in (engine, proposal.engine):
+        require_explores(each, arm.name, arm.decoding, PROVING)
+    drawn, failures = _draws(arm, engine, proposal, asked, progress)
+    outputs = [(query, ids) for query, texts in drawn.items() for ids in texts]
+    progress(f"weighing {arm.name}", 2, 4, "steps")
+    ours = _forced(engine, outputs, arm.decoding)
+    progress(f"weighing {arm.name}", 3, 4, "steps")
+    asks = [(proposal.asks(query), ids) for query, ids in outputs]
+    theirs = _forced(proposal.engine, asks, arm.decoding)
+    known = dict(zip(outputs, zip(ours, theirs, strict=True), strict=True))
+    prompts = prompts_by_query(arm)
+    spread = 2 * cast(Explores, engine).margin / arm.decoding.temperature
+    found = list[WeighedQuery]()
+    for query, texts in drawn.items():
+        scores = score_texts(scorer, [text.text for text in texts.values()], prompts[query.id])
+        proved = events.get(query.id, {})
+        rows = [
+            _weighed(text, known[query, text.token_ids], _begun(proved, text.token_ids), score)
+            for text, score in zip(texts.values(), scores, strict=True)
+        ]
+        found.append(_beside(query, proved, rows, spread))
+    arm.weighed.write(name, found, (asked.draws, asked.mix), made_from)
+    progress(f"weighing {arm.name}", 4, 4, "steps")
+    return failures
+
+
+Drawn = dict[Query, dict[Path, WeighedText]]
+"""By query the distinct outputs that were drawn, how often each; nothing else of them is known."""
+
+
+def _draws(
+    arm: Arm, engine: Generate, proposal: Proposal, asked: Weighing, progress: Progress
+) -> tuple[Drawn, list[Failure]]:
+    """The draws of the mixture: how many the proposal makes of each query, chance decides too."""
+    queries = [query for query in arm.queries if query.id not in arm.failures]
+    coins = {query.id: _coins(arm, query, asked) for query in queries}
+    rest = {query_id: asked.draws - count for query_id, count in coins.items()}
+    drawn: Drawn = {query: {} for query in queries}
+    failed = dict[str, Failure]()
+    steps = ((proposal.engine, proposal.asks, coins), (engine, lambda query: query, rest))
+    for step, (who, asks, draws) in enumerate(steps):
+        progress(f"weighing {arm.name}", step, 4, "steps")
+        some = {query.id: query for query in queries if draws[query.id]}
+        if not some:
+            continue
+        how = Draws(
+            sizes=(max(draws[query_id] for query_id in some),),
+            seed=arm.spec.seed or 0,
+            purpose=_PURPOSES[step].format(arm.key),
+            draws_per_query={query_id: draws[query_id] for query_id in some},
+        )
+        for one in who.generate([asks(query) for query in some.values()], arm.decoding, how):
+            query = some[one.query.id]
+            if isinstance(one, Failure):
+                failed[query.id] = Failure(query=query, reason=one.reason)
+                continue
+            for completion in one.completions:
+                _count(drawn[query], query.id, completion)
+    whole = {query: texts for query, texts in drawn.items() if query.id not in failed}
+    return whole, list(failed.values())
+
+
+def _coins(arm: Arm, query: Query, asked: Weighing) -> int:
+    """How many draws of a query the proposal makes: one coin a draw."""
+    key = order_key({"draw seed": arm.spec.seed, "purpose": f"mix:{arm.key}", "query": query.id})
+    return int(np.random.default_rng(key).binomial(asked.draws, asked.mix))
+
+
+def _count(texts: dict[Path, WeighedText], query_id: str, one: Completion) -> None:
+    """Add a completion's draws to those of its tokens."""
+    ids = one.token_ids or ()
+    before = texts[ids].count if ids in texts else 0
+    texts[ids] = WeighedText(
+        query_id=query_id,
+        text=one.text,
+        token_ids=ids,
+        count=before + one.count,
+        logprob=None,
+        margin=None,
+        proposal_logprob=None,
+        proposal_margin=None,
+        inside=False,
+        score=None,
+    )
+
+
+def _forced(
+    engine: Generate, outputs: Sequence[tuple[Query, Path]], decoding: Decoding
+) -> list[Completion | None]:
+    """How likely each output is, given a margin that is measured after these queries."""
+    if isinstance(engine, Measures):
+        engine.measure(list(dict.fromkeys(query for query, _ in outputs)))
+    if not isinstance(engine, Retraces):
+        raise InputError(
+            f"the engine {type(engine).__name__} does not tell how likely given tokens are. Use a "
+            "transformers model."
+        )
+    return engine.force_ids(outputs, decoding)
+
+
+def _weighed(
+    text: WeighedText,
+    forced: tuple[Completion | None, Completion | None],
+    inside: bool,
+    score: float | None,
+) -> WeighedText:
+    """The row of an output, with what both models make of it."""
+    (logprob, margin), (proposal, proposal_margin) = map(_known, forced)
+    return replace(
+        text,
+        logprob=logprob,
+        margin=margin,
+        proposal_logprob=proposal,
+        proposal_margin=proposal_margin,
+        inside=inside,
+        score=score,
+    )
+
+
+def _known(forced: Completion | None) -> tuple[float | None, float | None]:
+    """A log-probability and how far off it may be, as far where it is above as where below."""
+    if forced is None or forced.logprob is None or forced.logprob_floor is None:
+        return None, None
+    return forced.logprob, forced.logprob - forced.logprob_floor
+
+
+def _beside(
+    query: Query, proved: Events, rows: Sequence[WeighedText], spread: float
+) -> WeighedQuery:
+    """A query's draws, and the ends of its leakage within the antichain that is proved.
+
+    An event's mass is below its true one by at most `spread` a token, in logarithms.
+    """
+    low = math.fsum(event.mass * event.low for event in proved.values())
+    high = math.fsum(
+        event.mass * math.exp(spread * len(ids)) * event.high for ids, event in proved.items()
+    )
+    ends = {"proved": min(low, 1.0), "proved_most": min(high, 1.0)}
+    return WeighedQuery(query_id=query.id, texts=tuple(rows), **ends)
+
+
+def _begun(proved: Events, ids: Path) -> bool:
+    """Whether an output lies in the antichain."""
+    return any(ids[:depth] in proved for depth in range(1, len(ids) + 1))
+
+
+def _keeps_all(decoding: Decoding) -> bool:
+    """True if every token is possible at every step, by a temperature fixed beforehand."""
+    return not decoding.top_k and decoding.top_p == 1 and decoding.adaptive_temperature is None
+
+
+def _shown(run: Run, arms: Sequence[Arm], engine: Generate) -> Callable[[Query], Query]:
+    """Each question right after itself and its answer, where that is known and has room."""
+    prompts = {prompt.id: prompt for prompt in run.prompts}
+
+    def asks(query: Query) -> Query:
+        prompt = prompts[query.prompt_id]
+        if not (prompt.answer and prompt.answer.strip()):
+            return query
+        shown = replace(query, examples=(*query.examples, (prompt.question, prompt.answer)))
+        try:
+            for arm in arms:
+                engine.check([shown], arm.decoding)
+        except InputError:
+            return query
+        return shown
+
+    return asks
+
+
+def _made_from(events: Mapping[str, Events], proposal: Proposal, asked: Weighing) -> JsonObject:
+    """All that the weighted draws of an arm depend on, beside the arm."""
+    proved: Json = {
+        query_id: [[[*ids], *event] for ids, event in known.items()]
+        for query_id, known in events.items()
+    }
+    return {
+        "proved": digest_of({"events": proved}),
+        "proposal": digest_of(proposal.engine.fingerprint),
+        "shown": proposal.shown,
+        "draws": asked.draws,
+        "mix": asked.mix,
+    }

@@ -1,0 +1,67 @@
+"""What is known to leak of each question: disjoint sets of outputs, of known mass.
+
+Completions that were drawn, outputs that were explored, the true answer, teacher-forced, and what a
+search for leaks found: each is an output, or all outputs that begin alike, with a probability of at
+least e^floor. Of two that share outputs one is taken. What remains is an antichain: no event begins
+with another, and their masses add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from leakbound.evaluation.scoring.score import slug
+from leakbound.store import Arm, leaking
+from leakbound.types import Scorer
+
+
+class Leaking(NamedTuple):
+    """Outputs that leak: their mass, at least, and the range of their scores."""
+
+    mass: float
+    low: float
+    high: float
+
+
+Events = dict[tuple[int, ...], Leaking]
+"""By the token ids that its outputs begin with, or that its output is."""
+
+
+def antichains(arm: Arm, scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
+    """Each question's events that score above x, by its id.
+
+    A prefix stands for all its continuations, so none of them is counted beside it.
+    """
+    found: dict[str, Events] = {}
+    failed = arm.failures
+    for query_id, ids, event in _events(arm, slug(scorer)):
+        if query_id not in failed and event.low > x:
+            found.setdefault(query_id, {})[ids] = event
+    return {query_id: _disjoint(events) for query_id, events in found.items()}
+
+
+def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking]]:
+    """What is known of an arm, what leaks and what does not."""
+    for query_id, ids, floor, score in leaking(arm, name):
+        yield query_id, ids, Leaking(math.exp(floor), score, score)
+    for query_id, ids, mass, low in arm.masses.scored(name):
+        yield query_id, ids, Leaking(mass, low, 1.0)
+    table = arm.proofs.events(name)
+    if table is None:
+        return
+    columns = ("query_id", "token_ids", "mass", "low", "ended")
+    rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
+    for query_id, path, mass, low, ended in rows:
+        yield query_id, tuple(path), Leaking(mass, low, low if ended else 1.0)
+
+
+def _disjoint(events: Events) -> Events:
+    """Those of which no other is the beginning."""
+    known = {len(ids) for ids in events}
+    return {
+        ids: event
+        for ids, event in events.items()
+        if not any(ids[:length] in events for length in known if length < len(ids))
+    }

@@ -1,0 +1,204 @@
+"""Weighted draws beside proofs, of engines whose every probability is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.drawing.weigh import Proposal, proposal_for, require_weighable, weigh_arm
+from leakbound.evaluation.statements.weighed import WeighedArm
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run
+from leakbound.study import Prove, Weighing
+from leakbound.testing import FakeEngine
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Failure,
+    Prompt,
+    Proving,
+    Query,
+    Ranges,
+    Sample,
+)
+
+LEAKS = {"It is Ann": 0.002, "It is surely Ann or Bob": 0.001, "Ann": 0.01, "well Ann": 0.03}
+MODEL = {**LEAKS, "No": 0.6, "It is Bob": 0.2, "Bob": 0.156, "surely": 0.001}
+OTHER = {
+    "It is Ann": 0.4, "It is surely Ann or Bob": 0.2, "Ann": 0.1, "well Ann": 1e-9, "No": 0.1,
+    "It is Bob": 0.15, "Bob": 1e-6, "surely": 0.05 - 1e-9 - 1e-6,
+}  # fmt: skip
+TRUTH = sum(LEAKS.values())
+TASK = Benchmark(
+    name="known",
+    origin="",
+    prompts=(Prompt(id="q", question="Who?", answer="Ann"),),
+    scorers=("contains",),
+    max_new_tokens=8,
+)
+
+
+class KnownEngine(FakeEngine):
+    """An engine that also proves, and tells how likely given tokens are."""
+
+    said: str | None = None  # what every draw says, where that is not left to chance
+
+    def prove(
+        self,
+        asked: Sequence[tuple[Query, Sequence[str]]],
+        decoding: Decoding,
+        forwards: int,
+        ranges: Ranges,
+    ) -> Iterator[Proving | Failure]:
+        leads = [(query, [self.ids(text) for text in texts]) for query, texts in asked]
+        yield from self._sampler(self.margin).prove(leads, decoding, forwards, ranges)
+
+    def force_ids(
+        self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
+    ) -> list[Completion | None]:
+        return self._sampler(self.margin).force(outputs, decoding)
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        if self.said is None:
+            yield from super().generate(queries, decoding, draws)
+            return
+        for query in queries:
+            one = Completion(
+                count=sum(draws.of(query.id)), text=self.said, token_ids=self.ids(self.said)
+            )
+            yield Sample(query=query, decoding=decoding, completions=(one,))
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        return (*self._encode(text), 0)
+
+
+def engine(law: dict[str, float], name: str) -> KnownEngine:
+    """Engines that give all outputs some chance, so that a token means the same to them."""
+    return KnownEngine(
+        {"q": law, "words": dict.fromkeys({**MODEL, **OTHER}, 0.0) | {"": 1.0}}, name=name
+    )
+
+
+@pytest.fixture
+def proved(tmp_path: Path) -> Run:
+    """A run of which a part of the leaking mass is proved."""
+    search = Prove(3, ("none",))
+    return evaluate(engine(MODEL, "model"), TASK, n=4, prove=search, out=tmp_path / "run")
+
+
+def weighed(run: Run, who: KnownEngine, other: KnownEngine, asked: Weighing) -> WeighedArm:
+    """What draws add to the proofs, as the estimates of the run are made."""
+    arm, scorer = run.arms["target"], make_scorer("contains")
+    assert weigh_arm(arm, who, Proposal(other, lambda query: query), scorer, asked) == []
+    found = WeighedArm.of(arm, scorer)
+    assert found is not None
+    return found
+
+
+def proof_of(run: Run) -> float:
+    """What is proved of the only question."""
+    (row,) = run.estimates.where(quantity="leak probability", proved=True)
+    return float(row.lower)
+
+
+def leakage(found: WeighedArm, confidence: float = 0.99) -> Any:
+    ((_, estimate),) = found.each(confidence)
+    return estimate
+
+
+@pytest.mark.parametrize("mix", [0.2, 0.5, 0.9])
+def test_proof_and_draws_together_are_unbiased(proved: Run, mix: float) -> None:
+    """The expectation over every output of the mixture is the leak probability; no simulation."""
+    proof = proof_of(proved)
+    assert 0 < proof < 0.95 * TRUTH
+    who, other = engine(MODEL, "model"), engine(OTHER, "other")
+    mean = 0.0
+    for text in {**MODEL, **OTHER}:
+        who.said = other.said = text
+        found = leakage(weighed(proved, who, other, Weighing(1, mix)))
+        q = mix * OTHER.get(text, 0.0) + (1 - mix) * MODEL.get(text, 0.0)
+        mean += q * found.value
+        (proved.arms["target"].weighed.file(_slug())).unlink()
+    assert mean == pytest.approx(TRUTH, abs=1e-8)
+
+
+def test_the_ends_hold_and_the_standard_error_is_said(proved: Run) -> None:
+    proof = proof_of(proved)
+    found = weighed(proved, engine(MODEL, "model"), engine(OTHER, "other"), Weighing(4_000))
+    made = leakage(found)
+    error = float(made.method.rpartition(" ")[2])
+    assert made.method.startswith("proof + importance sampling, finite-horizon betting, standard")
+    assert abs(made.value - TRUTH) < 5 * error
+    assert (proof + TRUTH) / 2 < made.lower < TRUTH < made.upper < 2 * TRUTH
+    assert (made.n, made.missing, made.about.quantity) == (
+        4_000, 0, "importance-sampled leak probability",
+    )  # fmt: skip
+    worst = found.worst(0.99)
+    assert (worst.lower, worst.upper) == (made.lower, made.upper)  # of one question
+
+
+def test_the_same_draws_come_again_and_others_by_another_mix(proved: Run) -> None:
+    def drawn(mix: float) -> list[tuple[str, int]]:
+        arm = proved.arms["target"]
+        weighed(proved, engine(MODEL, "model"), engine(OTHER, "other"), Weighing(60, mix))
+        stored = arm.weighed.read(_slug())
+        assert stored is not None
+        assert (stored.draws, stored.mix) == (60, mix)
+        assert sum(text.count for text in stored.queries[0].texts) == 60
+        return [(text.text, text.count) for text in stored.queries[0].texts]
+
+    first = drawn(0.5)
+    assert drawn(0.5) == first
+    proved.arms["target"].weighed.file(_slug()).unlink()
+    assert drawn(0.5) == first
+    assert drawn(0.8) != first
+
+
+def test_an_output_that_a_model_cannot_weigh_counts_against_both_ends(proved: Run) -> None:
+    who, other = engine(MODEL, "model"), engine(OTHER, "other")
+    other.said = "Bob No No No No No No No No No"  # longer than an output can be
+    proof = proof_of(proved)
+    made = leakage(weighed(proved, who, other, Weighing(200)))
+    assert made.missing > 60
+    assert made.upper > 0.5
+    assert made.lower < TRUTH
+    assert proof <= made.lower
+
+
+def test_what_cannot_be_weighed_is_refused(proved: Run, tmp_path: Path) -> None:
+    who = engine(MODEL, "model")
+    for decoding in (Decoding(top_p=0.9), Decoding(top_k=3), Decoding(adaptive_temperature=0.5)):
+        made = evaluate(who, TASK, n=4, out=tmp_path / decoding.name, decodings=(decoding,))
+        with pytest.raises(InputError, match="truncates or adapts"):
+            require_weighable(_sampled(made))
+    with pytest.raises(InputError, match="is nobody"):
+        proposal_for(proved, _sampled(proved), who, Prove(3, ("none",)), lambda name: who)
+    with pytest.raises(InputError, match="another tokenizer"):
+        proposal_for(proved, _sampled(proved), who, Prove(3, ("m",)), lambda name: who)
+    loose = engine(MODEL, "model")
+    loose.margin = math.inf
+    with pytest.raises(InputError, match="half precision"):
+        weighed(proved, who, loose, Weighing(4))
+    for wrong in ({"draws": 0}, {"draws": 4, "mix": 0.0}, {"draws": 4, "mix": 1.0}):
+        with pytest.raises(InputError, match=r"`draws`|`mix`"):
+            Weighing(**wrong)
+
+
+def _sampled(run: Run) -> list[Arm]:
+    return [arm for arm in run.arms.values() if not arm.decoding.greedy]
+
+
+def _slug() -> str:
+    from leakbound.evaluation.scoring.score import slug
+
+    return slug(make_scorer("contains"))
