@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from leakbound.evaluation.views.view import Measured, Model, ScorerView
 
-FAR = tuple(round(10 ** (i / 2)) for i in range(19))
-"""k from 1 to a thousand million, two a decade."""
+FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
+"""k from 1 to a thousand million, ten a decade where there are so many."""
 
 
 @dataclass(frozen=True, slots=True)
