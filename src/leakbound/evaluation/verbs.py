@@ -257,7 +257,10 @@ def prove(
             f"`{run.path}` has no scores of {chosen.name!r}, only of {', '.join(scored)}. Run "
             f"`leakbound score {run.path} --scorer {chosen.name}` first."
         )
-    opens = partial(study.settings.open, benchmark=study.load())
+
+    def opens(where: str) -> Generate:
+        return study.settings.open(where, study.load())
+
     if isinstance(model, Generate):
         engine = model
     else:
