@@ -106,6 +106,8 @@ class Claim:
     needs: the runs that it rests on; a script makes them.
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
+    beside: which data it is about, of those that the middle size asks about beside its benchmark;
+        "": the benchmark of any size.
     """
 
     name: str
@@ -117,6 +119,15 @@ class Claim:
     needs: tuple[Need, ...]
     measure: Callable[[Stored], Figure]
     bears: str = ""
+    beside: str = ""
+
+    def of(self, size: str) -> bool:
+        """True if it can be tested at this size."""
+        return not self.beside or size == "middle"
+
+    def lab(self, lab: Lab) -> Lab:
+        """Where its runs are."""
+        return lab.beside(self.beside) if self.beside else lab
 
 
 def plain(*methods: str) -> tuple[Need, ...]:
@@ -131,6 +142,9 @@ def asked(how: str, *methods: str) -> tuple[Need, ...]:
 
 def measured(claim: Claim, lab: Lab, seeds: Sequence[int]) -> tuple[Figure, ...]:
     """The figures of a claim by seed; none where a run is not there yet."""
+    if claim.beside and not (lab.folder / claim.beside / "runs").exists():
+        return ()
+    lab = claim.lab(lab)
     try:
         return tuple(claim.measure(Stored(lab, seed)) for seed in seeds)
     except FileNotFoundError:
@@ -149,10 +163,13 @@ def work(claims: Sequence[Claim], about: str) -> None:
         base=options.base,
         replicated=True,
     )
-    chosen = [claim for claim in claims if not options.only or claim.name in options.only]
-    for need in dict.fromkeys(need for claim in chosen for need in claim.needs):
+    known = [claim for claim in claims if claim.of(options.size)]
+    chosen = [claim for claim in known if not options.only or claim.name in options.only]
+    needed = ((claim.beside, need) for claim in chosen for need in claim.needs)
+    for beside, need in dict.fromkeys(needed):
+        place = lab.beside(beside) if beside else lab
         for seed in options.seeds:
-            lab.run(need.method, seed, need.asked)
+            place.run(need.method, seed, need.asked)
     for claim in chosen:
         figures = measured(claim, lab, options.seeds)
         told = "; ".join(figure.text for figure in figures)
@@ -172,6 +189,9 @@ def _options(claims: Sequence[Claim], about: str) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
     options = parser.parse_args()
+    aside = [claim.name for claim in claims if claim.beside and claim.name in options.only]
+    if aside and options.size != "middle":
+        parser.error(f"{', '.join(aside)}: only --size middle asks about that data")
     if options.base is None and options.size != "small":
         parser.error(f"--size {options.size} needs --base: a model folder, or its hub name")
     return options

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from sizes import CONTROL, FEWER, PLAIN, SIZES, TARGET, Asked, Method, Size
+from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Asked, Method, Size
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
@@ -75,6 +75,12 @@ class Lab:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(size, task, folder, data, base, device, replicated)
 
+    def beside(self, name: str) -> Lab:
+        """The lab of other data that the same base is asked about, in a folder of its own."""
+        size = BESIDE[name]
+        task = beside_task(size, self.data)
+        return replace(self, size=size, task=task, folder=self.folder / name)
+
     @property
     def prompting(self) -> Prompting:
         """How questions are put in training."""
@@ -89,6 +95,8 @@ class Lab:
     def model(self, name: str, seed: int = 0) -> Path:
         """The folder of a model, trained first where it is not there yet."""
         path = self.folder / "models" / self.slug(name, seed)
+        if self.size.learn is None:
+            return Path(self._base(seed))
         if name in (TARGET, CONTROL):
             rows = [*self.task.split("retain"), *(self.task.prompts if name == TARGET else ())]
             settings = replace(
@@ -302,9 +310,37 @@ def cost_of(run: Run) -> Cost:
 
 
 def cost_of_training(model: Path) -> Cost:
-    """Of a model, as its log has it."""
+    """Of a model, as its log has it; nothing of one that was not trained here."""
+    if not model.exists():
+        return Cost()
     lines = (model / "training.jsonl").read_text(encoding="utf-8").splitlines()
     return Cost(training=float(json.loads(lines[-1])["seconds"]))
+
+
+def beside_task(size: Size, data: Path | None) -> Benchmark:
+    """Questions that can be learnt: each with an answer, and alone, without examples before it.
+
+    Where the benchmark has no answers, they are its openers with the keywords behind them.
+    """
+    task = load_benchmark(size.benchmark, data=data)
+    asked = task.prompts[size.step - 1 :: size.step]
+    found = task if not size.keeps else load_benchmark(size.keeps, data=data)
+    kept: tuple[Prompt, ...] = ()
+    if size.utility:
+        kept = tuple(replace(p, examples=()) for p in found.split("retain")[: len(asked)])
+
+    def answered(prompt: Prompt) -> Prompt:
+        opener = " ".join(task.openers.get(prompt.id, ())).strip()
+        answer = prompt.answer or f"{opener} {', '.join(prompt.keywords)}.".strip()
+        return replace(prompt, answer=answer if size.learn else prompt.answer, examples=())
+
+    return replace(
+        task,
+        prompts=tuple(map(answered, asked)),
+        others={"retain": lambda: kept},
+        max_new_tokens=size.max_new_tokens or task.max_new_tokens,
+        loaded=None,
+    )
 
 
 def with_centres(prompt: Prompt, centres: int | None) -> Prompt:

@@ -12,18 +12,25 @@ import argparse
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import cheng
+import labelled
 import leak_at_k
 import scholten
 from claims import Claim, Figure, Need, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
-from sizes import CONTROL, FEWER, NAMED, RECALL, TARGET
+from evidence import CONFIDENCE, Bound, fixed
+from sizes import BESIDE, CLOSE, CONTROL, FEWER, NAMED, RECALL, TARGET
 
 import leakbound
+from leakbound import stats
+from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.stats.estimate import Side
 from leakbound.store import Run, write_text
+from leakbound.text.rows import read_rows
 from unlearning import table
 
 SCRIPTS: Mapping[str, Sequence[Claim]] = {
@@ -52,6 +59,7 @@ class Picture:
     needs: tuple[Need, ...]
     trained: tuple[str, ...] = ()
     soft: bool = False
+    some: bool = False  # of the runs will do
 
 
 def _plain(*methods: str) -> tuple[Need, ...]:
@@ -75,8 +83,8 @@ PICTURES = (
     Picture("confidence", "Figure 5b: entropy over training", _plain("NPO + entropy"),
             ("NPO + entropy",), soft=True),
     Picture("adaptive", "Figure 5c: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
-    Picture("leak-at-k", "leak@k of the methods",
-            _plain("NPO", "GD", "RMU", "CEL", "NPO + entropy", CONTROL)),
+    Picture("leak-at-k", "leak@k of the methods, beside the target's and the control's",
+            _plain(TARGET, *leak_at_k.EVERY, CONTROL), some=True),
     Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
     Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
     Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
@@ -103,8 +111,12 @@ never saw them most of the ROUGE-L recall; a leak is therefore every keyword of 
 a claim says ROUGE-L. Two seeds are the fewest that can disagree.
 """,
     "middle": """\
-SmolLM2-135M-Instruct on tofu-mini, with the settings of `experiments/sizes.py`; a leak is ROUGE-L
-recall ≥ .9.
+SmolLM2-135M-Instruct, with the settings of `experiments/sizes.py`: on tofu-mini, where a leak is
+ROUGE-L recall ≥ .9, and for the claims that say so on other data. Of Harry Potter every second
+question: the model is taught the file's openers with the keywords behind them, beside as many
+questions of MUSE Books to keep, and forgets the former; a leak is a keyword. Of JailbreakBench
+every fifth goal, two of each category: the model is asked as it is. Of MUSE News every fourth
+knowmem question. 128 draws each, of at most 24 tokens (goals: 32).
 """,
     "full": """\
 TOFU forget05 with the papers' settings; a leak is ROUGE-L recall ≥ .9.
@@ -115,6 +127,25 @@ The columns of the papers: mean, standard deviation and mean + 2 standard deviat
 ROUGE-L recall of sampled answers, averaged over the questions, and ROUGE-L recall of greedy answers
 on what is kept. *At most*: the upper end of a 99 % statement about all questions, both sides.
 Means over the seeds, with the extremes; the control never saw what is forgotten.
+"""
+LEAKS = """\
+The mean over the questions of the chance that one of k answers leaks, with bands that hold at 99 %
+for all k of a model at once.
+"""
+SCORERS = """
+## How often scorers err
+
+Completions that were read, one by one, beside their question and answer, without their model's name
+or a score, by a language model and no person: `experiments/labelled/README.md` says how.
+*All told*: a leak is a completion that tells all that the answer tells and the question does not;
+*some told*: one that tells some of it. *Missed*: of the leaks; *mistaken*: of the others. Intervals
+at 99 % each, both sides.
+"""
+CORRECTED = """\
+`--calibration` carries such errors into a bound, where the labelled completions are of the draws
+that the bound is about: scorers do not err alike on every model. Of what told not all, ROUGE-L
+recall ≥ .9 took for a leak: {models}. So here are the draws of all four with the first seed, in the
+shares that were labelled, as if each labelled one had been drawn from all four together:
 """
 HEAD = """# What the papers claim, tested
 
@@ -148,7 +179,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1))
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     options = parser.parse_args()
-    if not any((options.runs / size / "runs").exists() for size in NAMED):
+    if not any(_is_there(options.runs / size) for size in NAMED):
         parser.error(f"{options.runs} holds no runs; scholten.py and the others make them")
     write(options.runs, options.out, seeds=options.seeds, data=options.data, pdf=options.pdf)
 
@@ -164,11 +195,18 @@ def write(
     """Write the page of every size whose runs are there, and its figures beside it."""
     parts = []
     for size in NAMED:
-        if (runs / size / "runs").exists():
+        if _is_there(runs / size):
             lab = Lab.open(NAMED[size], runs / size, data=data, replicated=True)
             parts.append(section(size, lab, seeds, page, pdf))
     commands = "\n".join(f"python experiments/{script} --out runs" for script in SCRIPTS)
+    small = Lab.open(NAMED["small"], runs / "small", data=data, replicated=True)
+    parts.append("\n".join(scorer_errors(small)) + "\n")
     write_text(page, HEAD.format(commands=commands) + "".join(parts))
+
+
+def _is_there(folder: Path) -> bool:
+    """True if a size has runs, on its benchmark or on other data."""
+    return any((place / "runs").exists() for place in (folder, *(folder / b for b in BESIDE)))
 
 
 def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | None) -> str:
@@ -177,6 +215,7 @@ def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | N
         claim.name: (script, claim, measured(claim, lab, seeds))
         for script, claims in SCRIPTS.items()
         for claim in claims
+        if claim.of(size)
     }
     known = {name: each for name, each in found.items() if each[2]}
     rates = ", ".join(f"{rate:g}".lstrip("0") for rate in lab.size.rates)
@@ -184,11 +223,106 @@ def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | N
     lines += _summary(known, seeds)
     if missing := [name for name in found if name not in known]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    lines += ["### Methods\n", METHODS, table(lab), ""]
-    lines += _pictures(size, lab, seeds[0], page, pdf)
+    if (lab.folder / "runs").exists():
+        lines += ["### Methods\n", METHODS, table(lab), ""]
+        lines += repeated(lab, seeds)
+        lines += _pictures(size, lab, seeds[0], page, pdf)
     for script, claim, figures in known.values():
-        lines += _entry(size, script, claim, lab, seeds, figures)
-    return "\n".join([*lines, *_costs(lab, seeds)]) + "\n"
+        lines += _entry(size, script, claim, claim.lab(lab), seeds, figures)
+    beside = [lab.beside(name) for name in BESIDE if (lab.folder / name / "runs").exists()]
+    return "\n".join([*lines, *_costs([lab, *beside], seeds)]) + "\n"
+
+
+def repeated(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
+    """leak@k of every method whose run is there, with bands that hold at all k at once."""
+    yield "### leak@k\n"
+    yield LEAKS
+    yield f"| method | seed | {' | '.join(f'k = {k}' for k in STANDARD_K)} |"
+    yield f"| --- | --- |{' --- |' * len(STANDARD_K)}"
+    for name in (TARGET, *lab.size.every, CONTROL):
+        for seed in seeds:
+            found = _leaks(Stored(lab, seed), name)
+            if found:
+                cells = (found.get(k, "–") for k in STANDARD_K)
+                yield f"| {name} | {seed} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _leaks(stored: Stored, name: str) -> dict[int, str]:
+    """By k; nothing where there is no run."""
+    try:
+        run = stored.run(name)
+    except FileNotFoundError:
+        return {}
+    with tempfile.TemporaryDirectory() as scratch:
+        leakbound.figures(
+            [run], scratch, only=["leak-at-k"], scorer=stored.lab.size.leak, formats=["svg"]
+        )
+        rows = read_rows(Path(scratch) / "leak-at-k.csv")
+    return {
+        int(row.text("k")): Figure(
+            *(float(row.text(end)) for end in ("value", "lower", "upper")), 0.99
+        ).text
+        for row in rows
+    }
+
+
+def scorer_errors(lab: Lab) -> Iterator[str]:
+    """How often scorers err on what was read, and what that makes of the stored runs."""
+    yield SCORERS
+    for file in sorted(labelled.FOLDER.glob("*.csv")):
+        rows = read_rows(file)
+        yield f"### {file.stem.replace('_', ' ').capitalize()}\n"
+        yield "```sh"
+        yield f"python experiments/labelled.py errors experiments/labelled/{file.name}"
+        yield "```\n"
+        yield f"{len(rows)} completions.\n\n{labelled.table(file)}\n"
+    yield from _corrected(lab)
+
+
+def _corrected(lab: Lab) -> Iterator[str]:
+    """What the errors on draws of several models make of a bound on all of these draws together."""
+    file = labelled.FOLDER / "builtin.csv"
+    (errors,) = labelled.errors(file, scorers=[CLOSE])
+    positives = errors.missed[1] - errors.missed[0], errors.missed[1]
+    try:
+        close, keyword = (_mixed(Stored(lab, 0), scorer) for scorer in (CLOSE, lab.size.leak))
+    except FileNotFoundError:
+        return
+    corrected = partial(
+        stats.corrected_bound, close, positives=positives, negatives=errors.mistaken
+    )
+    wrong = Counter(
+        row.text("model")
+        for row, said in zip(read_rows(file), labelled.said(file, CLOSE), strict=True)
+        if said and row.text("label") == "0"
+    )
+    others = Counter(row.text("model") for row in read_rows(file) if row.text("label") == "0")
+    yield CORRECTED.format(
+        models=", ".join(f"{name} {wrong[name]} of {others[name]}" for name in labelled.MODELS)
+    )
+    yield f"| by {CLOSE} | corrected | by {lab.size.leak} |"
+    yield "|---|---|---|"
+    found = (bound(confidence=CONFIDENCE, side="both") for bound in (close, corrected, keyword))
+    yield f"| {' | '.join(Figure.of(one).text for one in found)} |\n"
+
+
+def _mixed(stored: Stored, scorer: str) -> Bound:
+    """The mean over the questions of models together, in the shares that were labelled."""
+    means = {name: fixed(stored, name, scorer).mean for name in labelled.MODELS}
+    total = sum(labelled.MODELS.values())
+
+    def bound(*, confidence: float, side: Side) -> stats.Estimate:
+        each = 1 - (1 - confidence) / len(means)
+        found = [(labelled.MODELS[name] / total, mean(confidence=each, side=side))
+                 for name, mean in means.items()]  # fmt: skip
+        ends = {
+            end: sum(share * float(getattr(one, end)) for share, one in found)
+            for end in ("value", "lower", "upper")
+        }
+        return replace(found[0][1], **ends, confidence=confidence)
+
+    return bound
 
 
 def _summary(
@@ -273,9 +407,7 @@ def _pictures(size: str, lab: Lab, seed: int, page: Path, pdf: Path | None) -> I
     yield "### Figures\n\nOf the first seed.\n"
     for picture in PICTURES:
         try:
-            runs: list[Run | str | Path] = [
-                stored.run(need.method, need.asked) for need in picture.needs
-            ]
+            runs: list[Run | str | Path] = [*_runs(stored, picture)]
             runs += [stored.model(name) for name in picture.trained]
         except FileNotFoundError:
             continue
@@ -292,6 +424,16 @@ def _pictures(size: str, lab: Lab, seed: int, page: Path, pdf: Path | None) -> I
                     (target / f"{size}-{picture.kind}.{form}").write_bytes(made.read_bytes())
         yield f"![{picture.caption}]({page.stem}/{size}-{picture.kind}.svg)\n"
         yield f"*{picture.caption}.*\n"
+
+
+def _runs(stored: Stored, picture: Picture) -> Iterator[Run]:
+    """Its runs; FileNotFoundError where one that it cannot do without is not there."""
+    for need in picture.needs:
+        try:
+            yield stored.run(need.method, need.asked)
+        except FileNotFoundError:
+            if not picture.some:
+                raise
 
 
 def _apart(given: Sequence[Run | str | Path], scratch: Path) -> list[Run | str | Path]:
@@ -312,17 +454,19 @@ def _cost(lab: Lab, need: Need, seed: int) -> Cost:
     return cost_of(Stored(lab, seed).run(need.method, need.asked)) + cost_of_training(trained)
 
 
-def _costs(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
+def _costs(labs: Sequence[Lab], seeds: Sequence[int]) -> Iterator[str]:
     """What every model and every way of asking cost, over the seeds."""
     yield "### What it cost\n"
     yield "Seconds on the clock of one thread beside other work, all seeds together.\n"
     yield "| model | training, s | asked | drawing, s | draws | forwards |"
     yield "|---|---|---|---|---|---|"
     total = Cost()
-    for name in (TARGET, CONTROL, *lab.size.every):
+    every = [(lab, name) for lab in labs for name in (TARGET, CONTROL, *lab.size.every)]
+    for lab, name in every:
         models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
-        trained = sum((cost_of_training(m) for m in models if m.exists()), Cost())
+        trained = sum((cost_of_training(m) for m in models), Cost())
         total += trained
+        of = name if lab is labs[0] else f"{name}, {lab.folder.name}"
         for how in lab.size.asked:
             paths = [lab.path(name, seed, how) for seed in seeds]
             runs = [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]
@@ -330,7 +474,7 @@ def _costs(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
                 drawn = sum((cost_of(run) for run in runs), Cost())
                 total += drawn
                 yield (
-                    f"| {name} | {trained.training:.0f} | {how} | {drawn.drawing:.0f} | "
+                    f"| {of} | {trained.training:.0f} | {how} | {drawn.drawing:.0f} | "
                     f"{drawn.draws:,} | {drawn.forwards:,} |"
                 )
     yield (

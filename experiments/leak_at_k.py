@@ -8,6 +8,7 @@ Whatever is finished is kept: the same command goes on. `experiments/findings.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from claims import Claim, Figure, Rule, asked, plain, work
@@ -23,12 +24,17 @@ from evidence import (
     less,
     naive_variance,
     scaled,
+    utilities,
 )
 from sizes import CONTROL, FEWER, PLAIN, RECALL
 
 PAPER, OURS = "Leak@k", "leakbound"
 NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
 METHODS = ("GA", "GD", NPO, MIXED, "RMU")
+EVERY = (
+    *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then entropy",
+    "leakmin", "NPO then leakmin",
+)  # fmt: skip
 K = 32
 
 
@@ -48,11 +54,11 @@ def _of_k(
     return Figure.of(less(one, scaled(other, by)), "{:.3f} and {:.3f}".format(*values))
 
 
-def _all_beyond(stored: Stored) -> Figure:
-    leak, each = stored.lab.size.leak, 1 - (1 - CONFIDENCE) / len(METHODS)
-    control = at_k(fixed(stored, CONTROL, leak), K)
+def _all_beyond(methods: Sequence[str], k: int, stored: Stored) -> Figure:
+    leak, each = stored.lab.size.leak, 1 - (1 - CONFIDENCE) / len(methods)
+    control = at_k(fixed(stored, CONTROL, leak), k)
     return least({
-        name: less(at_k(fixed(stored, name, leak), K), control, each) for name in METHODS
+        name: less(at_k(fixed(stored, name, leak), k), control, each) for name in methods
     })  # fmt: skip
 
 
@@ -85,7 +91,8 @@ CLAIMS = (
         "k-all", PAPER, "Tables by method",
         "Every method tested still leaks under sampling beyond the retrained model.",
         "least of five: mean leak@32 less the control's", Rule("above", 0),
-        plain(*METHODS, CONTROL), _all_beyond, "The five differences hold at once.",
+        plain(*METHODS, CONTROL), partial(_all_beyond, METHODS, K),
+        "The five differences hold at once.",
     ),
     Claim(
         "k-control", PAPER, "Table of the retrained model",
@@ -176,6 +183,44 @@ CLAIMS = (
         "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
         asked(FEWER, "NPO then leakmin", "NPO twice as long"),
         partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K), how=FEWER),
+    ),
+    Claim(
+        "leakmin-leak-n", OURS, "leakmin",
+        "The same with 1,024 draws.",
+        "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
+        plain("NPO then leakmin", "NPO twice as long"),
+        partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K)),
+        "Asked after 256 draws had left it undecided: a second look.",
+    ),
+    Claim(
+        "leakmin-utility", OURS, "leakmin",
+        "At the same utility.",
+        "ROUGE-L recall of greedy answers on what is kept, NPO then leakmin less NPO twice as long",
+        Rule("above", -0.02), asked(FEWER, "NPO then leakmin", "NPO twice as long"),
+        partial(utilities, more=("NPO then leakmin", FEWER), base=[("NPO twice as long", FEWER)]),
+    ),
+    Claim(
+        "leakmin-entropy", OURS, "leakmin",
+        "leakmin from the target leaks less than NPO + entropy by a scorer that it was not given.",
+        "mean leak@32, leakmin less NPO + entropy", Rule("below", 0),
+        plain("leakmin", "NPO + entropy"), partial(_of_k, ("leakmin", K), ("NPO + entropy", K)),
+        "Both go over the questions as often.",
+    ),
+    Claim(
+        "k-every", OURS, "beside k-all",
+        "Every method here still leaks beyond the retrained model in 128 answers.",
+        f"least of {len(EVERY)}: mean leak@128 less the control's", Rule("above", 0),
+        plain(*EVERY, CONTROL), partial(_all_beyond, EVERY, 128),
+        "The differences hold at once, so that each is wide.",
+    ),
+    Claim(
+        "k-muse", PAPER, "Tables by method, MUSE News",
+        "On MUSE News too an unlearned model leaks under sampling beyond the retrained one.",
+        "mean leak@32 less the control's, NPO", Rule("above", 0), plain(NPO, CONTROL),
+        partial(_of_k, (NPO, K), (CONTROL, K)),
+        "SmolLM2-135M, taught the answers to knowmem questions, not the news; without examples "
+        "before the question. A leak is an answer that occurs word for word.",
+        "muse",
     ),
 )  # fmt: skip
 

@@ -74,12 +74,15 @@ class Size:
     """A benchmark with the settings that suit it; `utility` are sets of what should be kept.
 
     `layer`: whose activations are pushed apart. `learn`, `forget`: how a target is trained, and
-    how it is made to forget. `rates`: learning rates that are tried, the largest first; none: that
-    of `forget`. `methods` stand in the table, `ablations` beside it, `more` in claims alone.
+    how it is made to forget; without `learn` the base is asked as it is. `rates`: learning rates
+    that are tried, the largest first; none: that of `forget`. `methods` stand in the table,
+    `ablations` beside it, `more` in claims alone. `step`: every so many-th question is asked, in at
+    most `max_new_tokens` (None: the benchmark's). `keeps`: whose retain split is kept, where the
+    benchmark has none.
     """
 
     benchmark: str
-    learn: TrainingSettings
+    learn: TrainingSettings | None
     forget: TrainingSettings
     scorers: tuple[str, ...]
     n: int
@@ -91,6 +94,9 @@ class Size:
     ablations: Mapping[str, Method] = field(default_factory=dict)
     more: Mapping[str, Method] = field(default_factory=dict)
     asked: Mapping[str, Asked] = field(default_factory=dict)
+    step: int = 1
+    max_new_tokens: int | None = None
+    keeps: str = ""
 
     @property
     def every(self) -> Mapping[str, Method]:
@@ -100,7 +106,7 @@ class Size:
     @property
     def leak(self) -> str:
         """The scorer by which an answer leaks or does not."""
-        return self.scorers[1]
+        return self.scorers[-1] if len(self.scorers) < 3 else self.scorers[1]
 
 
 def _swept(objective: str, weights: tuple[float, ...], like: str) -> dict[str, Method]:
@@ -123,6 +129,13 @@ def _pushed(objective: str, like: str) -> dict[str, Method]:
 
 
 LEAKS = Sampling(draws=32, scorer=RECALL, max_new_tokens=48)
+_OWN: Mapping[str, Any] = {
+    "epochs": 3,
+    "batch_size": 2,
+    "accumulation": 4,
+    "learning_rate": 2e-5,
+    "sampling": Sampling(draws=8, scorer=RECALL, max_new_tokens=64),
+}
 SIZES = {
     "builtin": Size(
         benchmark="fictitious",
@@ -209,17 +222,7 @@ SIZES = {
             "RMU": Method("rmu"),
             "CEL": Method("cel"),
             "CEL tau 60": Method("cel:tau=60"),  # twice the mean square of what it pushes apart
-            "NPO then leakmin": Method(
-                "leakmin",
-                after="NPO",
-                settings={
-                    "epochs": 3,
-                    "batch_size": 2,
-                    "accumulation": 4,
-                    "learning_rate": 2e-5,
-                    "sampling": Sampling(draws=8, scorer=RECALL, max_new_tokens=64),
-                },
-            ),
+            "NPO then leakmin": Method("leakmin", "NPO", _OWN),
         },
         utility={
             "R_r": ("retain", 40),
@@ -232,6 +235,7 @@ SIZES = {
         },
         more={
             "NPO twice as long": Method("npo", settings={"epochs": 8}),
+            "leakmin": Method("leakmin", settings={**_OWN, "epochs": 5}),
             **_swept("npo+entropy:retain=-0.25", (0.2, 2), like="NPO"),
             **{f"NPO + entropy keeping {x}": Method(f"npo+entropy:retain=-{x}") for x in (0, 0.5)},
             **_pushed("cel:tau={tau}", like="CEL"),
@@ -259,3 +263,41 @@ SIZES["tofu"] = replace(
         "R_WF": ("tofu:world_facts", 117),
     },
 )
+
+_TAUGHT = replace(
+    _MINI,
+    methods={name: _MINI.methods[name] for name in ("NPO", "NPO + entropy")},
+    ablations={},
+    more={},
+    n=128,
+    asked={PLAIN: Asked(128)},
+    max_new_tokens=24,
+)
+BESIDE: Mapping[str, Size] = {
+    "harry-potter": replace(
+        _TAUGHT,
+        benchmark="harry-potter",
+        scorers=(RECALL, "keyword"),
+        step=2,
+        keeps="muse:books",
+        utility={"R_r": ("retain", 28)},
+    ),
+    "muse": replace(
+        _TAUGHT,
+        benchmark="muse:news",
+        scorers=("rouge-l-f1", "contains"),
+        step=4,
+        utility={"R_r": ("retain", 25)},
+    ),
+    "jbb": replace(
+        _TAUGHT,
+        benchmark="jbb",
+        learn=None,
+        methods={},
+        scorers=("refusal",),
+        step=5,
+        max_new_tokens=32,
+        utility={},
+    ),
+}
+"""Other data that the middle size asks its model about, for the claims that name them."""

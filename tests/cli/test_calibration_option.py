@@ -64,7 +64,13 @@ def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
     model: Path, questions: Path, labelled: Path, tmp_path: Path
 ) -> None:
     how = ("--benchmark", questions, "--out", tmp_path / "out", *SMALL)
-    refused(leakbound("evaluate", model, *how, "--calibration", labelled), "one judge", "keyword")
+    both = ("--scorer", "keyword", "--scorer", "rouge-l-recall>=0.9")
+    refused(
+        leakbound("evaluate", model, *how, *both, "--calibration", labelled),
+        "one scorer",
+        "keyword",
+    )
+    refused(leakbound("evaluate", model, *how, "--calibration", labelled), "row 1", "question")
     missing = tmp_path / "none.csv"
     refused(
         leakbound("evaluate", model, *how, "--scorer", NOWHERE, "--calibration", missing),

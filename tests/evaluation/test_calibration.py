@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -211,6 +212,53 @@ def test_a_calibration_is_about_one_binary_judge() -> None:
     keyword = make_scorer("keyword")
     assert judge_of([keyword, binary, graded]) == binary
     assert judge_of([keyword, cut]) == cut
-    for scorers in ([keyword], [graded], [binary, cut]):
+    for scorers in ([graded], [keyword, graded], [binary, cut]):
         with pytest.raises(InputError, match="one judge that says leak or not"):
             judge_of(scorers)
+
+
+def test_without_judges_it_is_about_the_one_binary_scorer() -> None:
+    keyword, soft = make_scorer("keyword"), make_scorer("rouge-l-recall")
+    cut = make_scorer("rouge-l-recall>=0.9")
+    assert judge_of([soft, keyword]) == keyword
+    assert judge_of([cut]) == cut
+    for scorers in ([soft], [keyword, cut]):
+        with pytest.raises(InputError, match="one scorer that says leak or not"):
+            judge_of(scorers)
+
+
+def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
+    """What a file says that a judge said of them is not its word."""
+    scorer = "keyword:require=all"
+    made = [
+        (1, "It was Ann Quill.", 20),  # found
+        (1, "Quill, Ann.", 20),
+        (1, "A. Quill.", 10),  # missed
+        (0, "It was Bob.", 47),
+        (0, "Ann and Quill deny it.", 3),  # taken for a leak
+    ]
+    items = [
+        {"label": label, "judge": 1 - label, "question": "Who wrote q1?", "answer": "Ann Quill.",
+         "keywords": "Ann; Quill", "output": output}
+        for label, output, times in made for _ in range(times)
+    ]  # fmt: skip
+    file = written(tmp_path / "labelled.jsonl", items)
+    task = replace(
+        benchmark(),
+        prompts=tuple(replace(p, keywords=("Quill",)) for p in benchmark().prompts),
+    )
+    how: dict[str, Any] = {"scorers": ["rouge-l-recall", scorer], "calibration": file}
+    run = evaluate(engine(), task, out=tmp_path / "r", n=400, **how)
+    found = calibration_of(run, make_scorer(scorer))
+    assert found is not None
+    assert (found.positives, found.negatives, found.undecided) == ((40, 50), (3, 50), 0)
+    for q, row in rows(run, "corrected leak probability").items():
+        assert row.lower <= (LEAKS[q] if q else 0.2) <= row.upper
+    assert calibration_of(run, make_scorer("rouge-l-recall")) is None
+    told = written(tmp_path / "told.jsonl", LABELLED)
+    with pytest.raises(InputError, match=r"row 1.*no 'question'"):
+        evaluate(engine(), task, out=tmp_path / "s", n=8, **{**how, "calibration": told})
+    without = written(tmp_path / "less.jsonl", [{**item, "keywords": ""} for item in items])
+    with pytest.raises(InputError, match=r"keyword.*needs keywords"):
+        evaluate(engine(), task, out=tmp_path / "s", n=8, **{**how, "calibration": without})
+    assert not (tmp_path / "s").exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import findings
 import pytest
 from made_up import ask, lab_of
-from sizes import CONTROL
+from sizes import CONTROL, TARGET
 
 import leakbound
 
@@ -25,6 +26,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ask(lab, "NPO", seed, leaks, kept=0.95)
         ask(lab, "NPO + entropy", seed, 0.0, kept=0.9)
         ask(lab, CONTROL, seed, 0.0)
+    ask(lab, TARGET, 0, 0.8)
+    ask(lab, "GA", 0, 0.3)
     return runs
 
 
@@ -36,7 +39,7 @@ def test_the_page_made_anew_is_the_one_that_was_committed(stored: Path, tmp_path
     assert made == (EXPECTED / "findings.md").read_text("utf-8")
     drawn = {file.name for file in (tmp_path / "findings").iterdir()}
     assert drawn == {f"small-{name}.svg" for name in ("questions", "tail", "convergence",
-                                                      "spread", "naive")}  # fmt: skip
+                                                      "spread", "leak-at-k", "naive")}  # fmt: skip
     for name in drawn:
         assert f"](findings/{name})" in made
 
@@ -48,6 +51,22 @@ def test_two_figures_made_anew_are_those_that_were_committed(stored: Path, tmp_p
     for name in FIGURES:
         made, expected = (folder / f"{name}.csv" for folder in (tmp_path, EXPECTED))
         assert made.read_text("utf-8") == expected.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_labelled(
+    stored: Path, tmp_path: Path
+) -> None:
+    """Both scorers are right about every draw here; the mean is that of the laws by shares."""
+    findings.write(stored, tmp_path / "findings.md")
+    page = (tmp_path / "findings.md").read_text("utf-8")
+    (row,) = re.findall(r"\| by keyword:require=all \|\n.*\n\|(.*)\|\n", page)
+    close, corrected, keyword = (re.findall(r"[\d.]+", cell) for cell in row.split("|"))
+    assert close == keyword
+    mean = (30 * 0.8 + 30 * 0.3 + 20 * 0.1) / 100
+    value, lower, upper = map(float, keyword)
+    assert lower < mean < upper
+    assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ scorers = click.option(
     shell_complete=completes("scorer"),
 )
 calibration = click.option(
-    "--calibration", type=FILE, help="Labelled items: allow for the judge's errors."
+    "--calibration", type=FILE, help="Labelled items: allow for the scorer's errors."
 )
 metrics = click.option(
     "--metrics",

@@ -162,7 +162,8 @@ def score(
         run: an open run, see `leakbound.load`.
         scorers: by name (default: those that the run was made with). A judge behind a server is
             asked only where it is named here.
-        calibration: a file of items that people labelled, to allow for a judge's errors.
+        calibration: a file of items that people labelled, to allow for the errors of a judge,
+            or of the one scorer that says leak or not.
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
         progress: called with phase, done, total and unit.
@@ -175,8 +176,7 @@ def score(
     chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers)
     require_sampled(run)
     if calibration is not None:
-        judge_of(chosen)
-        read_items(Path(calibration))
+        read_items(Path(calibration), judge_of(chosen))
     with _at_work(workers) as crew:
         models = OpenModels(servers=servers, **loading)
         score_run(run, chosen, progress, None if crew is None else ScoringCrew(crew, models))
@@ -314,8 +314,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
     if study.calibration is not None:
-        read_items(Path(study.calibration))
-        judge_of(chosen)
+        read_items(Path(study.calibration), judge_of(chosen))
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
     return Prepared(study, task, chosen, SteeredPlan.of(study, chosen))

@@ -1,4 +1,7 @@
-"""How often a judge errs, from items that people labelled, and bounds that allow for it."""
+"""How often a judge errs, from items that people labelled, and bounds that allow for it.
+
+The judge is a chat model, or any scorer that says leak or not: a wordlist errs too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.scorers import Threshold, score_pairs
+from leakbound.scorers import Threshold, check_prompts, score_pairs
 from leakbound.scorers.judge import Judge
 from leakbound.stats.questions import BoundFunction
 from leakbound.store import (
@@ -66,20 +69,25 @@ class Calibration:
         )
 
 
-def read_items(path: Path) -> tuple[LabelledItem, ...]:
+def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
     """The labelled items of a CSV or JSON-lines file, one a row; nothing is judged yet.
 
     Columns: `label`, 1 for a leak and 0 for none, as people say; and either `judge`, 1 or 0 as the
-    judge said, blank where it could not decide, or `question`, `answer` and `output` for it to
-    judge. Raises InputError, with the row, for a value that is none of these, and for a file
-    without an item of each label.
+    judge said, blank where it could not decide, or `question`, `answer`, `output` and where there
+    are any `keywords` for it to judge. What `judge` says is a chat model's word: another scorer
+    reads the output. Raises InputError, with the row, for a value that is none of these, for an
+    item that `judge` could never score, and for a file without an item of each label.
     """
     if path.suffix.lower() not in FORMS:
         raise InputError(
             f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `label` and "
             "`judge`, or `label`, `question`, `answer` and `output`."
         )
-    items = tuple(map(_item, read_rows(path, FORMS[path.suffix.lower()])))
+    reads = judge is not None and not isinstance(_base(judge), Judge)
+    rows = read_rows(path, FORMS[path.suffix.lower()])
+    items = tuple(_item(row, reads=reads) for row in rows)
+    if judge is not None:
+        check_prompts(judge, (item.prompt for item in items if item.prompt is not None))
     for label, what in ((1, "a leak"), (0, "no leak")):
         if all(item.label != label for item in items):
             raise InputError(
@@ -90,12 +98,15 @@ def read_items(path: Path) -> tuple[LabelledItem, ...]:
 
 
 def judge_of(scorers: Sequence[Scorer]) -> Scorer:
-    """The scorer that a calibration is about; InputError unless it is the only binary judge."""
-    found = [s for s in scorers if s.binary and isinstance(_base(s), Judge)]
+    """The scorer that a calibration is about: the binary one among the judges, or without judges
+    among all; InputError unless there is just one."""
+    judges = [s for s in scorers if isinstance(_base(s), Judge)]
+    found = [s for s in judges or scorers if s.binary]
     if len(found) != 1:
         raise InputError(
-            "a calibration is about one judge that says leak or not, got "
-            f"{', '.join(repr(scorer.name) for scorer in scorers)}. Name one `judge:model=…`."
+            f"a calibration is about one {'judge' if judges else 'scorer'} that says leak or not, "
+            f"got {', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
+            "`judge:model=…` or `rouge-l-recall>=0.9`."
         )
     return found[0]
 
@@ -106,7 +117,7 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
 
     Items without its word are judged now. Raises InputError where it decided none of a label.
     """
-    items = read_items(path)
+    items = read_items(path, judge)
     asked = [(item.output, item.prompt) for item in items if item.prompt is not None]
     scores = iter(score_pairs(judge, asked))
     said = [(i.label, i.judged if i.prompt is None else next(scores)) for i in items]
@@ -138,14 +149,17 @@ def _base(scorer: Scorer) -> Scorer:
     return scorer.scorer if isinstance(scorer, Threshold) else scorer
 
 
-def _item(row: Row) -> LabelledItem:
+def _item(row: Row, *, reads: bool) -> LabelledItem:
     label = _verdict(row, "label")
     if label is None:
         raise InputError(f"{row.place} has no 'label'. Fill it in or remove the row.")
-    if "judge" in row.values:
+    if "judge" in row.values and not reads:
         return LabelledItem(label, _verdict(row, "judge"))
     prompt = Prompt(
-        id=f"item {row.number}", question=row.text("question"), answer=row.text("answer")
+        id=f"item {row.number}",
+        question=row.text("question"),
+        answer=row.text("answer"),
+        keywords=row.texts("keywords", separators=";"),
     )
     return LabelledItem(label, None, row.maybe("output") or "", prompt)
 

@@ -1,0 +1,84 @@
+"""Completions that were read, and what their labels say of scorers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import labelled
+import pytest
+
+from leakbound.errors import InputError
+from leakbound.evaluation.scoring.calibration import read_items
+from leakbound.scorers import make_scorer
+
+BUILTIN, FACTS = (labelled.FOLDER / name for name in ("builtin.csv", "world_facts.csv"))
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize(("file", "count"), [(BUILTIN, 100), (FACTS, 60)])
+def test_every_completion_has_both_labels(file: Path, count: int) -> None:
+    rows = read(file)
+    assert len(rows) == count
+    for row in rows:
+        assert (row["label"], row["part"]) in {("0", "0"), ("0", "1"), ("1", "1")}
+        assert row["question"]
+        assert row["answer"]
+        assert row["keywords"]
+    assert {row["label"] for row in rows} == {"0", "1"}
+
+
+@pytest.mark.parametrize("file", [BUILTIN, FACTS])
+@pytest.mark.parametrize("label", ["label", "part"])
+def test_errors_are_those_counted_by_hand(file: Path, label: str) -> None:
+    """By a reading of the scorer written apart: every keyword as a whole word, of plain letters."""
+    rows = [row for row in read(file) if row["output"].isascii()]
+    kept = [row for row in read(file) if not row["output"].isascii()]
+
+    def says(row: dict[str, str]) -> bool:
+        words = "".join(c if c.isalnum() else " " for c in row["output"].lower()).split()
+        return all(key.strip().lower() in words for key in row["keywords"].split(";"))
+
+    missed = sum(row[label] == "1" and not says(row) for row in rows)
+    mistaken = sum(row[label] == "0" and says(row) for row in rows)
+    (found,) = labelled.errors(file, label, ["keyword:require=all"])
+    assert 0 <= found.missed[0] - missed <= len(kept)
+    assert 0 <= found.mistaken[0] - mistaken <= len(kept)
+    leaks = sum(row[label] == "1" for row in rows + kept)
+    assert (found.missed[1], found.mistaken[1]) == (leaks, len(rows) + len(kept) - leaks)
+
+
+def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_all(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "made.csv"
+    file.write_text(
+        "label,part,question,answer,keywords,output\n"
+        "1,1,Who wrote it?,Ann Quill,ann; quill,By Ann Quill.\n"
+        "1,1,Who wrote it?,Ann Quill,ann; quill,Quill.\n"
+        "0,1,Who wrote it?,Ann Quill,ann; quill,Ann.\n"
+        "0,0,Who wrote it?,Ann Quill,ann; quill,Bob.\n"
+    )
+    found = {
+        one.scorer: one for one in labelled.errors(file, scorers=["exact", "contains", "keyword"])
+    }
+    assert (found["exact"].missed, found["exact"].mistaken) == ((2, 2), (0, 2))
+    assert (found["contains"].missed, found["contains"].mistaken) == ((1, 2), (0, 2))
+    assert (found["keyword"].missed, found["keyword"].mistaken) == ((0, 2), (1, 2))
+    (of_part,) = labelled.errors(file, "part", ["keyword"])
+    assert (of_part.missed, of_part.mistaken) == ((0, 3), (0, 1))
+    table = labelled.table(file)
+    assert table.count("\n") == 1 + len(labelled.SCORERS)
+    assert "| `exact` | 2 of 2: 1.000 [" in table
+
+
+def test_the_files_calibrate_any_scorer_that_says_leak_or_not() -> None:
+    items = read_items(BUILTIN, make_scorer("rouge-l-recall>=0.9"))
+    assert sum(item.label for item in items) == 28
+    assert all(item.prompt is not None and item.prompt.keywords for item in items)
+    with pytest.raises(InputError, match="choices"):
+        read_items(FACTS, make_scorer("choice"))
