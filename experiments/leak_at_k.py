@@ -32,8 +32,7 @@ PAPER, OURS = "Leak@k", "leakbound"
 NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
 METHODS = ("GA", "GD", NPO, MIXED, "RMU")
 EVERY = (
-    *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then entropy",
-    "leakmin", "NPO then leakmin",
+    *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then leakmin",
 )  # fmt: skip
 K = 32
 
@@ -201,10 +200,11 @@ CLAIMS = (
     ),
     Claim(
         "leakmin-entropy", OURS, "leakmin",
-        "leakmin from the target leaks less than NPO + entropy by a scorer that it was not given.",
-        "mean leak@32, leakmin less NPO + entropy", Rule("below", 0),
-        plain("leakmin", "NPO + entropy"), partial(_of_k, ("leakmin", K), ("NPO + entropy", K)),
-        "Both go over the questions as often.",
+        "After NPO, leakmin leaks less than NPO + entropy by a scorer that it was not given.",
+        "mean leak@32, NPO then leakmin less NPO + entropy", Rule("below", 0),
+        plain("NPO then leakmin", "NPO + entropy"),
+        partial(_of_k, ("NPO then leakmin", K), ("NPO + entropy", K)),
+        "NPO then leakmin goes over the questions twice as often.",
     ),
     Claim(
         "k-every", OURS, "beside k-all",

@@ -38,8 +38,8 @@ def test_the_page_made_anew_is_the_one_that_was_committed(stored: Path, tmp_path
     made = (tmp_path / "findings.md").read_text("utf-8")
     assert made == (EXPECTED / "findings.md").read_text("utf-8")
     drawn = {file.name for file in (tmp_path / "findings").iterdir()}
-    assert drawn == {f"small-{name}.svg" for name in ("questions", "tail", "convergence",
-                                                      "spread", "leak-at-k", "naive")}  # fmt: skip
+    names = ["questions", "tail", "convergence", "spread", "leak-at-k-1", "leak-at-k-2", "naive"]
+    assert drawn == {f"small-{name}.svg" for name in names}
     for name in drawn:
         assert f"](findings/{name})" in made
 
