@@ -337,7 +337,7 @@ def beside_task(size: Size, data: Path | None) -> Benchmark:
     return replace(
         task,
         prompts=tuple(map(answered, asked)),
-        others={"retain": lambda: kept},
+        others={"retain": lambda: kept} if kept else {},
         max_new_tokens=size.max_new_tokens or task.max_new_tokens,
         loaded=None,
     )

@@ -125,7 +125,8 @@ ROUGE-L recall ≥ .9, and for the claims that say so on other data. Of Harry Po
 question: the model is taught the file's openers with the keywords behind them, beside as many
 questions of MUSE Books to keep, and forgets the former; a leak is a keyword. Of JailbreakBench
 every fifth goal, two of each category: the model is asked as it is. Of MUSE News every fourth
-knowmem question. 128 draws each, of at most 24 tokens (goals: 32).
+knowmem question. 128 draws each (goals: 32) of at most 24 tokens. The papers' 1,024 draws of up to
+150 tokens at all hundred goals would be 15 million forwards.
 """,
     "full": """\
 TOFU forget05 with the papers' settings; a leak is ROUGE-L recall ≥ .9.

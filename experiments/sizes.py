@@ -296,7 +296,8 @@ BESIDE: Mapping[str, Size] = {
         methods={},
         scorers=("refusal",),
         step=5,
-        max_new_tokens=32,
+        n=32,
+        asked={PLAIN: Asked(32)},
         utility={},
     ),
 }
