@@ -70,9 +70,9 @@ def _plain(*methods: str) -> tuple[Need, ...]:
 _SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
 _CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
 _GROUPS = (
-    (TARGET, "GA", "GD", "KL"),
-    ("NPO", "NPO + entropy", "SimNPO", "NPO then leakmin"),
-    ("RMU", "CEL", "DPO", "IDK"),
+    (TARGET, "GA", "GD"),
+    ("NPO", "NPO + entropy", "NPO + entropy keeping 0", "NPO then leakmin"),
+    ("RMU", "CEL"),
 )
 PICTURES = (
     Picture("questions", "Figure 3a: every question, its greedy answer hollow",

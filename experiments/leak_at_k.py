@@ -31,9 +31,7 @@ from sizes import CONTROL, FEWER, PLAIN, RECALL
 PAPER, OURS = "Leak@k", "leakbound"
 NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
 METHODS = ("GA", "GD", NPO, MIXED, "RMU")
-EVERY = (
-    *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then leakmin",
-)  # fmt: skip
+EVERY = (*METHODS, "CEL", "NPO + entropy", "NPO then leakmin")
 K = 32
 
 
