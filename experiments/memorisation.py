@@ -19,6 +19,7 @@ import argparse
 import codecs
 import contextlib
 import io
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -60,8 +61,9 @@ LICENCES = {
 }
 MOST = 120  # words of a document
 SUFFIX, STRIDE = 10, 20
+SEARCHED = 1e-12  # below some 1e-13 no search goes on, and a ratio says nothing
 VERBATIM = "edit:unit=words<=0"
-HEADER = """| prefix | questions | drawn | verbatim ≥ 1e-6 | near ≥ 1e-6 | median verbatim \
+HEADER = """| prefix | suffixes | drawn | verbatim ≥ 1e-6 | near ≥ 1e-6 | median verbatim \
 | median near | near/verbatim, median | verbatim in 10⁴ draws | near in 10⁴ draws |"""
 VERBATIM_BUDGET = 40  # forwards: one answer's tokens, and some more
 
@@ -135,7 +137,7 @@ def by_prefix(found: Sequence[Question]) -> list[str]:
     rows = [HEADER, "|---" * HEADER.count(" | ") + "|---|"]
     for prefix in sorted({one.prefix for one in found}):
         mine = [one for one in found if one.prefix == prefix]
-        ratios = [one.near / one.verbatim for one in mine if one.verbatim]
+        ratios = [one.near / one.verbatim for one in mine if one.verbatim >= SEARCHED]
         soon = [
             sum(stats.extraction_draws(p) <= 1e4 for p in each)
             for each in ([one.verbatim for one in mine], [one.near for one in mine])
@@ -146,7 +148,7 @@ def by_prefix(found: Sequence[Question]) -> list[str]:
             f"| {sum(one.near >= 1e-6 for one in mine)} "
             f"| {statistics.median(one.verbatim for one in mine):.1e} "
             f"| {statistics.median(one.near for one in mine):.1e} "
-            f"| {statistics.median(ratios):.1f} | {soon[0]} | {soon[1]} |"
+            f"| {statistics.median(ratios) if ratios else math.nan:.1f} | {soon[0]} | {soon[1]} |"
         )
     return rows
 
@@ -175,7 +177,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--prefixes", type=int, nargs="+", default=[5, 10, 20], help="in words")
     parser.add_argument("--near", default="edit:unit=words<=1", help="the near-verbatim scorer")
-    parser.add_argument("--budget", type=int, default=250, help="forwards of a question")
+    parser.add_argument("--budget", type=int, default=80, help="forwards of a question")
     parser.add_argument("-n", type=int, default=8, help="draws of a question, to compare with")
     options = parser.parse_args()
     folder = options.out / "documents"
