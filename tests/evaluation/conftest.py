@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from asked import LEAK, AskedEngine
+from leakbound.engines import loading as weights
 from leakbound.study import settings as opening
 
 ROWS = [
@@ -42,4 +43,5 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return AskedEngine(lambda query, decoding: 0.4, name=model)
 
     monkeypatch.setattr(opening, "open_engine", open_engine)
+    monkeypatch.setattr(weights, "require_files", lambda location: None)
     return asked

@@ -39,7 +39,7 @@ ROUNDING = 1e-9  # by which a log-probability may exceed 0
 
 @dataclass(frozen=True)
 class DrawWeights:
-    """DrawWeights p/q of draws of q = mix r + (1 - mix) p: what they are, at least and at most.
+    """Weights p/q of draws of q = mix r + (1 - mix) p: what they are, at least and at most.
 
     `value`, `lower` and `upper` have the shape of the draws' scores. `mix` in [0, 1) is the share
     of the proposal r. Raises InputError for another mix, and weights that are no numbers, are in
