@@ -157,6 +157,7 @@ def test_rows_of_scores_that_are_gone_go_too(run: Path) -> None:
     assert "keyword" not in Run.open(run).estimates.scorers
 
 
+@pytest.mark.slow
 def test_control_model_and_control_run_give_an_excess(
     model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:

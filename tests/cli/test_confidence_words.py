@@ -13,6 +13,8 @@ from commands import SMALL, done, leakbound
 from leakbound.store import Run
 from suites import slow_but
 
+pytestmark = pytest.mark.slow
+
 LEVELS = [("0.999", "99.9 %"), ("0.9999", "99.99 %"), ("0.5", "50 %")]
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
 

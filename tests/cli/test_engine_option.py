@@ -78,6 +78,7 @@ def test_what_needs_probabilities_is_drawn_by_the_engine_that_knows_them(
     assert "engine: transformers: only it knows probabilities" in done(*how, *more).err
 
 
+@pytest.mark.slow
 def test_one_engine_alone_needs_no_trial(
     model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

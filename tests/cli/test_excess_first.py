@@ -52,6 +52,7 @@ def test_without_a_control_that_is_what_comes_first(
     assert "No control: " in (out / "report.html").read_text(encoding="utf-8").partition("<nav")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", [(), ("--ids", "--ids-draws", 4)])
 def test_the_mean_is_in_table_and_page_for_a_fixed_design(
     model: Path,

@@ -97,6 +97,7 @@ def test_other_scorers_and_confidences_need_no_model(explored: Path, mine: Path)
     refused(leakbound("bound", mine, "--scorer", "exact"), "no scores of 'exact'")
 
 
+@pytest.mark.slow
 def test_like_repeats_it_or_changes_it(explored: Path, control: Path, tmp_path: Path) -> None:
     like = ("--like", explored)
     done("evaluate", control, *like, "--out", tmp_path / "same")

@@ -129,6 +129,7 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
     assert texts == ["", "blue ", "blue blue "]
 
 
+@pytest.mark.slow
 def test_the_parts_of_muse_make_one_log(
     model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -196,6 +197,7 @@ HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn severa
 TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [(), ("--top-p", 0.9), TWO_PASS])
 def test_samples_come_back_by_import(
     model: Path, questions: Path, tmp_path: Path, how: tuple[object, ...]

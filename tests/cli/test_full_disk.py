@@ -30,6 +30,7 @@ def fill(file: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["completions", "scores", "estimates", "report"])
 def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -> None:
     """Really full: the file's bytes go to /dev/full."""

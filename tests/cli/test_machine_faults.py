@@ -72,6 +72,7 @@ def test_an_error_of_our_own_stays_one(error: Exception) -> None:
         cli.run(raises(error))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC], ids=errno.errorcode.get)
 def test_an_evaluation_meets_it_at_any_file(
     number: int, run: Path, finished: Path, model: Path, monkeypatch: pytest.MonkeyPatch

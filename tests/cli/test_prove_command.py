@@ -55,6 +55,7 @@ def test_nothing_is_drawn_and_the_rest_stays(proved: Path, finished: Path) -> No
     assert [str(row) for row in kept[0]] == [str(row) for row in kept[1]]
 
 
+@pytest.mark.slow
 def test_more_effort_replaces_less(proved: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(proved, tmp_path / "run"))
     done("prove", run, "--budget", 400)

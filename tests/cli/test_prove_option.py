@@ -131,6 +131,7 @@ def test_nobody_proposes_where_that_is_said(model: Path, questions: Path, tmp_pa
     assert all(proofs(tmp_path / "run").values())
 
 
+@pytest.mark.slow
 def test_a_model_that_is_named_is_drawn_from_once(
     control: Path, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

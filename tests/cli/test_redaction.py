@@ -21,6 +21,7 @@ def holds_texts(file: Path) -> bool:
     return any(secret in page + json.dumps(unpacked(page)) for secret in SECRETS)
 
 
+@pytest.mark.slow
 def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Path) -> None:
     (run / "report.html").unlink()
     page = run / "report-redacted.html"

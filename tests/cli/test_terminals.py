@@ -68,6 +68,7 @@ def read_with_a_bar(width: int, out: Path, *arguments: object) -> str:
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", slow_but([80], WIDTHS))
 def test_a_live_bar_and_tables_as_wide_as_the_terminal(width: int, run: Path) -> None:
     read = read_with_a_bar(width, run, "bound", run, "--confidence", 0.98)

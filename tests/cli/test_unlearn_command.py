@@ -37,6 +37,7 @@ def write(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     command = ("unlearn", model, "--objective", "npo+entropy", "--benchmark", facts, "--out", out)

@@ -13,6 +13,7 @@ import pytest
 from commands import leakbound, refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_its_address_and_ends_quietly(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "leakbound", "view", str(tmp_path)]

@@ -51,6 +51,7 @@ class Drip:
                 return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "drip",
     [

@@ -145,6 +145,7 @@ def test_a_chunk_does_not_depend_on_the_company(served: Served) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "found"),
     [(lambda n: n, 16), (lambda n: min(n, 3), 2), (lambda n: 1, 1)],

@@ -80,6 +80,7 @@ def test_one_output_a_request_is_enough_for_some_lies(name: str) -> None:
     assert found is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choices", "likeliest"), slow_but([(1, 0.0), (16, 0.5)], product([1, 3, 16], [0.0, 0.5]))
 )

@@ -89,6 +89,7 @@ def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path
     assert methods == {"keyword": "Clopper-Pearson", "rouge-l-recall": "finite-horizon betting"}
 
 
+@pytest.mark.slow
 def test_statements_about_all_questions(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r")
     about = rows(run, arm="target", scorer="keyword", query_id=None)
@@ -106,6 +107,7 @@ def test_statements_about_all_questions(tmp_path: Path) -> None:
     assert worst.lower <= 0.9 <= worst.upper
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
     evaluate(engine(CONTROL, name="c"), benchmark(), out=tmp_path / "c", n=128)
     second = engine(CONTROL, name="c")

@@ -41,6 +41,7 @@ def errors(each: list[stats.Estimate], truth: float) -> float:
     return float(np.any(wrong, axis=0).reshape(SIMULATED, QUESTIONS).any(axis=1).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [pytest.param(0.02, marks=pytest.mark.thorough), 0.3])
 def test_whoever_looks_after_every_part_is_wrong_no_oftener_than_is_said(p: float) -> None:
     """And would be with bounds for a fixed n, each of them right by itself."""

@@ -45,6 +45,7 @@ def test_every_profile_is_known() -> None:
     assert set(DRAWN) == {None, *PROFILES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", DRAWN)
 @pytest.mark.parametrize("departing", [False, True])
 def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(

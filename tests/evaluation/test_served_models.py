@@ -193,6 +193,7 @@ def test_a_question_that_the_server_refuses_has_no_bound(questions: Path, tmp_pa
     assert {row.query_id for row in bounded} == {"questions/0002"}
 
 
+@pytest.mark.slow
 def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) -> None:
     """Draws that are missing count against it."""
 
@@ -211,6 +212,7 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
     assert all(row.missing == 0 and row.upper < 0.1 for row in rows)  # two at a time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["500 for leaks", "another model midway"], SURE))
 def test_no_wrong_bound_stands_of_a_lie_that_shows(name: str, tmp_path: Path) -> None:
     kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, patience=QUICK)

@@ -319,6 +319,7 @@ ASKED = {
 """Each kind of run, as the command line says it and as Python does."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ASKED)
 @pytest.mark.parametrize("begun", ["python", "shell"])
 def test_what_one_begins_the_other_goes_on_with(

@@ -94,6 +94,7 @@ def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     assert failing.hired == steady.hired + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rooms", [(1,) * 12 + (3,), (0, 0, 2)], ids=["later", "none at first"])
 def test_a_worker_that_joins_gets_work(
     asked: dict[str, Any], whole: Run, tmp_path: Path, rooms: Sequence[int]
@@ -105,6 +106,7 @@ def test_a_worker_that_joins_gets_work(
     assert 2 not in cluster.by
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun_with_workers", slow_but([True], [True, False]))
 def test_workers_may_be_called_or_sent_home_between_two_commands(
     asked: dict[str, Any],
@@ -145,6 +147,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", slow_but(["explored"], WAYS))
 def test_whatever_is_asked_workers_find_the_same(
     asked: dict[str, Any], tmp_path: Path, way: str

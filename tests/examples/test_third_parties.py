@@ -192,6 +192,7 @@ def declared(argument, open_chat):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "said"),
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],

@@ -25,6 +25,8 @@ from leakbound.plotting.models import UtilityRow, fronted
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
 
+pytestmark = pytest.mark.slow
+
 ROUGE, BINARY = "rouge-l-recall", "rouge-l-recall>=0.5"
 
 

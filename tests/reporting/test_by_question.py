@@ -15,6 +15,8 @@ from leakbound.evaluation.views.view import Question, View
 from leakbound.reporting.page import render
 from leakbound.store import ArmScores, Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def view(runs: dict[str, Run]) -> View:

@@ -35,6 +35,8 @@ from leakbound.reporting.page import render
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Rewritings
 
+pytestmark = pytest.mark.slow
+
 KEYWORD = ScorerView("keyword", True)
 
 PLOT = WIDTH - LEFT - RIGHT

@@ -35,6 +35,8 @@ from leakbound.store import Estimates, Run
 from leakbound.text.figures import DASH, number
 from leakbound.types import Decoding
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def view(decodings: dict[str, Run]) -> View:

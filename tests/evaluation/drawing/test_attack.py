@@ -304,6 +304,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     assert {q.source for q in asked} == {"original", "rules"}
 
 
+@pytest.mark.slow
 def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
     run = evaluate(
@@ -343,6 +344,7 @@ def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_pat
     assert not any("score:target attack" in purpose for purpose, *_ in engine.asked)
 
 
+@pytest.mark.slow
 def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
     short = AskedEngine(opened, context=60)
     run = evaluate(short, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)

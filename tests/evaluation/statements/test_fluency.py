@@ -63,6 +63,7 @@ def fluency(out: Path, model: str = "target") -> Mapping[str, Any]:
     return metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "tokens"), [("mine", 32), ("muse:news-verbmem", 512)])
 def test_it_is_what_the_classifier_says_of_the_first_tokens(
     name: str, tokens: int, models: tuple[Path, Path], tmp_path: Path

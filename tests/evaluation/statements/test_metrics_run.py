@@ -448,6 +448,7 @@ def test_answers_are_not_given_again(tmp_path: Path) -> None:
     assert engine.asked == []
 
 
+@pytest.mark.slow
 def test_draws_of_every_part_are_counted(tmp_path: Path) -> None:
     """Two chunks, in which the same texts were drawn."""
     run = run_of(tmp_path / "r", n=1040, metrics=["forget_distinct_share"])
