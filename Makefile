@@ -9,21 +9,24 @@ READY_ALL := $(VENV)/.ready-all
 # share takes of the other's, which saves a sixth of the time.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# What `make test` leaves to `make test-all`.
+LONG := thorough or slow or fault or browser or gpu
+
 .PHONY: demo test test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
 
 test: $(READY) lint
-	$(PYTEST) -m "not thorough and not slow and not fault and not browser and not gpu"
+	$(PYTEST) -m "not ($(LONG))"
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test-all: $(READY_ALL) lint
-	$(PYTEST) -rs --durations 20
+test-all: test $(READY_ALL)
+	$(PYTEST) -rs --durations 20 -m "$(LONG)"
 	$(MAKE) mutants
 
 # The lowest versions that pyproject.toml states, in an environment of their own.
