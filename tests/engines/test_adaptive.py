@@ -13,6 +13,7 @@ from leakbound.engines.adaptive import AdaptiveTemperature
 from leakbound.errors import InputError
 from leakbound.sampling import Explorer, Root, TableModel
 from leakbound.sampling.law import certain_law
+from leakbound.sampling.tree import SearchTree
 from leakbound.types import Decoding, Effort
 from tiny import tiny_llama
 
@@ -39,8 +40,8 @@ def sampled_law(prompt: Ids, decoding: Decoding) -> Masses:
     """Every completion's exact probability in the sampler."""
     model = TableModel(row, vocab_size=VOCAB, eos_token_ids=[EOS])
     effort = Effort(mode="exact", forwards=1000)
-    explorer = Explorer(model, decoding, effort, lambda n, items: [(0, 1)] * len(items), margin=0)
-    (explored,) = explorer.explore([Root("q", prompt)])
+    tree = SearchTree(model, decoding, lambda n, items: [(0, 1)] * len(items), 0.0)
+    (explored,) = Explorer(tree, effort).explore([Root("q", prompt)])
     assert all(node.ended for node in explored.nodes)
     return {node.token_ids: math.exp(node.logprob) for node in explored.nodes}
 

@@ -29,6 +29,7 @@ from leakbound.sampling.ending import Ending
 from leakbound.sampling.forest import Stem
 from leakbound.sampling.remainder import certain_mass, plant
 from leakbound.sampling.search import Open, Search, split_rows
+from leakbound.sampling.tree import SearchTree
 from leakbound.types import Decoding, Draws, Effort
 
 PLAIN = Decoding(max_new_tokens=4)
@@ -58,10 +59,10 @@ def explore(
 ) -> list[ExploredTree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
-    explorer = Explorer(model, decoding, effort, settle, margin=margin, rows=rows)
-    found = list(explorer.explore(ROOTS))
+    tree = SearchTree(model, decoding, settle, margin, rows)
+    found = list(Explorer(tree, effort).explore(ROOTS))
     assert model.held == 0
-    assert explorer.usage.forwards == sum(each.forwards for each in found)
+    assert tree.usage.forwards == sum(each.forwards for each in found)
     assert [each.root for each in found] == list(range(len(ROOTS)))
     return found
 
@@ -319,7 +320,7 @@ def test_stop_strings_end_outputs() -> None:
 
     model = table()
     effort = Effort(mode="exact", forwards=10_000)
-    explorer = Explorer(model, decoding, effort, unsettled, margin=0.0, ended=ended)
+    explorer = Explorer(SearchTree(model, decoding, unsettled, 0.0, ended=ended), effort)
     reasons = set()
     for each in explorer.explore(ROOTS):
         law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=ended)
@@ -335,7 +336,7 @@ def test_what_is_found_of_a_root_depends_on_no_other() -> None:
     effort = Effort(mode="hybrid", forwards=40, seed=1)
     together = explore("hybrid", 40, seed=1)
     for i, root in enumerate(ROOTS):
-        explorer = Explorer(table(), PLAIN, effort, unsettled, margin=0.0, rows=8)
+        explorer = Explorer(SearchTree(table(), PLAIN, unsettled, 0.0, rows=8), effort)
         (alone,) = explorer.explore([root])
         assert alone.nodes == together[i].nodes
         assert alone.leaves == together[i].leaves
@@ -367,7 +368,7 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
     monkeypatch.setattr(philox, "stream_key", stream_key)
     monkeypatch.setattr(philox, "uniforms", uniforms)
     explorer = Explorer(
-        table(), PLAIN, Effort(mode="hybrid", forwards=40), unsettled, margin=0.0, rows=8
+        SearchTree(table(), PLAIN, unsettled, 0.0, rows=8), Effort(mode="hybrid", forwards=40)
     )
     (each,) = explorer.explore(ROOTS[:1])
     assert each.leaves
@@ -386,7 +387,7 @@ def test_broken_logits_fail_their_root_alone_and_name_the_prefix() -> None:
     for mode in ("exact", "hybrid"):
         model = Lenient(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
         effort = Effort(mode=mode, forwards=30)  # type: ignore[arg-type]
-        explorer = Explorer(model, PLAIN, effort, unsettled, margin=0.0, rows=8)
+        explorer = Explorer(SearchTree(model, PLAIN, unsettled, 0.0, rows=8), effort)
         found = list(explorer.explore(ROOTS))
         assert model.held == 0
         assert found[2].broken_at is not None

@@ -23,6 +23,7 @@ from sampling_tables import (
 from leakbound.errors import InputError
 from leakbound.sampling import Root, Settle, TableModel
 from leakbound.sampling.prove import Proof, Prover
+from leakbound.sampling.tree import SearchTree
 from leakbound.types import Decoding
 
 PLAIN = Decoding(max_new_tokens=4)
@@ -63,12 +64,12 @@ def prove(
     roots: Sequence[Root] = ROOTS,
 ) -> list[Proof]:
     model = model or table()
-    prover = Prover(model, decoding, forwards, settle, margin=margin, rows=rows)
+    tree = SearchTree(model, decoding, settle, margin, rows)
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
-    found = list(prover.prove(roots, leads))
+    found = list(Prover(tree, forwards).prove(roots, leads))
     assert model.held == 0
-    assert prover.usage.forwards == sum(one.forwards for one in found)
+    assert tree.usage.forwards == sum(one.forwards for one in found)
     assert [one.root for one in found] == list(range(len(roots)))
     assert all(one.forwards <= forwards for one in found)
     return found
@@ -221,7 +222,8 @@ def random_case(seed: int) -> tuple[float, float]:
     rng.shuffle(leaks)
     leads = [tuple(ids) for ids in leaks[: int(rng.integers(0, 4))]]
     model = TableModel(p, vocab_size=words, eos_token_ids=[0])
-    prover = Prover(model, decoding, int(rng.integers(1, 40)), settle, margin=0.0, rows=4)
+    tree = SearchTree(model, decoding, settle, 0.0, rows=4)
+    prover = Prover(tree, int(rng.integers(1, 40)))
     (proof,) = prover.prove([Root("q", (0,))], [leads])
     require_antichain(proof)
     return (

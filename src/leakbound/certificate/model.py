@@ -140,7 +140,7 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
-    found = arm.proofs.events(slug)
+    found = arm.proofs.table(slug)
     for table in [*arm.masses.tables(), *([] if found is None else [found])]:
         for row in table.to_pylist():
             if row["ended"] and row["mass"] > 0:

@@ -177,7 +177,7 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     if arm.explored:
         files.append(arm.masses.ranges_file(slug(scorer)))
     rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
-    found = arm.proofs.events(slug(scorer))
+    found = arm.proofs.table(slug(scorer))
     proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
     return [*rows, *proofs]
 
@@ -194,7 +194,7 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
         ranges = range_part(arm, scorer, table)
         columns = _columns(table, "query_id", "mass")
         yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
-    if (found := arm.proofs.events(slug(scorer))) is not None:
+    if (found := arm.proofs.table(slug(scorer))) is not None:
         lows = (low for low, _ in range_part(arm, scorer, found))
         yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
 

@@ -39,7 +39,7 @@ from leakbound.store import (
     write_sealed,
 )
 from leakbound.text.figures import above, number
-from leakbound.types import Progress, Prompt, silent
+from leakbound.types import Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
@@ -76,6 +76,7 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
     recall: dict[str, float] = {}
     retain = task.split("retain")
     for label in ("control", *LABELS[:-1]):
+        told = renamed(progress, f"{label}: {{}}".format)
         with clock.phase(f"evaluate {label}"):
             runs[label] = evaluate(
                 str(models[label]),
@@ -84,11 +85,9 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
                 n=n,
                 seed=seed,
                 control=None if label == "control" else runs["control"].path,
-                progress=_named(progress, label),
+                progress=told,
             )
-            recall[label] = _recall(
-                runs[label], models[label], task, retain, _named(progress, label)
-            )
+            recall[label] = _recall(runs[label], models[label], task, retain, told)
     runs = {label: runs[label] for label in LABELS}
     tables = (_results(runs, recall), clock.table())
     report = write_report(runs, out / "report.html", preface=tables, title="leakbound: the demo")
@@ -202,21 +201,5 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
     def report(step: int, steps: int, loss: float) -> None:
         progress(phase, step, steps, "steps")
-
-    return report
-
-
-def _named(progress: Progress, label: str) -> Progress:
-    """The same progress with the model's label before each phase."""
-
-    def report(
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-    ) -> None:
-        progress(f"{label}: {phase}", done, total, unit, tokens=tokens, distinct=distinct)
 
     return report

@@ -16,14 +16,12 @@ from itertools import groupby
 
 import numpy as np
 
-from leakbound.sampling.ending import Ended, Ending
-from leakbound.sampling.forced import require_one_law
-from leakbound.sampling.forest import Forest, Leaf, Root, Stem, forward
-from leakbound.sampling.model import PrefixModel
+from leakbound.sampling.forest import Forest, Leaf, Root, Stem
 from leakbound.sampling.pilot import Survey, forwarded, survey
 from leakbound.sampling.remainder import certain_mass, plant
-from leakbound.sampling.search import Node, Open, Path, Search, Settle, split_rows
-from leakbound.types import Decoding, Draws, Effort, Tell, Usage, untold
+from leakbound.sampling.search import Node, Open, Path, Search, split_rows
+from leakbound.sampling.tree import SearchTree
+from leakbound.types import Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # prefixes held at a time, unless one root needs more
@@ -129,36 +127,16 @@ class _Course:
 
 
 class Explorer:
-    """Explores roots under one decoding with one effort each; the module's text says how.
+    """Explores a tree with one effort for each root; the module's text says how."""
 
-    `settle` tells the range of scores that generated ids can end with. `rows` prefixes at most
-    are forwarded at a time, `margin`, `ended` and `tell` are the forest's.
-    """
-
-    def __init__(
-        self,
-        model: PrefixModel,
-        decoding: Decoding,
-        effort: Effort,
-        settle: Settle,
-        *,
-        margin: float,
-        rows: int = 64,
-        ended: Ended | None = None,
-        tell: Tell = untold,
-    ) -> None:
-        require_one_law(decoding)
-        self.usage = Usage()
-        self._model, self._decoding, self._effort = model, decoding, effort
-        self._settle, self._margin, self._rows = settle, margin, rows
-        self._tell = tell
-        self._ended, self._ending = ended, Ending.of(model, decoding, ended)
+    def __init__(self, tree: SearchTree, effort: Effort) -> None:
+        self._tree, self._effort, self._ending = tree, effort, tree.ending
         # the first draw must not cost more than the whole effort
-        self._draws = effort.mode != "exact" and effort.forwards >= decoding.max_new_tokens
-        store = _STORE // (4 * model.vocab_size)
+        self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.max_new_tokens
+        store = _STORE // (4 * tree.model.vocab_size)
         self._most = store if self._draws else effort.forwards
         at_once = min(_HANDLES, store) if self._draws else _HANDLES
-        self._together = min(max(at_once // effort.forwards, 1), rows)
+        self._together = min(max(at_once // effort.forwards, 1), tree.rows)
 
     def explore(self, roots: Sequence[Root]) -> Iterator[ExploredTree]:
         """Yield one ExploredTree for each root, in order."""
@@ -168,16 +146,15 @@ class Explorer:
             self._search(courses)
             found = self._finish(courses)
             for course in courses:
-                self._model.release(np.array(course.search.handles, dtype=np.int64))
+                self._tree.model.release(np.array(course.search.handles, dtype=np.int64))
             yield from found
 
     def _begin(self, number: int, root: Root) -> _Course:
         """Read a prompt and split it."""
-        handle, logits = self._model.prefill(root.token_ids)
-        self.usage.prompt_tokens += len(root.token_ids)
-        search = Search(number, self._ending, self._settle, keeps_logits=self._draws)
+        handle, logits = self._tree.prefill(root)
+        search = Search(number, self._ending, self._tree.settle, keeps_logits=self._draws)
         prompt = Open(Stem.prompt(), 0.0, 1.0)
-        splits = split_rows(logits, [prompt.stem], self._decoding, self._margin)
+        splits = split_rows(logits, [prompt.stem], self._tree.decoding, self._tree.margin)
         search.expand([prompt], [handle], logits, splits)
         return _Course(root, search, self._effort, self._most, self._draws)
 
@@ -195,25 +172,23 @@ class Explorer:
 
     def _round(self, courses: Sequence[_Course]) -> None:
         """Expand prefixes of all of them until each has reached its goal."""
-        goals = [course.goal for course in courses]
+        goals, rows = [course.goal for course in courses], self._tree.rows
         while True:
             batch = [
                 (course.search, each)
                 for course, goal in zip(courses, goals, strict=True)
-                for each in course.search.next_batch(min(self._rows, goal - course.search.explored))
+                for each in course.search.next_batch(min(rows, goal - course.search.explored))
             ]
             if not batch:
                 return
-            for start in range(0, len(batch), self._rows):
-                self._forward(batch[start : start + self._rows])
+            for start in range(0, len(batch), rows):
+                self._forward(batch[start : start + rows])
 
     def _forward(self, batch: Sequence[tuple[Search, Open]]) -> None:
         """One forward of the model, and what follows these prefixes."""
         stems = [each.stem for _, each in batch]
-        handles, logits = forward(self._model, stems)
-        self.usage.forwards += len(stems)
-        self._tell(0, len(stems))
-        splits = split_rows(logits, stems, self._decoding, self._margin)
+        handles, logits = self._tree.forward(stems)
+        splits = split_rows(logits, stems, self._tree.decoding, self._tree.margin)
         start = 0
         for _, group in groupby(batch, key=lambda pair: pair[0].number):
             mine = list(group)
@@ -232,7 +207,7 @@ class Explorer:
             for course, leaves in self._sample([(course, draws) for course in growing]):
                 course.drawn += forwarded(course.search, leaves)
                 ids = [(leaf.token_ids, True) for leaf in leaves]
-                ranges = self._settle(course.search.number, ids)
+                ranges = self._tree.settle(course.search.number, ids)
                 scores = [(low + high) / 2 for low, high in ranges]
                 course.pilot += zip(leaves, scores, strict=True)
             share = _PILOT_SHARE * self._effort.forwards
@@ -270,25 +245,26 @@ class Explorer:
         """Draw from the remainders, so many as each one's draws say; one key for all."""
         if not wanted:
             return []
+        tree = self._tree
         forest = Forest(
-            self._model,
-            self._decoding,
+            tree.model,
+            tree.decoding,
             wanted[0][1],
-            rows=self._rows,
-            ended=self._ended,
-            margin=self._margin,
-            tell=self._tell,
+            rows=tree.rows,
+            ended=tree.ended,
+            margin=tree.margin,
+            tell=tree.tell,
         )
         roots = []
         for course, draws in wanted:
             query = course.root.query_id
-            starts = plant(course.search, query, self._decoding, draws, self._margin)
+            starts = plant(course.search, query, tree.decoding, draws, tree.margin)
             roots.append(replace(course.root, starts=starts))
         found = []
-        for tree in forest.sample(roots):
-            course = wanted[tree.root][0]
-            if tree.broken_at is not None:
-                course.search.broken_at = tree.broken_at
-            found.append((course, tree.leaves))
-        self.usage.add(forest.usage)
+        for drawn in forest.sample(roots):
+            course = wanted[drawn.root][0]
+            if drawn.broken_at is not None:
+                course.search.broken_at = drawn.broken_at
+            found.append((course, drawn.leaves))
+        tree.usage.add(forest.usage)
         return found

@@ -13,7 +13,8 @@ from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.prove import Prover
-from leakbound.sampling.search import Node, Path, Settle
+from leakbound.sampling.search import Node, Path
+from leakbound.sampling.tree import SearchTree
 from leakbound.types import (
     Completion,
     Decoding,
@@ -96,18 +97,8 @@ class Sampler:
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
-        explorer = Explorer(
-            self.model,
-            decoding,
-            effort,
-            self._settle(queries, decoding, ranges),
-            margin=self.margin,
-            rows=min(_EXPLORE_ROWS, self.rows),
-            ended=self.spells.stopped(decoding.stop),
-            tell=self.tell,
-        )
-        started = time.perf_counter()
-        for found in explorer.explore(self._roots(queries)):
+        tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
+        for found in Explorer(tree, effort).explore(self._roots(queries)):
             query = queries[found.root]
             if found.broken_at is not None:
                 yield self._failure(query, found.broken_at)
@@ -119,7 +110,7 @@ class Sampler:
                     explored=found.explored,
                     forwards=found.forwards,
                 )
-        self._count(explorer.usage, started)
+        self._count(tree.usage, started)
 
     def prove(
         self,
@@ -130,18 +121,9 @@ class Sampler:
     ) -> Iterator[Proving | Failure]:
         """See `Proves.prove`; the texts come as the ids of outputs."""
         queries = [query for query, _ in asked]
-        prover = Prover(
-            self.model,
-            decoding,
-            forwards,
-            self._settle(queries, decoding, ranges),
-            margin=self.margin,
-            rows=min(_EXPLORE_ROWS, self.rows),
-            ended=self.spells.stopped(decoding.stop),
-            tell=self.tell,
-        )
-        started = time.perf_counter()
-        for found in prover.prove(self._roots(queries), [leads for _, leads in asked]):
+        tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
+        leads = [mine for _, mine in asked]
+        for found in Prover(tree, forwards).prove(self._roots(queries), leads):
             query = queries[found.root]
             if found.broken_at is not None:
                 yield self._failure(query, found.broken_at)
@@ -152,16 +134,24 @@ class Sampler:
                     lows=tuple(node.low for node in found.nodes),
                     forwards=found.forwards,
                 )
-        self._count(prover.usage, started)
+        self._count(tree.usage, started)
 
-    def _settle(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> Settle:
-        """The range of scores of ids, by their text."""
+    def _tree(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> SearchTree:
+        """What is searched for these queries; ids have the range of scores that their text has."""
 
         def settle(root: int, nodes: Sequence[tuple[Path, bool]]) -> list[tuple[float, float]]:
             texts = [(self._text(*node, decoding.stop), node[1]) for node in nodes]
             return ranges(queries[root], texts)
 
-        return settle
+        return SearchTree(
+            self.model,
+            decoding,
+            settle,
+            self.margin,
+            rows=min(_EXPLORE_ROWS, self.rows),
+            ended=self.spells.stopped(decoding.stop),
+            tell=self.tell,
+        )
 
     def force(
         self, outputs: Sequence[tuple[Query, Path | None]], decoding: Decoding

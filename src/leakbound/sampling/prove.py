@@ -22,13 +22,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from leakbound.sampling.ending import Ended, Ending
-from leakbound.sampling.forced import require_one_law
-from leakbound.sampling.forest import Root, Stem, forward, laws_after
+from leakbound.sampling.ending import Ending
+from leakbound.sampling.forest import Root, Stem, laws_after
 from leakbound.sampling.law import Step
-from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.search import Node, Path, Settle
-from leakbound.types import Decoding, FinishReason, Tell, Usage, untold
+from leakbound.sampling.tree import SearchTree
+from leakbound.types import FinishReason
 
 _CHILDREN = 64  # of a prefix, beside those on leads
 _LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
@@ -278,61 +277,42 @@ class _Split:
 
 
 class Prover:
-    """Looks for leaking mass under one decoding; the module's text says how.
+    """Looks for leaking mass in a tree; the module's text says how.
 
-    `settle` tells the range of scores that generated ids can end with. At most `forwards` prefixes
-    of a root are forwarded, `rows` at a time; `margin`, `ended` and `tell` are the forest's.
+    At most `forwards` prefixes of a root are forwarded.
     """
 
-    def __init__(
-        self,
-        model: PrefixModel,
-        decoding: Decoding,
-        forwards: int,
-        settle: Settle,
-        *,
-        margin: float,
-        rows: int = 64,
-        ended: Ended | None = None,
-        tell: Tell = untold,
-    ) -> None:
-        require_one_law(decoding)
-        self.usage = Usage()
-        self._model, self._decoding, self._most = model, decoding, forwards
-        self._settle, self._margin, self._rows, self._tell = settle, margin, rows, tell
-        self._ending = Ending.of(model, decoding, ended)
+    def __init__(self, tree: SearchTree, forwards: int) -> None:
+        self._tree, self._most, self._ending = tree, forwards, tree.ending
 
     def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Path]]) -> Iterator[Proof]:
         """Yield one Proof for each root, in order; `leads` of each, what matters most first."""
         for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
-            hunt = _Hunt(number, self._ending, self._settle, self._most)
+            hunt = _Hunt(number, self._ending, self._tree.settle, self._most)
             hunt.follow(mine)
             self._hunt(root, hunt)
-            self._model.release(np.array(hunt.handles, dtype=np.int64))
+            self._tree.model.release(np.array(hunt.handles, dtype=np.int64))
             broken = hunt.broken_at is not None
             yield Proof(number, () if broken else tuple(hunt.nodes), hunt.forwards, hunt.broken_at)
 
     def _hunt(self, root: Root, hunt: _Hunt) -> None:
-        handle, logits = self._model.prefill(root.token_ids)
-        self.usage.prompt_tokens += len(root.token_ids)
+        handle, logits = self._tree.prefill(root)
         lead = hunt.leads[0] if hunt.leads else None
         batch, handles = [_Open(Stem.prompt(), lead, 0)], [handle]
         while True:
             splits = self._split(hunt, logits, [each.stem for each in batch])
             hunt.expand(batch, handles, splits)
-            batch = hunt.next_batch(min(self._rows, self._most - hunt.forwards))
+            batch = hunt.next_batch(min(self._tree.rows, self._most - hunt.forwards))
             if not batch:
                 hunt.finish()
                 return
-            held, logits = forward(self._model, [each.stem for each in batch])
+            held, logits = self._tree.forward([each.stem for each in batch])
             handles = held.tolist()
-            self.usage.forwards += len(batch)
-            self._tell(0, len(batch))
 
     def _split(self, hunt: _Hunt, logits: torch.Tensor, stems: Sequence[Stem]) -> list[_Split]:
         """What follows each stem: its likeliest tokens, and those of leads."""
         found = list[_Split]()
-        for part, law in laws_after(logits, stems, self._decoding, self._margin):
+        for part, law in laws_after(logits, stems, self._tree.decoding, self._tree.margin):
             ids = law.logprob.topk(min(_CHILDREN, logits.shape[1])).indices.cpu().tolist()
             tokens = [
                 list(dict.fromkeys([*hunt.wanted_after(stem.path), *row]))

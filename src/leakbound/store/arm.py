@@ -73,8 +73,8 @@ class Arm:
         self.masses = Masses(
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
-        self.proofs = Proofs(self.folder, self.identity)
-        self.weighed = Weighed(self.folder, self.identity)
+        self.proofs = Proofs(self.folder / "proofs", self.identity)
+        self.weighed = Weighed(self.folder / "weighed", self.identity)
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import pyarrow as pa
-
-from leakbound.store import tables
+from leakbound.store.by_scorer import ByScorer
 from leakbound.store.columns import table_of
 from leakbound.store.journal import Journal
 from leakbound.store.sealed import digest_of
 from leakbound.types import Event, Json, JsonObject, Proving, Query, from_json, object_of
-
-_AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +68,15 @@ class Begun:
         self._journal.remove()
 
 
-class Proofs:
-    """The proofs about the arm with this folder and identity."""
+class Proofs(ByScorer):
+    """The proofs about an arm: every event that was found, a row each, those of a query together.
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self._folder, self._identity = folder, identity
-
-    def file(self, slug: str) -> Path:
-        """Where those of a scorer are kept."""
-        return self._folder / "proofs" / f"{slug}.parquet"
+    `low` is what all of an event's outputs score at least.
+    """
 
     def begun(self, slug: str, forwards: int) -> Begun:
         """What is kept of a search with at most so many forwards a query, until it is written."""
-        owner: JsonObject = {"arm": self._identity, "slug": slug, "most": forwards}
-        return Begun(Journal(self._folder / "proofs" / f"{slug}.jsonl", owner))
-
-    def has(self, slug: str, searched: Sequence[Searched], forwards: int) -> bool:
-        """True if what lies there, whole, was found by just this search."""
-        return tables.is_made_from(self.file(slug), self._made_from(searched, forwards))
+        return Begun(self._journal(slug, {"most": forwards}))
 
     def write(
         self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int
@@ -104,37 +90,20 @@ class Proofs:
             for one in found
             for event, low in zip(one.events, one.lows, strict=True)
         ]
-        meta: JsonObject = {
-            **self._made_from(searched, forwards),
-            "forwards": {one.query.id: one.forwards for one in found},
-        }
-        tables.write_table(self.file(slug), table_of(_Proved, rows), meta)
-
-    def digest(self, slug: str) -> str | None:
-        """A digest of what is stored; None where nothing was looked for."""
-        if not self.file(slug).exists():
-            return None
-        tables.read_table(self.file(slug), _AGAIN)
-        tables.read_owned(self.file(slug), {"arm": self._identity})
-        return tables.file_digest(self.file(slug))
-
-    def events(self, slug: str) -> pa.Table | None:
-        """Every event that was found, a row each, with its `query_id` and the `low` of its scores.
-
-        Those of a query stand together. None where nothing was looked for.
-        """
-        if self.digest(slug) is None:
-            return None
-        return tables.read_table(self.file(slug), _AGAIN)
+        spent: JsonObject = {"forwards": {one.query.id: one.forwards for one in found}}
+        made_from = self.made_from(searched, forwards)
+        self._write(slug, table_of(_Proved, rows), made_from, spent)
 
     def rows(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass at least, score at least) of every event that was found."""
-        if (table := self.events(slug)) is None:
+        if (table := self.table(slug)) is None:
             return
         columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass", "low"))
         for query_id, ids, mass, low in zip(*columns, strict=True):
             yield query_id, tuple(ids), mass, low
 
-    def _made_from(self, searched: Sequence[Searched], forwards: int) -> JsonObject:
+    @staticmethod
+    def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
+        """All that proofs depend on, beside arm and scorer."""
         keys = [one.key for one in searched]
-        return {"arm": self._identity, "most": forwards, "searched": digest_of({"keys": keys})}
+        return {"most": forwards, "searched": digest_of({"keys": keys})}

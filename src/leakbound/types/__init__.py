@@ -28,6 +28,7 @@ from leakbound.types.seams import (
     Tell,
     Tells,
     Unkept,
+    renamed,
     silent,
     untold,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "from_json",
     "object_of",
     "probe_difference",
+    "renamed",
     "silent",
     "to_json",
     "untold",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
@@ -40,6 +40,22 @@ def silent(
     distinct: float | None = None,
 ) -> None:
     """The `Progress` that shows nothing."""
+
+
+def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
+    """The same `Progress`, each phase by another name."""
+
+    def told(
+        phase: str,
+        done: float,
+        total: float,
+        unit: str = "",
+        tokens: int = 0,
+        distinct: float | None = None,
+    ) -> None:
+        progress(name(phase), done, total, unit, tokens=tokens, distinct=distinct)
+
+    return told
 
 
 class Tell(Protocol):

@@ -20,7 +20,7 @@ from leakbound.evaluation.planning.models import ModelArm
 from leakbound.store import Arm, Run
 from leakbound.store.sealed import digest_of
 from leakbound.study import Prove
-from leakbound.types import Generate, JsonObject, Progress, Query, silent
+from leakbound.types import Generate, JsonObject, Progress, Query, renamed, silent
 
 PURPOSE = FOLDER = "proposals"
 DRAWS = 256  # of every question, of a model that is named
@@ -111,17 +111,7 @@ def proposals(
 
 def _drawn(run: Run, arms: Sequence[Arm], proposer: Proposer, progress: Progress) -> Run:
     """The run of a model's proposals, begun or as it was left, all of it drawn."""
-
-    def told(
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-    ) -> None:
-        progress("drawing proposals", done, total, unit, tokens=tokens)
-
+    told = renamed(progress, lambda phase: "drawing proposals")
     queries = list(_queries(run, proposer, arms))
     record = replace(run.record, attack=None, study={}, notes=())
     trial = Run.create(_folder(run, proposer), run.prompts, queries, record)

@@ -128,7 +128,7 @@ def prove_arm(
     scorer, name = search.scorer, slug(search.scorer)
     asked = list(_asked(arm, search))
     progress(f"proving {arm.name}", 0, len(asked), "questions")
-    if arm.proofs.has(name, asked, search.forwards):
+    if arm.proofs.has(name, arm.proofs.made_from(asked, search.forwards)):
         progress(f"proving {arm.name}", len(asked), len(asked), "questions")
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)

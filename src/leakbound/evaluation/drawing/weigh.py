@@ -320,10 +320,11 @@ def _made_from(events: Mapping[str, Events], proposal: Proposal, asked: Weighing
         query_id: [[[*ids], *event] for ids, event in known.items()]
         for query_id, known in events.items()
     }
-    return {
+    made_from: JsonObject = {
         "proved": digest_of({"events": proved}),
         "proposal": digest_of(proposal.engine.fingerprint),
         "shown": proposal.shown,
         "draws": asked.draws,
         "mix": asked.mix,
     }
+    return {"made_from": made_from}

@@ -48,7 +48,7 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking
         yield query_id, ids, Leaking(math.exp(floor), score, score)
     for query_id, ids, mass, low in arm.masses.scored(name):
         yield query_id, ids, Leaking(mass, low, 1.0)
-    table = arm.proofs.events(name)
+    table = arm.proofs.table(name)
     if table is None:
         return
     columns = ("query_id", "token_ids", "mass", "low", "ended")
