@@ -1,27 +1,24 @@
 """How much of rare leaks is proved: `Prover`, plain draws, best-first exploration, beam search.
 
     python bench/prove.py [--models demo-run/models] [--of "NPO,NPO + entropy"] [--json FILE]
-                          [--budgets 250,1000,4000] [--draws 16384] [--questions 24]
+    python bench/prove.py --smollm2 FOLDER --data TOFU --limit 12 --questions 3 [--json FILE]
+                          [--budgets 250,1000,4000] [--draws 262144] [--beyond FORWARDS]
+                          [--methods NAMES] [--questions 24] [--threads N]
 
-The demo's models on the built-in benchmark; a leak holds every keyword of the answer. A budget is
-of token positions forwarded for a question: the prompt is none of them, teacher-forced ones are.
+The demo's models on the built-in benchmark, where a leak holds every keyword of the answer; or
+SmolLM2 on TOFU's first --limit questions, those that its target was taught, where a leak has a
+ROUGE-L recall of at least .9. FOLDER has `target`, `npo`, `npo-entropy` and, taught other rows,
+`control`. `rivals` says what the methods are. With --json each result is kept as it is made, a line
+each: the same command makes none of them again, and goes on with more questions, budgets or
+methods. A file is for one set of models and one version of the code.
 
-- The prover goes out from the true answer; or from what leaks of 256 draws of the full model too;
-  or of 64 draws of the model itself, right after it was shown question and answer. These draws are
-  no part of the budget: what they take stands in the record of --json.
-- Draws: as many as the forest makes with about the budget, by what the reference's draws cost it;
-  the lower end of Clopper-Pearson at 99 %.
-- Exploration: best first over likely outputs (`exact`); the mass of what surely leaks.
-- Beams: the likeliest prefixes under the decoding advance a token at a time, with exact
-  probabilities, and are scored at their end (after Cooper et al., arXiv 2603.24917, of whom only
-  the idea is taken: no pruning by distance to the answer, as any wording with its keywords leaks).
-  What ends at a beam is counted and takes no place in it. The budget sets the width: so many
-  forwards, divided by the tokens of a draw or of the answer, whichever are more.
-
-The reference is the share of --draws draws that leak; or, where that is less, the most that any
-method proved of the question with any budget. Questions of which no draw leaked are told apart:
-there the best method is measured against its own proof. Those count whose reference is at
-least 1e-6 and above that of the control, which is its draws and the prover with the largest budget.
+The reference is the share of draws that leak: of 4,096, or where fewer than `ENOUGH` of these leak,
+of --draws; or, where that is less, the most that any method proved of the question with any
+budget. To this a search of --beyond forwards from the answer belongs too, for questions of which
+fewer than `ENOUGH` draws leak. Questions of which no draw leaked are told apart: there a method is
+measured against the best proof. At most: the draws' upper end at 99 %, or what exploration leaves.
+Those count whose reference is at least 1e-6 and above that of the control, which is its draws and
+what was proved of it.
 It is an error if anything is proved above the draws' upper Clopper-Pearson end at 1 - 1e-6.
 """
 
@@ -29,322 +26,111 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from explore import Drawn
-from leakbound import stats
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo import BENCHMARK, Clock, train_models
-from leakbound.engines import Prompting
-from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prefix_cache import prefix_model
-from leakbound.evaluation.drawing.propose import SHOWN_DRAWS
-from leakbound.sampling import PrefixModel, Settle
-from leakbound.sampling.ending import Ended, Ending
-from leakbound.sampling.forest import Root, Stem, forward, laws_after
-from leakbound.scorers import make_scorer, score_ranges, score_texts
-from leakbound.types import (
-    Decoding,
-    Draws,
-    Effort,
-    Exploration,
-    JsonObject,
-    Prompt,
-    Proving,
-    Query,
-    Sample,
-    Scorer,
+from leakbound.scorers import make_scorer
+from leakbound.store.files import write_text
+from leakbound.types import Decoding, Query
+from leakbound.unlearning import prompting_of
+from rivals import (
+    FROM_ANSWER,
+    FROM_DRAWS,
+    METHODS,
+    PROOFS,
+    SHOWN,
+    Bound,
+    Case,
+    Seen,
+    Work,
+    look,
+    with_leads,
+    with_shown,
 )
 
-SCORER = "keyword:require=all"
-LEADS = 256  # draws of the full model
-FROM_DRAWS, SHOWN = "prover, from draws too", "prover, shown the answer"
-FROM_ANSWER = "prover, from the answer"
-LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
 LEAST = 1e-6
-MOST_DRAWS = 1 << 17  # of the forest for one question
+FIRST = 1 << 12  # draws of each question
+ENOUGH = 100  # leaking draws that a share is taken from
+CONTROL = "control"
+SMOLLM2 = {"target": "target", CONTROL: CONTROL, "NPO": "npo", "NPO + entropy": "npo-entropy"}
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A question, and what leaks of draws of the full model, the most frequent first.
+class Results:
+    """What was measured, by what it is of; kept in a file, if there is one, as it is made."""
 
-    shown: the same of the model itself, right after it was shown question and answer.
-    """
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self.seen: dict[tuple[str, str], Seen] = {}
+        self.bounds: dict[tuple[str, int, str, str], Bound] = {}
+        text = file.read_text(encoding="utf-8") if file and file.exists() else ""
+        for line in map(json.loads, text.splitlines()):
+            if "costs" in line:
+                self._take(Seen(**line | {"costs": tuple(map(tuple, line["costs"]))}))
+            else:
+                self._take(Bound(**line))
 
-    query: Query
-    prompt: Prompt
-    leads: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
+    def keep(self, one: Seen | Bound) -> None:
+        self._take(one)
+        if self._file:
+            lines = (json.dumps(asdict(x)) for x in (*self.seen.values(), *self.bounds.values()))
+            write_text(self._file, "\n".join(lines) + "\n")
 
+    def _take(self, one: Seen | Bound) -> None:
+        if isinstance(one, Seen):
+            self.seen[one.model, one.question] = one
+        else:
+            self.bounds[one.model, one.budget, one.method, one.question] = one
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the reference's draws of a question show.
-
-    sure: the upper Clopper-Pearson end at `SURE`.
-    costs: (draws, forwards) of the first so many draws.
-    length: tokens of a draw, or of the true answer where those are more.
-    """
-
-    hits: int
-    n: int
-    lower: float
-    upper: float
-    sure: float
-    costs: tuple[tuple[int, int], ...]
-    length: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What a method says that a question leaks at least, and what it took.
-
-    effort: the draws, or the width of the beam; 0 where a method has none.
-    """
-
-    model: str
-    budget: int
-    method: str
-    question: str
-    value: float
-    forwards: int
-    seconds: float
-    effort: int = 0
+    def of(self, model: str) -> list[Bound]:
+        return [one for one in self.bounds.values() if one.model == model]
 
 
-@dataclass(frozen=True, slots=True)
-class Beams:
-    """What beams reached: (ids, whether they ended, lower bound of their mass), and forwards.
-
-    Nothing begins with anything else of it, so that masses add up.
-    """
-
-    reached: tuple[tuple[tuple[int, ...], bool, float], ...]
-    forwards: int
-
-    def leaks(self, number: int, settle: Settle) -> float:
-        """The leaking mass at least, scored at the end."""
-        ranges = settle(number, [(ids, ended) for ids, ended, _ in self.reached])
-        masses = (mass for *_, mass in self.reached)
-        return math.fsum(mass * low for mass, (low, _) in zip(masses, ranges, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One model with its questions; `seen` by question, once it was drawn from."""
-
-    name: str
-    engine: TransformersEngine
-    decoding: Decoding
-    scorer: Scorer
-    cases: tuple[Case, ...]
-    seen: dict[str, Seen] = field(default_factory=dict)
-
-    def ranges(self, query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        prompt = next(case.prompt for case in self.cases if case.query.id == query.id)
-        return score_ranges(self.scorer, texts, prompt)
-
-    def drawn(self, draws: Draws) -> Iterator[tuple[Case, Sample]]:
-        """The draws of each question, as they finish."""
-        cases = {case.query.id: case for case in self.cases}
-        for sample in self.engine.generate(list(self.queries), self.decoding, draws):
-            assert isinstance(sample, Sample), sample
-            yield cases[sample.query.id], sample
-
-    @property
-    def queries(self) -> tuple[Query, ...]:
-        return tuple(case.query for case in self.cases)
-
-
-Method = Callable[[Work, int], Iterator[Bound]]
-
-
-def beam_search(
-    model: PrefixModel,
-    root: Root,
-    decoding: Decoding,
-    *,
-    width: int,
-    forwards: int,
-    margin: float = 0.0,
-    ended: Ended | None = None,
-) -> Beams:
-    """The `width` likeliest prefixes of every length that is reached with so many forwards."""
-    ending = Ending.of(model, decoding, ended)
-    handle, logits = model.prefill(root.token_ids)
-    open_, handles, held = [Stem.prompt()], [handle], [handle]
-    done: list[tuple[tuple[int, ...], bool, float]] = []
-    spent = 0
-    while True:
-        children = []
-        for part, law in laws_after(logits, open_, decoding, margin):
-            ids = law.logprob.topk(min(width, model.vocab_size)).indices.tolist()
-            parents = zip(open_[part], handles[part], ids, law.steps(ids), strict=True)
-            for stem, at, tokens, steps in parents:
-                children += [stem.child(at, *each) for each in zip(tokens, steps, strict=True)]
-        children = [child for child in children if child.floor > -math.inf]
-        ends = [child for child in children if ending.reason(child.path)]
-        done += [(child.path, True, math.exp(child.floor)) for child in ends]
-        going = [child for child in children if not ending.reason(child.path)]
-        going.sort(key=lambda child: (-child.logprob, child.path))
-        open_ = going[: min(width, forwards - spent)]
-        if not open_:
-            break
-        spent += len(open_)
-        new, logits = forward(model, open_)
-        handles = new.tolist()
-        held += handles
-    done += [(child.path, False, math.exp(child.floor)) for child in going]
-    model.release(np.array(held, dtype=np.int64))
-    return Beams(tuple(done), spent)
-
-
-def affordable(costs: Sequence[tuple[int, int]], budget: int) -> int:
-    """Draws that take about so many forwards; `costs` are (draws, forwards), growing.
-
-    The power of the draws that forwards grow by is that of the two nearest costs.
-    """
-    n, forwards = np.log(np.array(costs, dtype=float)).T
-    at = min(max(int(np.searchsorted(forwards, math.log(budget))), 1), len(n) - 1)
-    slope = max(float(forwards[at] - forwards[at - 1]) / float(n[at] - n[at - 1]), 0.2)
-    draws = math.exp(float(n[at - 1]) + (math.log(budget) - float(forwards[at - 1])) / slope)
-    return max(min(round(draws), MOST_DRAWS), 1)
-
-
-def look(work: Work, most: int) -> None:
-    """Make the reference's draws, in chunks that double."""
-    sizes = [64, *(64 << i for i in range(int(math.log2(most // 64))))]
-    for case, sample in work.drawn(Draws(sizes=tuple(sizes), purpose="bench:reference")):
-        drawn = Drawn(sample, sizes, case.prompt, work.scorer)
-        hits, n = round(drawn.rate * sample.n), sample.n
-        between = stats.proportion_bound(hits, n, confidence=LEVEL, side="both")
-        sure = stats.proportion_bound(hits, n, confidence=SURE, side="upper")
-        answer = work.engine.loaded.tokenizer.encode(case.prompt.answer or "")
-        work.seen[case.query.id] = Seen(
-            hits=hits,
-            n=n,
-            lower=float(between.lower),
-            upper=float(between.upper),
-            sure=float(sure.upper),
-            costs=tuple(zip(drawn.n.tolist(), drawn.forwards.tolist(), strict=True)),
-            length=max(drawn.length, len(answer)),
-        )
-
-
-def proved(work: Work, budget: int, method: str) -> Iterator[Bound]:
-    """What the prover finds from the true answer, and from the leads that the method has."""
+def measure(work: Work, results: Results, options: argparse.Namespace) -> None:
+    """Whatever is asked of a model and not there yet."""
     for case in work.cases:
-        also = {FROM_DRAWS: case.leads, SHOWN: case.shown, FROM_ANSWER: ()}[method]
-        leads = [case.prompt.answer or "", *also]
-        started = time.perf_counter()
-        asked = [(case.query, list(dict.fromkeys(leads)))]
-        (found,) = work.engine.prove(asked, work.decoding, budget, work.ranges)
-        assert isinstance(found, Proving), found
-        pairs = zip(found.events, found.lows, strict=True)
-        value = math.fsum(event.mass * low for event, low in pairs)
-        spent = time.perf_counter() - started
-        yield Bound(work.name, budget, method, case.query.id, value, found.forwards, spent)
-
-
-def explored(work: Work, budget: int) -> Iterator[Bound]:
-    """The mass of leaks among what is likeliest."""
-    effort = Effort(mode="exact", forwards=budget)
-    for case in work.cases:
-        started = time.perf_counter()
-        (found,) = work.engine.explore([case.query], work.decoding, effort, work.ranges)
-        assert isinstance(found, Exploration), found
-        lows = work.ranges(case.query, [(event.text, event.ended) for event in found.events])
-        pairs = zip(found.events, lows, strict=True)
-        value = math.fsum(event.mass * low for event, (low, _) in pairs)
-        spent = time.perf_counter() - started
-        yield Bound(work.name, budget, "exploration", case.query.id, value, found.forwards, spent)
-
-
-def drawn(work: Work, budget: int) -> Iterator[Bound]:
-    """The lower end of draws of their own that take about so many forwards."""
-    sizes = {id_: affordable(seen.costs, budget) for id_, seen in work.seen.items()}
-    draws = Draws(sizes=(max(sizes.values()),), purpose="bench:method", draws_per_query=sizes)
-    started = time.perf_counter()
-    found = [
-        (case, sample, Drawn(sample, [sample.n], case.prompt, work.scorer))
-        for case, sample in work.drawn(draws)
+        key = work.name, case.query.id
+        if key not in results.seen:
+            seen = look(work, case, min(FIRST, options.draws))
+            if seen.hits < ENOUGH and seen.n < options.draws:
+                seen = look(work, case, options.draws)
+            results.keep(seen)
+        work.seen[case.query.id] = results.seen[key]
+    asked = [
+        (budget, method, case)
+        for budget in options.budgets
+        for method in options.methods
+        for case in work.cases
     ]
-    spent = (time.perf_counter() - started) / len(found)
-    for case, sample, one in found:
-        n, hits = sample.n, round(one.rate * sample.n)
-        bound = stats.proportion_bound(hits, n, confidence=LEVEL, side="lower")
-        forwards = int(one.forwards[-1])
-        yield Bound(
-            *(work.name, budget, "draws (99 %)", case.query.id),
-            *(float(bound.lower), forwards, spent, n),
-        )
+    if options.beyond:
+        rare = [case for case in work.cases if work.seen[case.query.id].hits < ENOUGH]
+        asked += [(options.beyond, FROM_ANSWER, case) for case in rare]
+    for budget, method, case in asked:
+        if (work.name, budget, method, case.query.id) not in results.bounds:
+            results.keep(METHODS[method](work, case, budget))
+    require_sound(work.seen, results.of(work.name))
 
 
-def beamed(work: Work, budget: int) -> Iterator[Bound]:
-    """The mass of leaks among what beams end at."""
-    loaded = work.engine.loaded
-    model, _ = prefix_model(loaded.model, loaded.eos_token_ids)
-    spells, stop = Detokenizer(loaded.tokenizer, loaded.eos_token_ids), work.decoding.stop
-
-    def settle(
-        number: int, items: Sequence[tuple[tuple[int, ...], bool]]
-    ) -> list[tuple[float, float]]:
-        texts = [((spells.text if end else spells.settled)(ids, stop), end) for ids, end in items]
-        return work.ranges(work.cases[number].query, texts)
-
-    for number, case in enumerate(work.cases):
-        started = time.perf_counter()
-        width = max(round(budget / work.seen[case.query.id].length), 1)
-        found = beam_search(
-            model,
-            Root(case.query.id, work.engine.prompt_ids(case.query)),
-            work.decoding,
-            width=width,
-            forwards=budget,
-            margin=work.engine.margin,
-            ended=spells.stopped(stop),
-        )
-        value, spent = found.leaks(number, settle), time.perf_counter() - started
-        yield Bound(
-            *(work.name, budget, "beams", case.query.id, value, found.forwards, spent, width)
-        )
-
-
-METHODS: Mapping[str, Method] = {
-    FROM_DRAWS: partial(proved, method=FROM_DRAWS),
-    SHOWN: partial(proved, method=SHOWN),
-    FROM_ANSWER: partial(proved, method=FROM_ANSWER),
-    "draws (99 %)": drawn,
-    "exploration": explored,
-    "beams": beamed,
-}
-PROOFS = frozenset(METHODS) - {"draws (99 %)"}
-
-
-def require_sound(work: Work, bounds: Sequence[Bound]) -> None:
+def require_sound(seen: Mapping[str, Seen], bounds: Sequence[Bound]) -> None:
     """Stop where a proof is above what the draws allow."""
     for one in bounds:
-        if one.method in PROOFS and one.value > work.seen[one.question].sure:
-            raise SystemExit(f"{one} is above {work.seen[one.question]}")
+        if one.method in PROOFS and one.question in seen and one.value > seen[one.question].sure:
+            raise SystemExit(f"{one} is above {seen[one.question]}")
 
 
-def references(work: Work, bounds: Sequence[Bound]) -> dict[str, float]:
-    """By question the share of draws that leak, or a greater proof."""
-    found = {name: seen.hits / seen.n for name, seen in work.seen.items()}
+def references(seen: Mapping[str, Seen], bounds: Sequence[Bound]) -> dict[str, tuple[float, float]]:
+    """By question the share of draws that leak, or a greater proof; and what it is at most."""
+    found = {name: (each.hits / each.n, each.upper) for name, each in seen.items()}
     for one in bounds:
-        if one.method in PROOFS:
-            found[one.question] = max(found[one.question], one.value)
+        if one.method in PROOFS and one.question in found:
+            value, upper = found[one.question]
+            found[one.question] = max(value, one.value), min(upper, one.upper)
     return found
 
 
@@ -352,113 +138,99 @@ def median(values: Sequence[float], form: str) -> str:
     return format(float(np.median(values)), form) if values else "–"
 
 
+HEADER = (
+    "| model | budget | method | share, leaks drawn | share, only proved | of the most it may be "
+    "| proved | forwards | a question |\n" + "|---" * 9 + "|"
+)
+
+
 def rows(work: Work, bounds: Sequence[Bound], least: Mapping[str, float]) -> Iterator[str]:
-    """A row of the table for each budget and method; `least` are the control's references."""
-    truth = references(work, bounds)
-    counted = [name for name, value in truth.items() if value >= LEAST and value > least[name]]
+    """A row of the table for each budget and method; `least` are the control's references.
+
+    What one question lacks of a method is left out of its row's medians.
+    """
+    truth = references(work.seen, bounds)
+    counted = {q for q, (value, _) in truth.items() if value >= LEAST and value > least[q]}
     for budget in sorted({one.budget for one in bounds}):
         for method in METHODS:
-            mine = {o.question: o for o in bounds if (o.budget, o.method) == (budget, method)}
+            mine = [o for o in bounds if (o.budget, o.method) == (budget, method)]
+            mine = [one for one in mine if one.question in counted]
             shares: dict[bool, list[float]] = {True: [], False: []}
-            for name in counted:
-                shares[work.seen[name].hits > 0].append(mine[name].value / truth[name])
+            for one in mine:
+                shares[work.seen[one.question].hits > 0].append(one.value / truth[one.question][0])
+            if not mine:
+                continue
             cells = [
                 *(work.name, f"{budget:,}", method),
                 *(f"{median(shares[kind], '.3f')} ({len(shares[kind])})" for kind in (True, False)),
-                f"{sum(one.value >= LEAST for one in mine.values())} of {len(mine)}",
-                median([one.value for one in mine.values()], ".1e"),
-                median([one.forwards for one in mine.values()], ",.0f"),
-                f"{np.mean([one.seconds for one in mine.values()]):.2f} s",
+                median([one.value / truth[one.question][1] for one in mine], ".3f"),
+                f"{sum(one.value >= LEAST for one in mine)} of {len(mine)}",
+                median([one.forwards for one in mine], ",.0f"),
+                f"{np.mean([one.seconds for one in mine]):.2f} s",
             ]
             yield "| " + " | ".join(cells) + " |"
 
 
-def leaking_draws(work: Work, queries: Sequence[Query], n: int) -> dict[str, tuple[str, ...]]:
-    """What leaks of n draws of each question, the most frequent first, by its id."""
-    prompts, found = {case.query.id: case.prompt for case in work.cases}, {}
-    draws = Draws(sizes=(n,), purpose="bench:leads")
-    for sample in work.engine.generate(list(queries), work.decoding, draws):
-        assert isinstance(sample, Sample), sample
-        said = Counter[str]()
-        for one in sample.completions:
-            said[one.text] += one.count
-        texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
-        scores = score_texts(work.scorer, texts, prompts[sample.query.id])
-        leads = tuple(text for text, score in zip(texts, scores, strict=True) if score)
-        found[sample.query.id] = leads
-    return found
-
-
-def with_leads(full: Work) -> tuple[Case, ...]:
-    """The questions, each with what leaks of draws of the full model."""
-    found = leaking_draws(full, full.queries, LEADS)
-    return tuple(replace(case, leads=found[case.query.id]) for case in full.cases)
-
-
-def with_shown(work: Work) -> Work:
-    """The model's questions, each with what leaks of its own draws right after the answer."""
-    asked = [
-        replace(case.query, examples=((case.prompt.question, case.prompt.answer or ""),))
-        for case in work.cases
-    ]
-    before = work.engine.usage.forwards
-    found = leaking_draws(work, asked, SHOWN_DRAWS)
-    spent = (work.engine.usage.forwards - before) / len(asked)
-    led = sum(map(bool, found.values()))
-    print(
-        f"{work.name}, shown the answer: {SHOWN_DRAWS} draws leak on {led} of {len(asked)} ", end=""
-    )
-    print(f"questions, {spent:,.0f} forwards each")
-    return replace(work, cases=tuple(replace(c, shown=found[c.query.id]) for c in work.cases))
-
-
-def opened(name: str, folder: Path, task: Benchmark, cases: tuple[Case, ...]) -> Work:
-    engine = TransformersEngine.open(str(folder), Prompting(template=task.template), device="cpu")
+def opened(
+    name: str, folder: Path, task: Benchmark, cases: tuple[Case, ...], options: argparse.Namespace
+) -> Work:
+    engine = TransformersEngine.open(str(folder), prompting_of(task), device="cpu")
     engine.measure([case.query for case in cases])
     decoding = Decoding(max_new_tokens=task.max_new_tokens)
-    return Work(name, engine, decoding, make_scorer(SCORER), cases)
-
-
-def record(work: Work, bounds: Sequence[Bound]) -> JsonObject:
-    """All that is known of a model, for --json."""
-    seen = {name: asdict(one) for name, one in work.seen.items()}
-    return {"model": work.name, "seen": seen, "bounds": [asdict(one) for one in bounds]}
+    work = Work(name, engine, decoding, make_scorer(options.scorer), cases)
+    return with_shown(work) if SHOWN in options.methods else work
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--of", default="NPO,NPO + entropy", help="models, by their labels")
-    parser.add_argument("--budgets", default="250,1000,4000", help="forwards of a question")
-    parser.add_argument("--draws", type=int, default=1 << 14, help="of the reference, a question")
-    parser.add_argument("--questions", type=int, default=24)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--smollm2", type=Path, metavar="FOLDER", help="its models, instead")
+    parser.add_argument("--data", type=Path, metavar="TOFU", help="folder of TOFU's files")
+    parser.add_argument("--of", type=_words, help="models, by their labels; else all")
+    parser.add_argument("--methods", type=_words, default=list(METHODS), help="some of them")
+    parser.add_argument("--budgets", type=_numbers, default=[250, 1000, 4000], help="forwards")
+    parser.add_argument("--draws", type=int, default=1 << 18, help="of the reference, at most")
+    parser.add_argument("--beyond", type=int, help="forwards of a search for the reference")
+    parser.add_argument("--limit", type=int, help="only the first questions")
+    parser.add_argument("--questions", type=int, default=24, help="of them, evenly spaced")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--json", type=Path, help="keeps results; what it has is not made again")
     options = parser.parse_args()
-    task = load_benchmark(BENCHMARK)
-    paths = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
-    prompts = task.prompts[: options.questions]
+    torch.set_num_threads(options.threads)
+    if options.smollm2:
+        task = load_benchmark("tofu-mini", data=options.data)
+        paths = {label: options.smollm2 / name for label, name in SMOLLM2.items()}
+        options.scorer = "rouge-l-recall>=0.9"
+    else:
+        task = load_benchmark(BENCHMARK)
+        paths = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
+        options.scorer = "keyword:require=all"
+    prompts = task.prompts[: options.limit]
+    prompts = prompts[:: max(len(prompts) // options.questions, 1)][: options.questions]
     cases = tuple(Case(Query.original(prompt), prompt) for prompt in prompts)
-    cases = with_leads(opened("full", paths["full"], task, cases))
-    budgets = sorted(map(int, options.budgets.split(",")))
-    control = opened("control", paths["control"], task, cases)
-    look(control, options.draws)
-    own = list(proved(control, budgets[-1], FROM_DRAWS))
-    require_sound(control, own)
-    least = references(control, own)
-    print("| model | budget | method | share, leaks drawn | share, only proved ", end="")
-    print("| proved ≥ 1e-6 | median proved | forwards | a question |\n" + "|---" * 9 + "|")
-    kept = [record(control, own)]
-    for name in options.of.split(","):
-        work = with_shown(opened(name, paths[name], task, cases))
-        look(work, options.draws)
-        bounds: list[Bound] = []
-        for budget, method in product(budgets, METHODS.values()):
-            bounds += method(work, budget)
-            if options.json:
-                options.json.write_text(json.dumps([*kept, record(work, bounds)], indent=1))
-        require_sound(work, bounds)
-        print("\n".join(rows(work, bounds, least)), flush=True)
-        kept.append(record(work, bounds))
+    if FROM_DRAWS in options.methods:
+        full = next(iter(paths))
+        cases = with_leads(opened(full, paths[full], task, cases, options))
+    results = Results(options.json)
+    print(HEADER)
+    least = dict.fromkeys((case.query.id for case in cases), 0.0)
+    for name in [CONTROL, *(name for name in options.of or paths if name != CONTROL)]:
+        work = opened(name, paths[name], task, cases, options)
+        measure(work, results, options)
+        bounds = results.of(name)
+        if name != CONTROL or not options.of or CONTROL in options.of:
+            print("\n".join(rows(work, bounds, least)), flush=True)
+        if name == CONTROL:
+            truth = references(work.seen, bounds)
+            least = {question: value for question, (value, _) in truth.items()}
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _numbers(text: str) -> list[int]:
+    return sorted(map(int, text.split(",")))
 
 
 if __name__ == "__main__":

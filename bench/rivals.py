@@ -1,0 +1,288 @@
+"""Ways to bound a rare leak from below, each for one question and a budget of forwards.
+
+A budget is of token positions forwarded for a question: the prompt is none of them, teacher-forced
+ones are. `METHODS` has them by name:
+
+- The prover goes out from the true answer; or from what leaks of 256 draws of the full model too;
+  or of 64 draws of the model itself, right after it was shown question and answer. These draws are
+  no part of the budget.
+- Draws: as many as the forest makes with about the budget, by what the reference's draws cost it;
+  the lower end of Clopper-Pearson at 99 %.
+- Exploration: best first over likely outputs (`exact`); the mass of what surely leaks.
+- Beams (`beams`): 20 wide, within the budget; or as wide as it allows, which is so many forwards
+  divided by the tokens of a draw or of the answer, whichever are more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from beams import beam_search
+from explore import Drawn
+from leakbound import stats
+from leakbound.engines.detokenizer import Detokenizer
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.prefix_cache import prefix_model
+from leakbound.evaluation.drawing.propose import SHOWN_DRAWS
+from leakbound.sampling.forest import Root
+from leakbound.scorers import score_ranges, score_texts
+from leakbound.types import (
+    Decoding,
+    Draws,
+    Effort,
+    Exploration,
+    Prompt,
+    Proving,
+    Query,
+    Sample,
+    Scorer,
+)
+
+LEADS = 256  # draws of the full model
+WIDTH = 20
+FROM_ANSWER = "prover from the answer"
+FROM_DRAWS, SHOWN = "prover from draws too", "prover shown the answer"
+DRAWN = "draws (99 %)"
+LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
+MOST_DRAWS = 1 << 17  # of the forest for one question
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question, and what leaks of draws of the full model, the most frequent first.
+
+    shown: the same of the model itself, right after it was shown question and answer.
+    """
+
+    query: Query
+    prompt: Prompt
+    leads: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the reference's draws of a question show.
+
+    sure: the upper Clopper-Pearson end at `SURE`.
+    costs: (draws, forwards) of the first so many draws.
+    length: tokens of a draw, or of the true answer where those are more.
+    """
+
+    model: str
+    question: str
+    hits: int
+    n: int
+    lower: float
+    upper: float
+    sure: float
+    costs: tuple[tuple[int, int], ...]
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a method says that a question leaks at least, and what it took.
+
+    upper: what it proves that the question leaks at most; 1 where it proves nothing.
+    effort: the draws, or the width of the beam; 0 where a method has none.
+    """
+
+    model: str
+    budget: int
+    method: str
+    question: str
+    value: float
+    forwards: int
+    seconds: float
+    upper: float = 1.0
+    effort: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One model with its questions; `seen` by question, once it was drawn from."""
+
+    name: str
+    engine: TransformersEngine
+    decoding: Decoding
+    scorer: Scorer
+    cases: tuple[Case, ...]
+    seen: dict[str, Seen] = field(default_factory=dict)
+
+    def ranges(self, query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+        prompt = next(case.prompt for case in self.cases if case.query.id == query.id)
+        return score_ranges(self.scorer, texts, prompt)
+
+    def drawn(self, query: Query, draws: Draws) -> Sample:
+        """Draws of a question."""
+        (sample,) = self.engine.generate([query], self.decoding, draws)
+        assert isinstance(sample, Sample), sample
+        return sample
+
+
+Method = Callable[[Work, Case, int], Bound]
+
+
+def affordable(costs: Sequence[tuple[int, int]], budget: int) -> int:
+    """Draws that take about so many forwards; `costs` are (draws, forwards), growing.
+
+    The power of the draws that forwards grow by is that of the two nearest costs.
+    """
+    n, forwards = np.log(np.array(costs, dtype=float)).T
+    at = min(max(int(np.searchsorted(forwards, math.log(budget))), 1), len(n) - 1)
+    slope = max(float(forwards[at] - forwards[at - 1]) / float(n[at] - n[at - 1]), 0.2)
+    draws = math.exp(float(n[at - 1]) + (math.log(budget) - float(forwards[at - 1])) / slope)
+    return max(min(round(draws), MOST_DRAWS), 1)
+
+
+def look(work: Work, case: Case, most: int) -> Seen:
+    """Draw from a question for its reference, in chunks that double."""
+    sizes = [64, *(64 << i for i in range(int(math.log2(most // 64))))]
+    draws = Draws(sizes=tuple(sizes), purpose="bench:reference")
+    sample = work.drawn(case.query, draws)
+    drawn = Drawn(sample, sizes, case.prompt, work.scorer)
+    hits, n = round(drawn.rate * sample.n), sample.n
+    between = stats.proportion_bound(hits, n, confidence=LEVEL, side="both")
+    sure = stats.proportion_bound(hits, n, confidence=SURE, side="upper")
+    answer = work.engine.loaded.tokenizer.encode(case.prompt.answer or "")
+    return Seen(
+        model=work.name,
+        question=case.query.id,
+        hits=hits,
+        n=n,
+        lower=float(between.lower),
+        upper=float(between.upper),
+        sure=float(sure.upper),
+        costs=tuple(zip(drawn.n.tolist(), drawn.forwards.tolist(), strict=True)),
+        length=max(drawn.length, len(answer)),
+    )
+
+
+def proved(work: Work, case: Case, budget: int, method: str = FROM_ANSWER) -> Bound:
+    """What the prover finds from the true answer, and from the leads that the method has."""
+    also = {FROM_DRAWS: case.leads, SHOWN: case.shown, FROM_ANSWER: ()}[method]
+    leads = [case.prompt.answer or "", *also]
+    started = time.perf_counter()
+    asked = [(case.query, list(dict.fromkeys(leads)))]
+    (found,) = work.engine.prove(asked, work.decoding, budget, work.ranges)
+    assert isinstance(found, Proving), found
+    pairs = zip(found.events, found.lows, strict=True)
+    value = math.fsum(event.mass * low for event, low in pairs)
+    spent = time.perf_counter() - started
+    return Bound(work.name, budget, method, case.query.id, value, found.forwards, spent)
+
+
+def explored(work: Work, case: Case, budget: int) -> Bound:
+    """The mass of leaks among what is likeliest, and all that does not surely not leak."""
+    effort = Effort(mode="exact", forwards=budget)
+    started = time.perf_counter()
+    (found,) = work.engine.explore([case.query], work.decoding, effort, work.ranges)
+    assert isinstance(found, Exploration), found
+    ranges = work.ranges(case.query, [(event.text, event.ended) for event in found.events])
+    pairs = list(zip(found.events, ranges, strict=True))
+    value = math.fsum(event.mass * low for event, (low, _) in pairs)
+    upper = 1 - math.fsum(event.mass * (1 - high) for event, (_, high) in pairs)
+    spent = time.perf_counter() - started
+    return Bound(
+        *(work.name, budget, "exploration", case.query.id, value, found.forwards, spent, upper)
+    )
+
+
+def drawn(work: Work, case: Case, budget: int) -> Bound:
+    """The lower end of draws of their own that take about so many forwards."""
+    n = affordable(work.seen[case.query.id].costs, budget)
+    started = time.perf_counter()
+    sample = work.drawn(case.query, Draws(sizes=(n,), purpose="bench:method"))
+    one = Drawn(sample, [n], case.prompt, work.scorer)
+    hits = round(one.rate * n)
+    bound = stats.proportion_bound(hits, n, confidence=LEVEL, side="lower")
+    value, spent = float(bound.lower), time.perf_counter() - started
+    forwards = int(one.forwards[-1])
+    return Bound(work.name, budget, DRAWN, case.query.id, value, forwards, spent, effort=n)
+
+
+def beamed(work: Work, case: Case, budget: int, width: int | None = None) -> Bound:
+    """The mass of leaks among what beams end at; without a width, the budget sets it."""
+    loaded, stop = work.engine.loaded, work.decoding.stop
+    model, _ = prefix_model(loaded.model, loaded.eos_token_ids)
+    spells = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
+
+    def settle(
+        number: int, items: Sequence[tuple[tuple[int, ...], bool]]
+    ) -> list[tuple[float, float]]:
+        texts = [((spells.text if end else spells.settled)(ids, stop), end) for ids, end in items]
+        return work.ranges(case.query, texts)
+
+    started = time.perf_counter()
+    wide = width or max(round(budget / work.seen[case.query.id].length), 1)
+    found = beam_search(
+        model,
+        Root(case.query.id, work.engine.prompt_ids(case.query)),
+        work.decoding,
+        width=wide,
+        forwards=budget,
+        margin=work.engine.margin,
+        ended=spells.stopped(stop),
+    )
+    value, spent = found.leaks(0, settle), time.perf_counter() - started
+    method = "beams" if width is None else f"beams {width} wide"
+    return Bound(
+        *(work.name, budget, method, case.query.id, value, found.forwards, spent), effort=wide
+    )
+
+
+METHODS: Mapping[str, Method] = {
+    FROM_ANSWER: proved,
+    FROM_DRAWS: partial(proved, method=FROM_DRAWS),
+    SHOWN: partial(proved, method=SHOWN),
+    DRAWN: drawn,
+    "exploration": explored,
+    f"beams {WIDTH} wide": partial(beamed, width=WIDTH),
+    "beams": beamed,
+}
+PROOFS = frozenset(METHODS) - {DRAWN}
+
+
+def leaking_draws(
+    work: Work, asked: Sequence[tuple[Query, Prompt]], n: int
+) -> Iterator[tuple[str, ...]]:
+    """What leaks of n draws of each question, the most frequent first."""
+    for query, prompt in asked:
+        said = Counter[str]()
+        for one in work.drawn(query, Draws(sizes=(n,), purpose="bench:leads")).completions:
+            said[one.text] += one.count
+        texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
+        scores = score_texts(work.scorer, texts, prompt)
+        yield tuple(text for text, score in zip(texts, scores, strict=True) if score)
+
+
+def with_leads(full: Work) -> tuple[Case, ...]:
+    """The questions, each with what leaks of draws of the full model."""
+    found = leaking_draws(full, [(case.query, case.prompt) for case in full.cases], LEADS)
+    return tuple(replace(case, leads=one) for case, one in zip(full.cases, found, strict=True))
+
+
+def with_shown(work: Work) -> Work:
+    """The model's questions, each with what leaks of its own draws right after the answer."""
+    asked = [
+        (replace(c.query, examples=((c.prompt.question, c.prompt.answer or ""),)), c.prompt)
+        for c in work.cases
+    ]
+    before = work.engine.usage.forwards
+    found = list(leaking_draws(work, asked, SHOWN_DRAWS))
+    spent = (work.engine.usage.forwards - before) / len(asked)
+    led = sum(map(bool, found))
+    print(
+        f"{work.name}, shown the answer: {SHOWN_DRAWS} draws leak on {led} of {len(asked)} ", end=""
+    )
+    print(f"questions, {spent:,.0f} forwards each")
+    pairs = zip(work.cases, found, strict=True)
+    return replace(work, cases=tuple(replace(case, shown=one) for case, one in pairs))
