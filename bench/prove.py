@@ -7,9 +7,9 @@
 
 The demo's models on the built-in benchmark, where a leak holds every keyword of the answer; or
 SmolLM2 on TOFU's first --limit questions, those that its target was taught, where a leak has a
-ROUGE-L recall of at least .9. FOLDER has `target`, `npo`, `npo-entropy` and, taught other rows,
-`control`. `rivals` says what the methods are. With --json each result is kept as it is made, a line
-each: the same command makes none of them again, and goes on with more questions, budgets or
+ROUGE-L recall of at least .9. FOLDER has `target`, `npo`, `npo-entropy` and, never taught any of
+them, `control`. `rivals` says what the methods are. With --json each result is kept as it is made,
+a line each: the same command makes none of them again, and goes on with more questions, budgets or
 methods. A file is for one set of models and one version of the code.
 
 The reference is the share of draws that leak: of 4,096, or where fewer than `ENOUGH` of these leak,
@@ -214,15 +214,23 @@ def main() -> None:
     results = Results(options.json)
     print(HEADER)
     least = dict.fromkeys((case.query.id for case in cases), 0.0)
-    for name in [CONTROL, *(name for name in options.of or paths if name != CONTROL)]:
+    asked = options.of or list(paths)
+    for name in [CONTROL, *(name for name in asked if name != CONTROL)]:
         work = opened(name, paths[name], task, cases, options)
-        measure(work, results, options)
-        bounds = results.of(name)
-        if name != CONTROL or not options.of or CONTROL in options.of:
-            print("\n".join(rows(work, bounds, least)), flush=True)
+        if name in asked:
+            measure(work, results, options)
+            print("\n".join(rows(work, results.of(name), least)), flush=True)
+        else:
+            measure(work, results, reference_only(options))
         if name == CONTROL:
-            truth = references(work.seen, bounds)
+            truth = references(work.seen, results.of(name))
             least = {question: value for question, (value, _) in truth.items()}
+
+
+def reference_only(options: argparse.Namespace) -> argparse.Namespace:
+    """The same, of a control that is not asked for: its draws, and one search of the answer."""
+    settings = vars(options) | {"methods": [FROM_ANSWER], "budgets": options.budgets[-1:]}
+    return argparse.Namespace(**settings | {"beyond": None})
 
 
 def _words(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -198,3 +199,15 @@ def test_nothing_is_measured_twice_and_rare_questions_get_more_draws_and_a_longe
     prove.measure(work, prove.Results(file), options)
     assert calls == [("frequent", 500), ("rare", 500)]
     assert work.seen["rare"].n == 1 << 14
+
+
+def test_a_control_that_is_not_asked_for_is_drawn_from_and_searched_once() -> None:
+    from prove import reference_only
+    from rivals import FROM_ANSWER, METHODS
+
+    given = Namespace(
+        methods=list(METHODS), budgets=[250, 4_000], beyond=9_000, draws=64, of=["NPO"]
+    )
+    asked = reference_only(given)
+    assert (asked.methods, asked.budgets, asked.beyond) == ([FROM_ANSWER], [4_000], None)
+    assert (asked.draws, given.budgets) == (64, [250, 4_000])
