@@ -1,16 +1,40 @@
-"""Tables of an arm, a file a scorer."""
+"""Tables of an arm, a file a scorer, and what is found of one until it is whole."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
 from leakbound.store import tables
 from leakbound.store.journal import Journal
-from leakbound.types import Json, JsonObject
+from leakbound.types import Json, JsonObject, from_json, object_of
+
+T = TypeVar("T")
 
 _AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+
+
+class Begun(Generic[T]):
+    """What was found for a table that is not stored yet, each value as it came, by its key."""
+
+    def __init__(self, journal: Journal, kind: type[T]) -> None:
+        self._journal, self._kind = journal, kind
+
+    def get(self, key: str) -> T | None:
+        """What was found; None where it is still to be looked for."""
+        for value in self._journal.get(key):
+            return from_json(self._kind, value, f"`{self._journal.file}`")
+        return None
+
+    def put(self, key: str, found: T) -> None:
+        """Keep it beyond the end of the process."""
+        self._journal.put(key, {**object_of(found)})
+
+    def remove(self) -> None:
+        """Forget all: the table is stored."""
+        self._journal.remove()
 
 
 class ByScorer:
@@ -44,9 +68,10 @@ class ByScorer:
     def _meta(self, slug: str) -> dict[str, Json]:
         return tables.read_meta(self.file(slug), _AGAIN)
 
-    def _journal(self, slug: str, made_from: JsonObject) -> Journal:
+    def _begun(self, slug: str, made_from: JsonObject, kind: type[T]) -> Begun[T]:
         """What is kept until a table that is made from this is stored."""
-        return Journal(self._folder / f"{slug}.jsonl", {**self._owned(made_from), "slug": slug})
+        owner = {**self._owned(made_from), "slug": slug}
+        return Begun(Journal(self._folder / f"{slug}.jsonl", owner), kind)
 
     def _write(self, slug: str, table: pa.Table, made_from: JsonObject, also: JsonObject) -> None:
         """Store a table, instead of what was there."""

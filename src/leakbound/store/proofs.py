@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from leakbound.store.by_scorer import ByScorer
+from leakbound.store.by_scorer import Begun, ByScorer
 from leakbound.store.columns import table_of
-from leakbound.store.journal import Journal
 from leakbound.store.sealed import digest_of
-from leakbound.types import Event, Json, JsonObject, Proving, Query, from_json, object_of
+from leakbound.types import Event, JsonObject, Proving, Query, object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,49 +33,18 @@ class Searched:
         return digest_of({"query": object_of(self.query), "leads": [*self.leads]})
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What is kept of a `Proving` until all of them are stored."""
-
-    events: tuple[Event, ...]
-    lows: tuple[float, ...]
-    forwards: int
-
-
-class Begun:
-    """What a search that has not ended has found, question by question, each kept as it is."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    def get(self, one: Searched) -> Proving | None:
-        """What was found of it; None where it is still to be searched."""
-        for value in self._journal.get(one.key):
-            known = from_json(_Found, value, f"`{self._journal.file}`")
-            return Proving(
-                query=one.query, events=known.events, lows=known.lows, forwards=known.forwards
-            )
-        return None
-
-    def put(self, one: Searched, found: Proving) -> None:
-        """Keep it beyond the end of the process."""
-        kept: Json = object_of(_Found(found.events, found.lows, found.forwards))
-        self._journal.put(one.key, kept)
-
-    def remove(self) -> None:
-        """Forget all: the proofs are stored."""
-        self._journal.remove()
-
-
 class Proofs(ByScorer):
     """The proofs about an arm: every event that was found, a row each, those of a query together.
 
     `low` is what all of an event's outputs score at least.
     """
 
-    def begun(self, slug: str, forwards: int) -> Begun:
-        """What is kept of a search with at most so many forwards a query, until it is written."""
-        return Begun(self._journal(slug, {"most": forwards}))
+    def begun(self, slug: str, forwards: int) -> Begun[Proving]:
+        """What a search with at most so many forwards a query has found, until it is written.
+
+        By the keys of what was searched.
+        """
+        return self._begun(slug, {"most": forwards}, Proving)
 
     def write(
         self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakbound.store.by_scorer import ByScorer
+from leakbound.store.by_scorer import Begun, ByScorer
 from leakbound.store.columns import table_of, values_of
 from leakbound.types import JsonObject
 
@@ -56,6 +56,10 @@ class WeighedDraws:
 
 class Weighed(ByScorer):
     """The weighted draws of an arm."""
+
+    def begun(self, slug: str, made_from: JsonObject) -> Begun[WeighedQuery]:
+        """What was weighed of draws made from this, by query id, until they are written."""
+        return self._begun(slug, made_from, WeighedQuery)
 
     def write(
         self,

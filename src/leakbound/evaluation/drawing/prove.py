@@ -132,7 +132,7 @@ def prove_arm(
         progress(f"proving {arm.name}", len(asked), len(asked), "questions")
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
-    kept = ((one, begun.get(one)) for one in asked)
+    kept = ((one, begun.get(one.key)) for one in asked)
     known = {one: proving for one, proving in kept if proving is not None}
     opener = HeldScorer(scorer) if search.at is None else search.at.opener(scorer)
     jobs = (
@@ -152,7 +152,7 @@ def prove_arm(
             failures.append(found)
         else:
             known[job.asked] = found
-            begun.put(job.asked, found)
+            begun.put(job.asked.key, found)
         progress(f"proving {arm.name}", done, len(asked), "questions")
     searched = [one for one in asked if one in known]
     arm.proofs.write(name, [known[one] for one in searched], searched, search.forwards)

@@ -40,6 +40,7 @@ from leakbound.types import (
     JsonObject,
     Measures,
     Progress,
+    Prompt,
     Query,
     Retraces,
     Scorer,
@@ -137,73 +138,101 @@ def weigh_arm(
 ) -> list[Failure]:
     """Draw, weigh and store outputs of every question of an arm; who failed, and why.
 
-    What is stored of just these draws is left as it is. InputError where probabilities are not
-    known or not exact.
+    Goes on where it was stopped. What is stored of just these draws is left as it is. InputError
+    where probabilities are not known or not exact.
     """
     name, events = slug(scorer), antichains(arm, scorer)
     made_from = _made_from(events, proposal, asked)
     if arm.weighed.has(name, made_from):
         return []
-    for each in (engine, proposal.engine):
-        require_explores(each, arm.name, arm.decoding, PROVING)
-    drawn, failures = _draws(arm, engine, proposal, asked, progress)
-    outputs = [(query, ids) for query, texts in drawn.items() for ids in texts]
-    progress(f"weighing {arm.name}", 2, 4, "steps")
-    ours = _forced(engine, outputs, arm.decoding)
-    progress(f"weighing {arm.name}", 3, 4, "steps")
-    asks = [(proposal.asks(query), ids) for query, ids in outputs]
-    theirs = _forced(proposal.engine, asks, arm.decoding)
-    known = dict(zip(outputs, zip(ours, theirs, strict=True), strict=True))
-    prompts = prompts_by_query(arm)
-    spread = 2 * cast(Explores, engine).margin / arm.decoding.temperature
-    found = list[WeighedQuery]()
-    for query, texts in drawn.items():
-        scores = score_texts(scorer, [text.text for text in texts.values()], prompts[query.id])
-        proved = events.get(query.id, {})
-        rows = [
-            _weighed(text, known[query, text.token_ids], _begun(proved, text.token_ids), score)
-            for text, score in zip(texts.values(), scores, strict=True)
-        ]
-        found.append(_beside(query, proved, rows, spread))
+    queries = [query for query in arm.queries if query.id not in arm.failures]
+    mixture = _Mixture(arm, engine, proposal, asked)
+    mixture.measure(queries)
+    begun, prompts = arm.weighed.begun(name, made_from), prompts_by_query(arm)
+    found, failures = list[WeighedQuery](), list[Failure]()
+    for done, query in enumerate(queries):
+        progress(f"weighing {arm.name}", done, len(queries), "questions")
+        one = begun.get(query.id)
+        if one is None:
+            proved = events.get(query.id, {})
+            made = _weigh(query, mixture, proved, (scorer, prompts[query.id]))
+            if isinstance(made, Failure):
+                failures.append(made)
+                continue
+            begun.put(query.id, one := made)
+        found.append(one)
     arm.weighed.write(name, found, (asked.draws, asked.mix), made_from)
-    progress(f"weighing {arm.name}", 4, 4, "steps")
+    begun.remove()
+    progress(f"weighing {arm.name}", len(queries), len(queries), "questions")
     return failures
 
 
-Drawn = dict[Query, dict[Path, WeighedText]]
-"""By query the distinct outputs that were drawn, how often each; nothing else of them is known."""
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    """What an arm's weighted draws come from: its model, and a proposal with a share of them."""
+
+    arm: Arm
+    engine: Generate
+    proposal: Proposal
+    asked: Weighing
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        """Measure both margins after all that is asked of each engine; they stay the same then.
+
+        InputError where the probabilities of one are not exact.
+        """
+        theirs = [self.proposal.asks(query) for query in queries]
+        same = self.engine is self.proposal.engine
+        for who, asks in (
+            (self.engine, [*queries, *theirs] if same else queries),
+            (self.proposal.engine, [*queries, *theirs] if same else theirs),
+        ):
+            if isinstance(who, Measures):
+                who.measure(asks)
+            require_explores(who, self.arm.name, self.arm.decoding, PROVING)
 
 
-def _draws(
-    arm: Arm, engine: Generate, proposal: Proposal, asked: Weighing, progress: Progress
-) -> tuple[Drawn, list[Failure]]:
-    """The draws of the mixture: how many the proposal makes of each query, chance decides too."""
-    queries = [query for query in arm.queries if query.id not in arm.failures]
-    coins = {query.id: _coins(arm, query, asked) for query in queries}
-    rest = {query_id: asked.draws - count for query_id, count in coins.items()}
-    drawn: Drawn = {query: {} for query in queries}
-    failed = dict[str, Failure]()
-    steps = ((proposal.engine, proposal.asks, coins), (engine, lambda query: query, rest))
-    for step, (who, asks, draws) in enumerate(steps):
-        progress(f"weighing {arm.name}", step, 4, "steps")
-        some = {query.id: query for query in queries if draws[query.id]}
-        if not some:
+def _weigh(
+    query: Query, mixture: _Mixture, proved: Events, asked: tuple[Scorer, Prompt]
+) -> WeighedQuery | Failure:
+    """The draws of a question, with what both models and the scorer make of them."""
+    arm, engine, proposal = mixture.arm, mixture.engine, mixture.proposal
+    drawn = _draws(query, mixture)
+    if isinstance(drawn, Failure):
+        return drawn
+    ours = _forced(engine, [(query, ids) for ids in drawn], arm.decoding)
+    theirs = _forced(proposal.engine, [(proposal.asks(query), ids) for ids in drawn], arm.decoding)
+    scores = score_texts(asked[0], [text.text for text in drawn.values()], asked[1])
+    rows = [
+        _weighed(text, both, _begun(proved, text.token_ids), score)
+        for text, *both, score in zip(drawn.values(), ours, theirs, scores, strict=True)
+    ]
+    spread = 2 * cast(Explores, engine).margin / arm.decoding.temperature
+    return _beside(query, proved, rows, spread)
+
+
+Drawn = dict[Path, WeighedText]
+"""The distinct outputs that were drawn of a query, and how often; nothing else is known of them."""
+
+
+def _draws(query: Query, mixture: _Mixture) -> Drawn | Failure:
+    """The draws of the mixture: how many the proposal makes of them, chance decides too."""
+    arm, drawn = mixture.arm, Drawn()
+    proposed = _coins(arm, query, mixture.asked)
+    for who, ask, draws, purpose in (
+        (mixture.proposal.engine, mixture.proposal.asks(query), proposed, _PURPOSES[0]),
+        (mixture.engine, query, mixture.asked.draws - proposed, _PURPOSES[1]),
+    ):
+        if not draws:
             continue
-        how = Draws(
-            sizes=(max(draws[query_id] for query_id in some),),
-            seed=arm.spec.seed or 0,
-            purpose=_PURPOSES[step].format(arm.key),
-            draws_per_query={query_id: draws[query_id] for query_id in some},
-        )
-        for one in who.generate([asks(query) for query in some.values()], arm.decoding, how):
-            query = some[one.query.id]
+        purposed = purpose.format(arm.key)
+        how = Draws(sizes=(draws,), seed=arm.spec.seed or 0, purpose=purposed)
+        for one in who.generate([ask], arm.decoding, how):
             if isinstance(one, Failure):
-                failed[query.id] = Failure(query=query, reason=one.reason)
-                continue
+                return Failure(query=query, reason=one.reason)
             for completion in one.completions:
-                _count(drawn[query], query.id, completion)
-    whole = {query: texts for query, texts in drawn.items() if query.id not in failed}
-    return whole, list(failed.values())
+                _count(drawn, query.id, completion)
+    return drawn
 
 
 def _coins(arm: Arm, query: Query, asked: Weighing) -> int:
@@ -233,9 +262,7 @@ def _count(texts: dict[Path, WeighedText], query_id: str, one: Completion) -> No
 def _forced(
     engine: Generate, outputs: Sequence[tuple[Query, Path]], decoding: Decoding
 ) -> list[Completion | None]:
-    """How likely each output is, given a margin that is measured after these queries."""
-    if isinstance(engine, Measures):
-        engine.measure(list(dict.fromkeys(query for query, _ in outputs)))
+    """How likely each output is, given the margin that was measured."""
     if not isinstance(engine, Retraces):
         raise InputError(
             f"the engine {type(engine).__name__} does not tell how likely given tokens are. Use a "
@@ -246,7 +273,7 @@ def _forced(
 
 def _weighed(
     text: WeighedText,
-    forced: tuple[Completion | None, Completion | None],
+    forced: Sequence[Completion | None],
     inside: bool,
     score: float | None,
 ) -> WeighedText:

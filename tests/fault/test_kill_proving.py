@@ -1,0 +1,147 @@
+"""A search for rare leaks that is killed at any moment goes on to the same proofs and weights."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_kill import finish, kill_when
+
+from contents import contents
+from leakbound.store import Run
+from tiny import tiny_model_folder
+
+QUESTIONS = 6
+BUDGET, DRAWS = 300, 400
+COMMAND = [sys.executable, "-m", "leakbound"]
+WEIGH = ["--draws", DRAWS, "--mix", 0.4]
+pytestmark = pytest.mark.fault
+
+
+@pytest.fixture(scope="module")
+def evaluate(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """`evaluate` with few draws, but for --out."""
+    folder = tmp_path_factory.mktemp("kill-proving")
+    model = tiny_model_folder(folder / "model")
+    words = ["who", "wrote", "red", "blue", "green", "sky"]
+    rows = [f"{word} {other},Ann" for word, other in zip(words, words[::-1], strict=True)]
+    questions = folder / "mine.csv"
+    questions.write_text("question,answer\n" + "\n".join(rows[:QUESTIONS]) + "\n")
+    how = ["--benchmark", questions, "-n", 64, "--max-new-tokens", 8, "--scorer", "contains"]
+    return [*COMMAND, "evaluate", *map(str, [model, *how])]
+
+
+@pytest.fixture(scope="module")
+def drawn(evaluate: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of which nothing is proved."""
+    out = tmp_path_factory.mktemp("drawn") / "run"
+    finish([*evaluate, "--out"], out)
+    return out
+
+
+def prove(*options: object) -> list[str]:
+    """`prove`, but for the run."""
+    return [*COMMAND, "prove", *map(str, ["--budget", BUDGET, *options])]
+
+
+def found(run: Path) -> dict[str, Any]:
+    """All that a run says, with what was proved and weighed; nothing of it is unfinished."""
+    opened = Run.open(run)
+    arm = opened.arms["target"]
+    (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
+    proofs = arm.proofs.table(slug)
+    assert proofs is not None
+    assert not list(run.rglob("*.set-aside-*"))
+    assert not list(arm.folder.rglob("*.jsonl"))
+    return {
+        **contents(opened),
+        "proofs": proofs.to_pylist(),
+        "weighed": arm.weighed.read(slug),
+        "digests": (arm.proofs.digest(slug), arm.weighed.digest(slug)),
+    }
+
+
+def reached(run: Path, what: str, questions: int) -> bool:
+    """Whether so many questions are kept, or stored with all others."""
+    kept = sum(file.read_bytes().count(b"\n") for file in run.glob(f"arms/target/{what}/*.jsonl"))
+    return kept >= questions or bool(list(run.glob(f"arms/target/{what}/*.parquet")))
+
+
+def moment(seed: int) -> float:
+    """Seconds within which a question or two are done."""
+    return random.Random(seed).uniform(0, 0.2)
+
+
+@pytest.fixture(scope="module")
+def proved(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What nothing interrupted proves of it."""
+    run = shutil.copytree(drawn, tmp_path_factory.mktemp("proved") / "run")
+    finish(prove(), run)
+    assert len(found(run)["proofs"]) > QUESTIONS
+    return found(run)
+
+
+@pytest.mark.parametrize("questions", [0, 1, 3, QUESTIONS])
+def test_a_search_killed_once(
+    questions: int, drawn: Path, proved: dict[str, Any], tmp_path: Path
+) -> None:
+    """After so many questions; with none it draws proposals, with all of them it is bounding."""
+    run = Path(shutil.copytree(drawn, tmp_path / "run"))
+    ready = partial(reached, run, "proofs", questions) if questions else (run / "proposals").exists
+    kill_when(ready, moment(questions), prove(), run)
+    finish(prove(), run)
+    assert found(run) == proved
+
+
+@pytest.fixture(scope="module")
+def weighed(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What nothing interrupted proves of it and weighs."""
+    run = shutil.copytree(drawn, tmp_path_factory.mktemp("weighed") / "run")
+    finish(prove(*WEIGH), run)
+    assert len(found(run)["weighed"].queries) == QUESTIONS
+    return found(run)
+
+
+@pytest.mark.parametrize("questions", [1, 3, QUESTIONS])
+def test_weighing_killed_once(
+    questions: int, drawn: Path, weighed: dict[str, Any], tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(drawn, tmp_path / "run"))
+    ready = partial(reached, run, "weighed", questions)
+    kill_when(ready, moment(questions), prove(*WEIGH), run)
+    finish(prove(*WEIGH), run)
+    assert found(run) == weighed
+
+
+def test_killed_again_and_again(drawn: Path, weighed: dict[str, Any], tmp_path: Path) -> None:
+    """What was found of a question stays: it is kept in the same words."""
+    run = Path(shutil.copytree(drawn, tmp_path / "run"))
+    for what, questions in (("proofs", 2), ("proofs", 4), ("weighed", 2), ("weighed", 4)):
+        before = kept(run, what)
+        kill_when(partial(reached, run, what, questions), 0, prove(*WEIGH), run)
+        assert kept(run, what)[: len(before)] == before
+    finish(prove(*WEIGH), run)
+    assert found(run) == weighed
+
+
+def kept(run: Path, what: str) -> list[bytes]:
+    """The questions that an unfinished search keeps, each as it is written."""
+    files = sorted(run.glob(f"arms/target/{what}/*.jsonl"))
+    return [line for file in files for line in file.read_bytes().splitlines() if line]
+
+
+@pytest.mark.parametrize("questions", [0, 1, 4])
+def test_an_evaluation_that_proves_killed_once(
+    questions: int, evaluate: list[str], proved: dict[str, Any], tmp_path: Path
+) -> None:
+    """It ends as `evaluate` and then `prove`; with none it draws proposals."""
+    run, command = tmp_path / "run", [*evaluate, "--prove", str(BUDGET), "--out"]
+    ready = partial(reached, run, "proofs", questions) if questions else (run / "proposals").exists
+    kill_when(ready, 0, command, run)
+    finish(command, run)
+    assert found(run) == proved
