@@ -71,6 +71,29 @@ def test_each_margin_counts_once_on_either_side() -> None:
     assert [made.value[0], made.lower[0], made.upper[0]] == pytest.approx(want, rel=1e-14)
 
 
+def test_ends_of_both_laws_are_taken_each_on_its_own_side() -> None:
+    nothing = -math.inf
+    ours = ([-3.5, nothing, nothing, -2.0], [-3.0, -1.0, nothing, -2.0], [-2.0, -0.5, -4.0, -2.0])
+    theirs = ([-1.7, -2.0, -1.0, nothing], [-1.0, -2.0, -1.0, -5.0], [-0.9, -2.0, -1.0, -4.0])
+    made = DrawWeights.between(ours, theirs, mix=0.25)
+
+    def weight(p: float, r: float) -> float:
+        return 1 / (0.75 + 0.25 * math.exp(r - p))
+
+    assert made.value.tolist() == pytest.approx([weight(-3, -1), weight(-1, -2), 0, weight(-2, -5)])
+    assert made.lower.tolist() == pytest.approx([weight(-3.5, -0.9), 0, 0, weight(-2, -4)])
+    assert made.upper.tolist() == pytest.approx(
+        [weight(-2, -1.7), weight(-0.5, -2), weight(-4, -1), 4 / 3]
+    )
+    same = DrawWeights.of([-3.0], [-1.0], mix=0.25, margin=[0.2], proposal_margin=[0.5])
+    ends = DrawWeights.between(([-3.2], [-3.0], [-2.8]), ([-1.5], [-1.0], [-0.5]), mix=0.25)
+    assert (ends.lower, ends.value, ends.upper) == (same.lower, same.value, same.upper)
+    with pytest.raises(InputError, match="in this order"):
+        DrawWeights.between(([-3.0], [-3.2], [-2.8]), ([-1.5], [-1.0], [-0.5]), mix=0.25)
+    with pytest.raises(InputError, match="in this order"):
+        DrawWeights.between(([-3.2], [-3.0], [-2.8]), ([-1.5], [-1.0], [-1.2]), mix=0.25)
+
+
 def test_weights_at_their_limits() -> None:
     nothing = -math.inf
     made = DrawWeights.of(

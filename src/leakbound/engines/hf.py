@@ -28,6 +28,7 @@ from leakbound.types import (
     Exploration,
     Failure,
     JsonObject,
+    LogRange,
     ProbedPrompt,
     Proving,
     Query,
@@ -183,6 +184,16 @@ class TransformersEngine:
         """See `Retraces.force_ids`."""
         self._require_exact(decoding, [query for query, _ in outputs])
         return self._sampler(decoding.max_new_tokens).force(outputs, decoding)
+
+    def log_ranges(
+        self,
+        outputs: Sequence[tuple[Query, tuple[int, ...]]],
+        decoding: Decoding,
+        whole: bool = True,
+    ) -> list[LogRange | None]:
+        """See `Weighs.log_ranges`."""
+        self._require_exact(decoding, [query for query, _ in outputs])
+        return self._sampler(decoding.max_new_tokens).log_ranges(outputs, decoding, whole)
 
     def prove(
         self,

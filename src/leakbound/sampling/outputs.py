@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from leakbound.sampling.explore import ExploredTree, Explorer
-from leakbound.sampling.forced import force
+from leakbound.sampling.forced import Key, force, log_ranges
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.prove import Prover
@@ -23,6 +23,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    LogRange,
     Proving,
     Query,
     Ranges,
@@ -157,13 +158,12 @@ class Sampler:
         self, outputs: Sequence[tuple[Query, Path | None]], decoding: Decoding
     ) -> list[Completion | None]:
         """The completion that each query's ids are; None where they are none or cannot be."""
-        asked = list(dict.fromkeys(query for query, _ in outputs))
-        numbers = {query: i for i, query in enumerate(asked)}
+        roots, keys = self._keys([(query, ids or ()) for query, ids in outputs])
         leaves = force(
             self.model,
             decoding,
-            self._roots(asked),
-            [(numbers[query], ids or ()) for query, ids in outputs],
+            roots,
+            keys,
             margin=self.margin,
             rows=self.rows,
             ended=self.spells.stopped(decoding.stop),
@@ -173,6 +173,28 @@ class Sampler:
             None if x is None else _completion(x, text(x.token_ids, decoding.stop), 0, FORCED)
             for x in leaves
         ]
+
+    def log_ranges(
+        self, outputs: Sequence[tuple[Query, Path]], decoding: Decoding, whole: bool = True
+    ) -> list[LogRange | None]:
+        """See `Weighs.log_ranges`."""
+        roots, keys = self._keys(outputs)
+        return log_ranges(
+            self.model,
+            decoding,
+            roots,
+            keys,
+            margin=self.margin,
+            whole=whole,
+            rows=self.rows,
+            ended=self.spells.stopped(decoding.stop),
+        )
+
+    def _keys(self, outputs: Sequence[tuple[Query, Path]]) -> tuple[list[Root], list[Key]]:
+        """The prompts of some ids, each once, and the ids with their numbers."""
+        asked = list(dict.fromkeys(query for query, _ in outputs))
+        numbers = {query: i for i, query in enumerate(asked)}
+        return self._roots(asked), [(numbers[query], ids) for query, ids in outputs]
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]

@@ -11,13 +11,14 @@ and (1 - mix) w h lies in [0, 1] if h does, which bounds need. (A defensive mixt
 Technometrics 37, 1995; Owen and Zhou, JASA 95, 2000.) A proposal that knows nothing costs a factor
 1/(1 - mix) and nothing else.
 
-Where log-probabilities are known to within a margin, w, which rises with p and falls with r, lies
-between its values at the ends: the lower bound is that of the least weights, the upper that of the
-largest, so both hold for the laws that were drawn from, whichever within the margin these are.
+Where log-probabilities are known to within a margin, or ends, w, which rises with p and falls with
+r, lies between its values at these: the lower bound is that of the least weights, the upper that of
+the largest, so both hold for the laws that were drawn from, whichever within the ends these are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ from leakbound.stats.mean import sample_mean
 from leakbound.stats.order import Seed
 from leakbound.stats.whole import numbers
 
+Within = Sequence[npt.ArrayLike]
 IMPORTANCE = About(quantity="importance-sampled mean leakage")
 ROUNDING = 1e-9  # by which a log-probability may exceed 0
 
@@ -93,15 +95,38 @@ class DrawWeights:
         """
         _require_share(mix)
         p, r = _log(logprob, "logprob"), _log(proposal_logprob, "proposal_logprob")
-        if p.shape != r.shape:
+        own, theirs = _margin(margin, "margin"), _margin(proposal_margin, "proposal_margin")
+        return cls._of((p - own, p, p + own), (r - theirs, r, r + theirs), mix)
+
+    @classmethod
+    def between(cls, logprob: Within, proposal_logprob: Within, *, mix: float) -> DrawWeights:
+        """The weights of draws whose natural log-probabilities are known (at least, as computed,
+        at most), each of the three of the draws' shape; otherwise as `of`.
+        """
+        _require_share(mix)
+        p, r = (
+            tuple(_log(each, name) for each in ends)
+            for ends, name in ((logprob, "logprob"), (proposal_logprob, "proposal_logprob"))
+        )
+        for least, value, most in (p, r):
+            if not ((least <= value) & (value <= most)).all():
+                raise InputError(
+                    "`logprob` and `proposal_logprob` must be (at least, as computed, at most), in "
+                    "this order. Give all three of each draw."
+                )
+        return cls._of(p, r, mix)
+
+    @classmethod
+    def _of(cls, p: tuple[Array, ...], r: tuple[Array, ...], mix: float) -> DrawWeights:
+        """The weight rises with p and falls with r: it is least at the least p and the most r."""
+        if p[1].shape != r[1].shape:
             raise InputError(
                 "`logprob` and `proposal_logprob` must be of one shape, got "
-                f"{p.shape} and {r.shape}."
+                f"{p[1].shape} and {r[1].shape}."
             )
-        spread = _margin(margin, "margin") + _margin(proposal_margin, "proposal_margin")
-        value = _weight(p, r, 0 * spread, mix)
-        lower = np.minimum(_weight(p, r, -spread, mix), value)
-        upper = np.maximum(_weight(p, r, spread, mix), value)
+        value = _weight(p[1], r[1], mix)
+        lower = np.minimum(_weight(p[0], r[2], mix), value)
+        upper = np.maximum(_weight(p[2], r[0], mix), value)
         return cls(value, lower, np.minimum(upper, 1 / (1 - mix)), mix)
 
     def times(self, scores: npt.ArrayLike) -> tuple[Array, Array, Array]:
@@ -193,10 +218,10 @@ def standard_error(
     return rows.single_or_all(largest * rows.each(rule))
 
 
-def _weight(p: Array, r: Array, spread: Array, mix: float) -> Array:
-    """1/((1 - mix) + mix r/p), of logarithms, with the spread of p and r in favour of p."""
+def _weight(p: Array, r: Array, mix: float) -> Array:
+    """1/((1 - mix) + mix r/p), of logarithms."""
     with np.errstate(all="ignore"):
-        odds = np.exp(np.log(mix) + r - p - spread)
+        odds = np.exp(np.log(mix) + r - p)
         return np.asarray(np.where(p > -np.inf, 1 / (1 - mix + odds), 0.0))
 
 

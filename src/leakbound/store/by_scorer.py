@@ -13,7 +13,7 @@ from leakbound.types import Json, JsonObject, from_json, object_of
 
 T = TypeVar("T")
 
-_AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
 
 
 class Begun(Generic[T]):
@@ -55,7 +55,7 @@ class ByScorer:
         """A digest of what is stored; None where nothing is."""
         if not self.file(slug).exists():
             return None
-        tables.read_table(self.file(slug), _AGAIN)
+        tables.read_table(self.file(slug), AGAIN)
         tables.read_owned(self.file(slug), {"arm": self._identity})
         return tables.file_digest(self.file(slug))
 
@@ -63,10 +63,10 @@ class ByScorer:
         """What is stored; None where nothing is."""
         if self.digest(slug) is None:
             return None
-        return tables.read_table(self.file(slug), _AGAIN)
+        return tables.read_table(self.file(slug), AGAIN)
 
     def _meta(self, slug: str) -> dict[str, Json]:
-        return tables.read_meta(self.file(slug), _AGAIN)
+        return tables.read_meta(self.file(slug), AGAIN)
 
     def _begun(self, slug: str, made_from: JsonObject, kind: type[T]) -> Begun[T]:
         """What is kept until a table that is made from this is stored."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakbound.store.by_scorer import Begun, ByScorer
-from leakbound.store.columns import table_of, values_of
+from leakbound.store.by_scorer import AGAIN, Begun, ByScorer
+from leakbound.store.columns import schema_of, table_of, values_of
+from leakbound.store.sealed import DamagedError
 from leakbound.types import JsonObject
 
 
@@ -15,19 +16,21 @@ from leakbound.types import JsonObject
 class WeighedText:
     """A row: a distinct output among the weighted draws of a query, and how often it was drawn.
 
-    Its natural log-probabilities under the model and under the one that proposes are each known to
-    within a margin; None: not known. `inside`: it begins with what is proved, and counts there.
-    `score`: None where the scorer did not decide.
+    Its natural log-probabilities under the model and under the one that proposes, each as computed
+    and between `least` and `most`, are None where they are not known. `inside`: it begins with what
+    is proved, and counts there. `score`: None where the scorer did not decide.
     """
 
     query_id: str
     text: str
     token_ids: tuple[int, ...]
     count: int
+    least: float | None
     logprob: float | None
-    margin: float | None
+    most: float | None
+    proposal_least: float | None
     proposal_logprob: float | None
-    proposal_margin: float | None
+    proposal_most: float | None
     inside: bool
     score: float | None
 
@@ -84,6 +87,8 @@ class Weighed(ByScorer):
         """What is stored; None where nothing is."""
         if (table := self.table(slug)) is None:
             return None
+        if table.schema.names != schema_of(WeighedText).names:
+            raise DamagedError(f"`{self.file(slug)}` was written by another version. {AGAIN}")
         meta: dict[str, Any] = {**self._meta(slug)}
         texts: dict[str, list[WeighedText]] = {query_id: [] for query_id in meta["proved"]}
         for text in values_of(WeighedText, table):

@@ -8,7 +8,15 @@ from __future__ import annotations
 from leakbound.types.crew import Crew, Opener, Spreads, Workers, alone
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
-from leakbound.types.exploring import Effort, Event, Exploration, ExploreMode, Proving, Ranges
+from leakbound.types.exploring import (
+    Effort,
+    Event,
+    Exploration,
+    ExploreMode,
+    LogRange,
+    Proving,
+    Ranges,
+)
 from leakbound.types.fingerprint import Fingerprint
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
@@ -28,6 +36,7 @@ from leakbound.types.seams import (
     Tell,
     Tells,
     Unkept,
+    Weighs,
     renamed,
     silent,
     untold,
@@ -57,6 +66,7 @@ __all__ = [
     "JsonObject",
     "Keeps",
     "Ledger",
+    "LogRange",
     "Measures",
     "Message",
     "Models",
@@ -83,6 +93,7 @@ __all__ = [
     "Truncates",
     "Unkept",
     "Usage",
+    "Weighs",
     "Workers",
     "alone",
     "different",

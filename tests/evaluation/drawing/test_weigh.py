@@ -12,7 +12,7 @@ import pytest
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.drawing.weigh import Proposal, proposal_for, require_weighable, weigh_arm
+from leakbound.evaluation.drawing.weigh import Proposal, proposal_for, weigh_arm
 from leakbound.evaluation.statements.weighed import WeighedArm
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
@@ -23,6 +23,7 @@ from leakbound.types import (
     Decoding,
     Draws,
     Failure,
+    LogRange,
     Prompt,
     Proving,
     Query,
@@ -61,10 +62,13 @@ class KnownEngine(FakeEngine):
         leads = [(query, [self.ids(text) for text in texts]) for query, texts in asked]
         yield from self._sampler(self.margin).prove(leads, decoding, forwards, ranges)
 
-    def force_ids(
-        self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
-    ) -> list[Completion | None]:
-        return self._sampler(self.margin).force(outputs, decoding)
+    def log_ranges(
+        self,
+        outputs: Sequence[tuple[Query, tuple[int, ...]]],
+        decoding: Decoding,
+        whole: bool = True,
+    ) -> list[LogRange | None]:
+        return self._sampler(self.margin).log_ranges(outputs, decoding, whole)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -175,12 +179,55 @@ def test_an_output_that_a_model_cannot_weigh_counts_against_both_ends(proved: Ru
     assert proof <= made.lower
 
 
-def test_what_cannot_be_weighed_is_refused(proved: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "decoding",
+    [Decoding(top_p=0.95), Decoding(top_k=3, temperature=1.5), Decoding(adaptive_temperature=0.75)],
+    ids=lambda decoding: decoding.name,
+)
+def test_decodings_that_truncate_or_adapt_are_weighed_too(
+    decoding: Decoding, tmp_path: Path
+) -> None:
+    """Without bias, each weight between its ends; an output that is cut off weighs nothing."""
+    who, other = engine(MODEL, "model"), engine(OTHER, "other")
+    run = evaluate(
+        who, TASK, n=4, prove=Prove(3, ("none",)), out=tmp_path / "run", decodings=(decoding,)
+    )
+    (arm,) = _sampled(run)
+    query = Query(id="q", prompt_id="q", text="Who?")
+    laws = [law_of(each, query, arm.decoding) for each in (who, other)]
+    assert set(laws[1]) - set(laws[0])  # what the model cannot say is proposed
+    truth, mean, mix = sum(p for text, p in laws[0].items() if "Ann" in text), 0.0, 0.5
+    for text in {**laws[0], **laws[1]}:
+        who.said = other.said = text
+        assert (
+            weigh_arm(
+                arm,
+                who,
+                Proposal(other, lambda query: query),
+                make_scorer("contains"),
+                Weighing(1, mix),
+            )
+            == []
+        )
+        found = WeighedArm.of(arm, make_scorer("contains"))
+        assert found is not None
+        made = leakage(found)
+        assert made.missing == 0
+        q = mix * laws[1].get(text, 0.0) + (1 - mix) * laws[0].get(text, 0.0)
+        mean += q * made.value
+        arm.weighed.file(_slug()).unlink()
+    assert mean == pytest.approx(truth, abs=1e-6)
+
+
+def law_of(who: KnownEngine, query: Query, decoding: Decoding) -> dict[str, float]:
+    """The probabilities of an engine's outputs under a decoding, where they are possible."""
+    found = who.log_ranges([(query, who.ids(text)) for text in MODEL], decoding)
+    values = {text: x.value for text, x in zip(MODEL, found, strict=True) if x is not None}
+    return {text: math.exp(value) for text, value in values.items() if value > -math.inf}
+
+
+def test_what_cannot_be_weighed_is_refused(proved: Run) -> None:
     who = engine(MODEL, "model")
-    for decoding in (Decoding(top_p=0.9), Decoding(top_k=3), Decoding(adaptive_temperature=0.5)):
-        made = evaluate(who, TASK, n=4, out=tmp_path / decoding.name, decodings=(decoding,))
-        with pytest.raises(InputError, match="truncates or adapts"):
-            require_weighable(_sampled(made))
     with pytest.raises(InputError, match="is nobody"):
         proposal_for(proved, _sampled(proved), who, Prove(3, ("none",)), lambda name: who)
     with pytest.raises(InputError, match="another tokenizer"):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
@@ -31,19 +30,18 @@ from leakbound.store.sealed import digest_of
 from leakbound.study import Prove, Weighing
 from leakbound.types import (
     Completion,
-    Decoding,
     Draws,
-    Explores,
     Failure,
     Generate,
     Json,
     JsonObject,
+    LogRange,
     Measures,
     Progress,
     Prompt,
     Query,
-    Retraces,
     Scorer,
+    Weighs,
     silent,
 )
 
@@ -58,22 +56,6 @@ class Proposal:
     engine: Generate
     asks: Callable[[Query], Query]
     shown: bool = False
-
-
-def require_weighable(arms: Sequence[Arm]) -> list[Arm]:
-    """Those arms whose outputs can be weighed; InputError where there is none.
-
-    A token that truncation or an adaptive temperature may take away or let in moves by more than a
-    margin, so its probability is known from below alone.
-    """
-    found = [arm for arm in arms if _keeps_all(arm.decoding)]
-    if not found:
-        raise InputError(
-            f"no draw can be weighed: the decoding of {arms[0].place} truncates or adapts, so "
-            "probabilities are known from below alone. Evaluate under one that keeps every token, "
-            "or leave `draws` out."
-        )
-    return found
 
 
 def proposal_for(
@@ -114,13 +96,13 @@ def weigh_arms(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Weigh draws beyond what is proved of every arm that keeps all tokens; failures are notes.
+    """Weigh draws beyond what is proved of every arm; failures are notes.
 
-    `opens` opens the model that proposes, by its name. Raises what `require_weighable` and
-    `proposal_for` do, and InputError where probabilities are not exact.
+    `opens` opens the model that proposes, by its name. Raises what `proposal_for` does, and
+    InputError where probabilities are not exact.
     """
     proving, weighing = asked
-    arms = require_weighable(arms_to_prove(run))
+    arms = arms_to_prove(run)
     proposal = proposal_for(run, arms, engine, proving, opens)
     for arm in arms:
         require_proves(engine, arm, run)
@@ -200,15 +182,16 @@ def _weigh(
     drawn = _draws(query, mixture)
     if isinstance(drawn, Failure):
         return drawn
-    ours = _forced(engine, [(query, ids) for ids in drawn], arm.decoding)
-    theirs = _forced(proposal.engine, [(proposal.asks(query), ids) for ids in drawn], arm.decoding)
+    ours = _weighs(engine).log_ranges([(query, ids) for ids in drawn], arm.decoding)
+    asks = [(proposal.asks(query), ids) for ids in drawn]
+    theirs = _weighs(proposal.engine).log_ranges(asks, arm.decoding)
     scores = score_texts(asked[0], [text.text for text in drawn.values()], asked[1])
     rows = [
         _weighed(text, both, _begun(proved, text.token_ids), score)
         for text, *both, score in zip(drawn.values(), ours, theirs, scores, strict=True)
     ]
-    spread = 2 * cast(Explores, engine).margin / arm.decoding.temperature
-    return _beside(query, proved, rows, spread)
+    within = _weighs(engine).log_ranges([(query, ids) for ids in proved], arm.decoding, False)
+    return _beside(query, proved, rows, within)
 
 
 Drawn = dict[Path, WeighedText]
@@ -250,76 +233,61 @@ def _count(texts: dict[Path, WeighedText], query_id: str, one: Completion) -> No
         text=one.text,
         token_ids=ids,
         count=before + one.count,
+        least=None,
         logprob=None,
-        margin=None,
+        most=None,
+        proposal_least=None,
         proposal_logprob=None,
-        proposal_margin=None,
+        proposal_most=None,
         inside=False,
         score=None,
     )
 
 
-def _forced(
-    engine: Generate, outputs: Sequence[tuple[Query, Path]], decoding: Decoding
-) -> list[Completion | None]:
-    """How likely each output is, given the margin that was measured."""
-    if not isinstance(engine, Retraces):
+def _weighs(engine: Generate) -> Weighs:
+    if not isinstance(engine, Weighs):
         raise InputError(
             f"the engine {type(engine).__name__} does not tell how likely given tokens are. Use a "
             "transformers model."
         )
-    return engine.force_ids(outputs, decoding)
+    return engine
 
 
 def _weighed(
-    text: WeighedText,
-    forced: Sequence[Completion | None],
-    inside: bool,
-    score: float | None,
+    text: WeighedText, within: Sequence[LogRange | None], inside: bool, score: float | None
 ) -> WeighedText:
     """The row of an output, with what both models make of it."""
-    (logprob, margin), (proposal, proposal_margin) = map(_known, forced)
+    ours, theirs = ((None,) * 3 if x is None else (x.least, x.value, x.most) for x in within)
     return replace(
         text,
-        logprob=logprob,
-        margin=margin,
-        proposal_logprob=proposal,
-        proposal_margin=proposal_margin,
+        least=ours[0],
+        logprob=ours[1],
+        most=ours[2],
+        proposal_least=theirs[0],
+        proposal_logprob=theirs[1],
+        proposal_most=theirs[2],
         inside=inside,
         score=score,
     )
 
 
-def _known(forced: Completion | None) -> tuple[float | None, float | None]:
-    """A log-probability and how far off it may be, as far where it is above as where below."""
-    if forced is None or forced.logprob is None or forced.logprob_floor is None:
-        return None, None
-    return forced.logprob, forced.logprob - forced.logprob_floor
-
-
 def _beside(
-    query: Query, proved: Events, rows: Sequence[WeighedText], spread: float
+    query: Query,
+    proved: Events,
+    rows: Sequence[WeighedText],
+    within: Sequence[LogRange | None],
 ) -> WeighedQuery:
-    """A query's draws, and the ends of its leakage within the antichain that is proved.
-
-    An event's mass is below its true one by at most `spread` a token, in logarithms.
-    """
+    """A query's draws, and the ends of its leakage within the antichain that is proved."""
     low = math.fsum(event.mass * event.low for event in proved.values())
-    high = math.fsum(
-        event.mass * math.exp(spread * len(ids)) * event.high for ids, event in proved.items()
-    )
-    ends = {"proved": min(low, 1.0), "proved_most": min(high, 1.0)}
+    most = (1.0 if one is None else math.exp(one.most) for one in within)
+    high = math.fsum(p * event.high for p, event in zip(most, proved.values(), strict=True))
+    ends = {"proved": min(low, 1.0), "proved_most": min(max(low, high), 1.0)}
     return WeighedQuery(query_id=query.id, texts=tuple(rows), **ends)
 
 
 def _begun(proved: Events, ids: Path) -> bool:
     """Whether an output lies in the antichain."""
     return any(ids[:depth] in proved for depth in range(1, len(ids) + 1))
-
-
-def _keeps_all(decoding: Decoding) -> bool:
-    """True if every token is possible at every step, by a temperature fixed beforehand."""
-    return not decoding.top_k and decoding.top_p == 1 and decoding.adaptive_temperature is None
 
 
 def _shown(run: Run, arms: Sequence[Arm], engine: Generate) -> Callable[[Query], Query]:

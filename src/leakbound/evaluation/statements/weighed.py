@@ -19,6 +19,9 @@ from leakbound.stats.about import Quantity
 from leakbound.store import Arm, WeighedDraws, WeighedQuery
 from leakbound.types import Scorer
 
+_OURS = ("least", "logprob", "most")
+_THEIRS = ("proposal_least", "proposal_logprob", "proposal_most")
+
 
 @dataclass(frozen=True, slots=True)
 class WeighedArm:
@@ -94,12 +97,9 @@ class WeighedArm:
             if text.inside or text.score is not None
         ]
         scores = [0.0 if text.inside else text.score or 0.0 for text in texts]
-        columns = [
-            [getattr(text, name) for text in texts]
-            for name in ("logprob", "proposal_logprob", "margin", "proposal_margin")
-        ]
-        p, r, margin, proposal_margin = (np.array(column, dtype=np.float64) for column in columns)
-        weights = stats.DrawWeights.of(
-            p, r, mix=self.drawn.mix, margin=margin, proposal_margin=proposal_margin
+        p, r = (
+            tuple(np.array([getattr(text, name) for text in texts], np.float64) for name in names)
+            for names in (_OURS, _THEIRS)
         )
+        weights = stats.DrawWeights.between(p, r, mix=self.drawn.mix)
         return np.array(scores), weights, np.array([text.count for text in texts], dtype=np.int64)
