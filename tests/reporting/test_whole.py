@@ -16,13 +16,15 @@ from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for, summary
-from leakbound.evaluation.statements.quantities import CLAIMS
+from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
 from leakbound.evaluation.views.read import read_view
 from leakbound.reporting.page import render
 from leakbound.stats import About
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding
+from tabled import TableEngine
+from tabled import benchmark as table_benchmark
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
 BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "expectation deviation", "tail")
@@ -48,9 +50,11 @@ class Kind:
         """True if such estimates are for programs alone: `run.estimates`, `--json`."""
         asked = "inputs" in self.arm or "attack" in self.arm
         about = self.about
+        if "attack" in self.arm and about.proved and about.quantity in LEAKAGE:
+            return False
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
-            return True  # of single questions the leakage and its gap are shown
+            return True  # of single questions the leakage, its proof and its gap are shown
         # of the control as it was asked, its leakage is shown beside the target's
         return self.arm.startswith("control") and asked and not self.of_all
 
@@ -103,6 +107,13 @@ def attacked(out: Path) -> Run:
     )  # fmt: skip
 
 
+def attacked_by_proofs(out: Path) -> Run:
+    return evaluate(
+        TableEngine(lambda query: 1e-4), table_benchmark(), out=out, n=32, scorers=["keyword"],
+        control=TableEngine(lambda query: 1e-7, name="control"), attack=Attack(32),
+    )  # fmt: skip
+
+
 QUICK: dict[str, Callable[[Path], Run]] = {
     "explored": explored,
 }
@@ -113,6 +124,7 @@ SLOW: dict[str, Callable[[Path], Run]] = {
     "allocated": lambda out: inputs(out, "allocated"),
     "design fixed": lambda out: inputs(out, "fixed"),
     "attack": attacked,
+    "attack by proofs": attacked_by_proofs,
 }
 
 

@@ -133,7 +133,7 @@ attack = under(
         "attack_budget",
         type=int,
         metavar="BUDGET",
-        help="Search for worst-case inputs: draws per question.",
+        help="Search for worst-case inputs: draws per question, or proofs for as much.",
     ),
 )
 PROPOSAL = (

@@ -22,7 +22,12 @@ from leakbound.evaluation.drawing.checks import (
 )
 from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
-from leakbound.evaluation.drawing.prove import arms_to_prove, is_proved, prove_arms
+from leakbound.evaluation.drawing.prove import (
+    arms_to_prove,
+    is_proved,
+    prove_arms,
+    why_unproved,
+)
 from leakbound.evaluation.drawing.queries import QueryPlan, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
@@ -445,7 +450,11 @@ def _attack_search(
     if (attack := asked.drawing.attack) is None:
         return None
     decodings = attack.decodings([*_arms(asked.study.decodings).values()])
-    found = AttackSearch(attack.budget, asked, opened()[0], decodings, progress)
+    job = opened()[0]
+    why = why_unproved(job.engine, decodings, asked.drawing.steering)
+    if why:
+        run.notes.append(f"the attack searches by draws alone, which tell no rare leaks: {why}")
+    found = AttackSearch(attack.budget, asked, job, decodings, not why, progress)
     run.settle_attack(found.record(run.record.inputs))
     return found
 

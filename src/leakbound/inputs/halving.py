@@ -2,8 +2,8 @@
 
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws
 equally from the candidates that are left and keeps the better half. Departures from the paper:
-draws add up over the rounds, and candidates are ranked by a lower confidence bound, so that a
-candidate is kept for what it was seen to do.
+draws add up over the rounds, and candidates are ranked by a lower bound, of confidence or proved,
+so that a candidate is kept for what it was seen to do.
 
 The ranking is a choice made after looking: its bounds say nothing about the winner. Only draws
 that played no part in the search do.
@@ -26,14 +26,22 @@ C = TypeVar("C", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a candidate stands after a round, by all its draws so far.
+    """How a candidate stands after a round, by all that was spent on it so far.
 
-    `lower` is a lower confidence bound of what is sought, `value` its point estimate.
+    `lower` is a lower confidence bound of what is sought, `value` its point estimate, both by
+    `draws`; `proved` is what `forwards` and these draws show of it for certain.
     """
 
     draws: int
     lower: float
     value: float
+    forwards: int = 0
+    proved: float = 0.0
+
+    @property
+    def floor(self) -> float:
+        """What ranks it: the larger of the two lower bounds."""
+        return max(self.lower, self.proved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +53,10 @@ class Winner(Generic[C]):
 
 
 Draw = Callable[[int, Mapping[C, int]], Mapping[C, Standing]]
-"""(round from 1, draws of each candidate) -> where each stands; one that failed is left out."""
+"""(round from 1, draws of each candidate) -> where each stands; one that failed is left out.
+
+Whoever draws may spend what these draws would cost in another way.
+"""
 
 
 def most_candidates(budget: int) -> int:
@@ -91,7 +102,7 @@ def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict
 
 def _better_half(field: Sequence[C], found: Mapping[C, Standing]) -> list[C]:
     there = [one for one in field if one in found]
-    there.sort(key=lambda one: (found[one].lower, found[one].value), reverse=True)
+    there.sort(key=lambda one: (found[one].floor, found[one].value), reverse=True)
     return there[: _half(len(field))] or list(field[:1])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakbound.store.by_scorer import Begun, ByScorer
 from leakbound.store.columns import table_of
 from leakbound.store.sealed import digest_of
-from leakbound.types import Event, JsonObject, Proving, Query, object_of
+from leakbound.types import Event, JsonObject, Proving, Query, from_json, object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,13 @@ class Proofs(ByScorer):
         columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass", "low"))
         for query_id, ids, mass, low in zip(*columns, strict=True):
             yield query_id, tuple(ids), mass, low
+
+    def forwards(self, slug: str) -> dict[str, int]:
+        """How many prefixes were forwarded, by the id of each query that was searched."""
+        if self.digest(slug) is None:
+            return {}
+        known = self._meta(slug)["forwards"]
+        return from_json(dict[str, int], known, f"`{self.file(slug)}`")
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:

@@ -178,9 +178,11 @@ class InputsRecord:
 class AttackRecord:
     """All that a search for worst-case inputs depends on beside the questions and the model.
 
-    budget: draws a question that the search may make.
+    budget: draws a question that the search may make, or what they cost.
     first_draws: of every candidate in the first round.
     confidence: of the bounds that steer.
+    forwards_per_token: as many stand for a token of a draw where rounds prove instead; None: all
+        rounds draw.
     scorer: whose scores steer.
     rewritings: the source of the rewritings that are tried.
     openers, pairs, prefixes, template: what else is changed about asking.
@@ -190,6 +192,7 @@ class AttackRecord:
     budget: int
     first_draws: int
     confidence: float
+    forwards_per_token: float | None = None
     scorer: ScorerRecord
     rewritings: str
     openers: tuple[str, ...]

@@ -21,10 +21,11 @@ class Attack:
     Searched are rewritings, retained question-answer pairs shown before the question, words that
     open the answer, and decodings: those under evaluation where they are several, else the one
     and every pair of `temperatures` and `top_ps`, which is then the stated grid. Greedy decoding
-    is never searched: its answer is known without drawing.
+    is never searched: its answer is known without drawing. While draws would not tell who leaks
+    more, it proves instead, where the model's probabilities are exact.
 
     Attributes:
-        budget: draws that the search spends on a question.
+        budget: draws that the search spends on a question, or proofs for as many forwards.
         temperatures: those of the grid, above 0.
         top_ps: those of the grid, in (0, 1].
 

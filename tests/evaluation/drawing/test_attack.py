@@ -110,7 +110,7 @@ def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
         assert "book" in query["text"]
         assert entry["decoding"]["temperature"] == 0.2
         assert entry["arm"] == "target attack T=0.2"
-        assert set(entry["rounds"][0]) == {"draws", "lower", "value"}
+        assert set(entry["rounds"][0]) == {"draws", "lower", "value", "forwards", "proved"}
         shown = query["text"].count("shelf")
         assert len(entry["shots"]) == shown
     settings = whole.record.attack

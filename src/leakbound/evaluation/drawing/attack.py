@@ -1,12 +1,19 @@
-"""What a search found, and the fresh draws that bound it."""
+"""What a search found, the fresh draws that bound it, and what is proved of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from leakbound.evaluation.drawing.prove import (
+    RareLeaks,
+    prove_arm,
+    require_prover,
+    why_unproved,
+)
+from leakbound.evaluation.drawing.rounds import seen, winners
 from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
-from leakbound.evaluation.drawing.search import AttackSearch, winners
+from leakbound.evaluation.drawing.search import AttackSearch, tried
 from leakbound.evaluation.planning.attack_queries import (
     AttackQuery,
     read_attack_queries,
@@ -16,7 +23,7 @@ from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
-from leakbound.store import ArmKey, Run
+from leakbound.store import Arm, ArmKey, Run
 from leakbound.types import Decoding
 
 
@@ -25,7 +32,8 @@ def attack_questions(
 ) -> None:
     """Search, then draw from what was found, and from the control asked the same.
 
-    Goes on where it was stopped; `run` has the search's settings on record.
+    Where the search may prove, with as many forwards as it had draws it is then proved what each
+    leaks at least. Goes on where it was stopped; `run` has the search's settings on record.
     """
     found = read_attack_queries(run)
     if found is None:
@@ -38,6 +46,21 @@ def attack_questions(
     planned = [plan_arm(run, job, drawing, hunt.seed) for job in jobs]
     for arm, job in zip(planned, jobs, strict=True):
         draw_arm(arm, job, drawing, hunt.progress)
+    if hunt.proves:
+        _prove(run, hunt, planned, jobs)
+
+
+def _prove(run: Run, hunt: AttackSearch, arms: Sequence[Arm], jobs: Sequence[ModelArm]) -> None:
+    """What is proved of each question as it was found, going out from all that was said to it."""
+    trial, _ = tried(run, hunt)
+    search = RareLeaks(hunt.scorer, hunt.budget, seen(run, trial), hunt.asked.drawing.at)
+    for arm, job in zip(arms, jobs, strict=True):
+        if why := why_unproved(job.engine, [job.decoding], hunt.scorer):
+            run.notes.append(f"nothing is proved in the arm {arm.name!r}: {why}")
+            continue
+        engine = require_prover(job.engine, arm.name, job.decoding)
+        failures = prove_arm(arm, engine, search, hunt.progress)
+        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
 
 
 def _of_winner(

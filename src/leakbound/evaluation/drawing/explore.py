@@ -52,6 +52,7 @@ class Purpose:
 
 EXPLORING = Purpose("explored", "leave --explore out")
 PROVING = Purpose("searched for rare leaks", "leave `prove` out")
+SEARCHING = Purpose("searched by proofs", "do with a search by draws")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
@@ -67,12 +68,12 @@ def require_explores(
     engine: Generate, arm: str, decoding: Decoding, purpose: Purpose = EXPLORING
 ) -> Explores:
     """The engine as one that knows the masses of this decoding's outputs, or InputError."""
-    if why := _unknown(engine, decoding, purpose):
+    if why := why_unknown(engine, decoding, purpose):
         raise InputError(f"arm {arm!r} cannot be {purpose.verb}: {why}")
     return cast(Explores, engine)
 
 
-def _unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
+def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
     """Why the masses of this decoding's outputs are not known; None where they are."""
     if not isinstance(engine, Explores):
         return (
@@ -117,7 +118,7 @@ def with_answers(
     found = {sample.query.id: sample for sample in samples}
     answers = ((sample.query, prompts[sample.query.id].answer) for sample in samples)
     asked = [(query, answer) for query, answer in answers if answer and answer.strip()]
-    if decoding.greedy or not asked or _unknown(engine, decoding):
+    if decoding.greedy or not asked or why_unknown(engine, decoding):
         return found
     forced = require_explores(engine, "", decoding).force(asked, decoding)
     for (query, _), answer in zip(asked, forced, strict=True):

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.explore import PROVING, TRIED, ranges, require_explores
+from leakbound.evaluation.drawing.explore import (
+    PROVING,
+    SEARCHING,
+    TRIED,
+    ranges,
+    require_explores,
+    why_unknown,
+)
 from leakbound.evaluation.drawing.propose import proposals, require_proposals
 from leakbound.evaluation.drawing.said import said_by
 from leakbound.evaluation.planning.crew import HeldScorer, ScoringCrew
@@ -81,6 +88,20 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> Proves:
     return engine
 
 
+def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
+    """Why a search for inputs proves nothing under these decodings; empty where it does.
+
+    A scorer must tell leaks by prefixes: one that does not, such as a judge, would be asked about
+    every output that is looked at.
+    """
+    if not tells_prefixes(scorer):
+        return f"{scorer.name!r} has no `bounds` of prefixes"
+    if not isinstance(engine, Proves):
+        return f"the engine {type(engine).__name__} finds no rare leaks"
+    reasons = (why_unknown(engine, decoding, SEARCHING) for decoding in decodings)
+    return next((reason for reason in reasons if reason), "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProveJob:
     """A question that is searched with so many forwards, the scorer telling what leaks."""
@@ -110,12 +131,18 @@ class RareLeaks:
 
     known: texts by prompt id that models said, with how often; those that leak are leads.
     at: the workers that do it; None where this process does.
+    each: the queries that are searched, by id, with the forwards of each; None: all, alike.
     """
 
     scorer: Scorer
     forwards: int
     known: Mapping[str, Counter[str]]
     at: ScoringCrew | None = None
+    each: Mapping[str, int] | None = None
+
+    def forwards_of(self, query: Query) -> int:
+        """At most so many for this query; 0 where it is not searched."""
+        return self.forwards if self.each is None else self.each.get(query.id, 0)
 
 
 def prove_arm(
@@ -140,7 +167,7 @@ def prove_arm(
             asked=one,
             prompt=prompts[one.query.id],
             decoding=arm.decoding,
-            forwards=search.forwards,
+            forwards=search.forwards_of(one.query),
             scorer=opener,
         )
         for one in asked
@@ -182,7 +209,7 @@ def prove_arms(
     require_proposals(run, engine, asked)
     others = proposals(run, arms, engine, asked, opens, progress)
     search = RareLeaks(scorer, asked.forwards, said_by(run, others), at)
-    if not _tells_prefixes(scorer):
+    if not tells_prefixes(scorer):
         run.notes.append(
             f"{scorer.name!r} has no `bounds` of prefixes, so nothing is known to leak before it "
             "has ended: whole outputs alone are counted"
@@ -209,7 +236,7 @@ def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
     return [note]
 
 
-def _tells_prefixes(scorer: Scorer) -> bool:
+def tells_prefixes(scorer: Scorer) -> bool:
     """Whether what it says of a prefix can settle a leak."""
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     return callable(getattr(base, "bounds", None))
@@ -228,7 +255,7 @@ def _asked(arm: Arm, search: RareLeaks) -> Iterator[Searched]:
     """The questions of an arm that were drawn, each with what leaks of what is known."""
     failed, prompts = arm.failures, prompts_by_query(arm)
     for query in arm.queries:
-        if query.id not in failed:
+        if query.id not in failed and search.forwards_of(query):
             yield Searched(query, tuple(_leads(query, prompts[query.id], search)))
 
 

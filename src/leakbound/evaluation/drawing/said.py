@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.checks import require_sampled
@@ -19,11 +19,19 @@ def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
     for each in (run, *others):
         shared = shared_prompts(run, each)
         require_sampled(each)
-        for arm in each.arms.values():
-            prompt_of = {query.id: query.prompt_id for query in arm.queries}
-            for query_id, text, count in _texts(arm) if arm.texts else ():
-                if (name := prompt_of[query_id]) in shared:
-                    found.setdefault(name, Counter())[text] += count
+        for name, said in said_in(each.arms.values()).items():
+            if name in shared:
+                found.setdefault(name, Counter()).update(said)
+    return found
+
+
+def said_in(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
+    """By prompt id what these arms say, and how often."""
+    found: dict[str, Counter[str]] = {}
+    for arm in arms:
+        prompt_of = {query.id: query.prompt_id for query in arm.queries}
+        for query_id, text, count in _texts(arm) if arm.texts else ():
+            found.setdefault(prompt_of[query_id], Counter())[text] += count
     return found
 
 

@@ -64,9 +64,9 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
 
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
-    """Plan an arm whose draws only decide what is asked: so many of each query, by id."""
+    """Plan an arm whose draws only decide what is asked: so many of each query, by id, or none."""
     asked = replace(job, shares=QueryShares("fixed", draws))
-    plan = Plan.of(max(draws.values()))
+    plan = Plan.of(max(1, *draws.values()))
     return run.add_arm(job.key, _spec(asked, plan, FixedDraws(), seed))
 
 

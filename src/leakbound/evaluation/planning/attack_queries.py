@@ -16,7 +16,8 @@ FOLDER = "attack"  # within that of the run
 class AttackQuery:
     """What was found for a question: a query, under the question's id, that `arm` draws from.
 
-    `rounds`: how it stood after each of the search, by bounds that steered and claim nothing.
+    `rounds`: how it stood after each of the search, by bounds that steered and claim nothing; what
+    was proved there holds.
     """
 
     query: Query
@@ -28,7 +29,7 @@ class AttackQuery:
     @property
     def lower(self) -> float:
         """Where the search left it: 0 where there was nothing to choose from."""
-        return self.rounds[-1].lower if self.rounds else 0.0
+        return self.rounds[-1].floor if self.rounds else 0.0
 
 
 @dataclass(frozen=True, slots=True)

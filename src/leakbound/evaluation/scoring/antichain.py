@@ -9,7 +9,7 @@ with another, and their masses add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from leakbound.evaluation.scoring.score import slug
@@ -34,17 +34,29 @@ def antichains(arm: Arm, scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
 
     A prefix stands for all its continuations, so none of them is counted beside it.
     """
+    return joint_antichains([arm], scorer, x)
+
+
+def joint_antichains(arms: Iterable[Arm], scorer: Scorer, x: float = 0.0) -> dict[str, Events]:
+    """The same of arms that ask the same model under one decoding: what is known of any of them."""
     found: dict[str, Events] = {}
-    failed = arm.failures
-    for query_id, ids, event in _events(arm, slug(scorer)):
-        if query_id not in failed and event.low > x:
-            found.setdefault(query_id, {})[ids] = event
+    for arm in arms:
+        failed = arm.failures
+        for query_id, ids, event in _events(arm, slug(scorer)):
+            if query_id not in failed and event.low > x:
+                found.setdefault(query_id, {})[ids] = event
     return {query_id: _disjoint(events) for query_id, events in found.items()}
+
+
+def leakage_at_least(events: Events) -> float:
+    """What disjoint events come to: their scores, each by its mass; these add up to 1 at most."""
+    total = math.fsum(event.mass for event in events.values())
+    return math.fsum(event.mass * event.low for event in events.values()) / max(total, 1.0)
 
 
 def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking]]:
     """What is known of an arm, what leaks and what does not."""
-    for query_id, ids, floor, score in leaking(arm, name):
+    for query_id, ids, floor, score in leaking(arm, name) if arm.parts else ():
         yield query_id, ids, Leaking(math.exp(floor), score, score)
     for query_id, ids, mass, low in arm.masses.scored(name):
         yield query_id, ids, Leaking(mass, low, 1.0)

@@ -34,13 +34,14 @@ from leakbound.evaluation.views.view import (
     ScorerView,
     View,
 )
-from leakbound.evaluation.views.words import floor, greedy_rows, mean_of, quantity
+from leakbound.evaluation.views.words import at_least, floor, greedy_rows, mean_of, quantity
 from leakbound.stats.about import Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.text.figures import DASH, below
 
 Pair = tuple[str, RewritingCounts]
+PROVED, CONTROL_PROVED = "Proved", "Control, proved"
 Numbered = tuple[int, Question, Rewritten]
 
 
@@ -172,12 +173,22 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
         "Asked": lambda found: Cell(found.asked, prose=True),
         "Rounds": lambda found: count_cell(found.rounds),
         "Draws in the search": lambda found: count_cell(found.draws),
+        "Forwards in the search": lambda found: count_cell(found.forwards),
         "Lower end in the search": lower,
         "Found": lambda found: bound_cell(found.leakage.get(name)),
+        PROVED: lambda found: _proved(found.proved.get(name)),
         "In its own words": lambda found: bound_cell(found.own.get(name)),
         "Beyond its own words": lambda found: bound_cell(found.gap.get(name)),
         "Control": lambda found: bound_cell(found.control.get(name)),
+        CONTROL_PROVED: lambda found: _proved(found.control_proved.get(name)),
     }
+    for column, known in (
+        ("Forwards in the search", any(found.forwards for found in view.found)),
+        (PROVED, any(name in found.proved for found in view.found)),
+        (CONTROL_PROVED, any(name in found.control_proved for found in view.found)),
+    ):
+        if not known:
+            del columns[column]
 
     def leaks(found: FoundQuery) -> float:
         return found.leakage[name].lower if name in found.leakage else -1.0
@@ -186,13 +197,18 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
     return table_of(title, columns, sorted(view.found, key=leaks, reverse=True), _searched(view))
 
 
+def _proved(row: EstimateRow | None) -> Cell:
+    return Cell(DASH) if row is None else Cell(at_least(row.lower), row.lower)
+
+
 def _searched(view: View) -> str:
     """How each search was made."""
     several = len(view.searches) > 1
     return "\n".join(
         (f"{run}: " if several else "")
-        + f"searched with {search.budget:,} draws a question, steered by {search.scorer.name}, "
-        "bounded by fresh ones"
+        + f"searched with {search.budget:,} draws a question"
+        + ("" if search.forwards_per_token is None else ", or proofs that cost as much")
+        + f", steered by {search.scorer.name}, bounded by fresh draws"
         for run, search in view.searches.items()
     )
 

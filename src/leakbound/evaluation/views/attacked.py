@@ -19,12 +19,16 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
 
     estimates = run.estimates
 
-    def bounds(found: AttackQuery, arm: object, beyond: Beyond | None = None) -> Bounds:
+    def bounds(
+        found: AttackQuery, arm: object, beyond: Beyond | None = None, *, proved: bool = False
+    ) -> Bounds:
         """The leakage of the question in an arm, as it is or beyond another, by scorer."""
-        places = (
-            ArmRows(str(arm), estimates).of(s, found.query.prompt_id) for s in estimates.scorers
+        rows = (
+            ArmRows(str(arm), estimates)
+            .of(scorer, found.query.prompt_id)
+            .first(quantity=LEAKAGE, beyond=beyond, proved=proved)
+            for scorer in estimates.scorers
         )
-        rows = (place.first(quantity=LEAKAGE, beyond=beyond) for place in places)
         return {row.scorer: row for row in rows if row is not None}
 
     for found in read_attack_queries(run) or ():
@@ -34,12 +38,15 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
             text=None if redact else found.query.text,
             asked=_asked(found, redact),
             draws=found.rounds[-1].draws if found.rounds else 0,
+            forwards=found.rounds[-1].forwards if found.rounds else 0,
             rounds=len(found.rounds),
             lower=found.lower,
             leakage=bounds(found, found.arm),
             control=bounds(found, found.arm.control),
             own=bounds(found, estimates.main or TARGET),
             gap=bounds(found, ATTACK, "own words"),
+            proved=bounds(found, found.arm, proved=True),
+            control_proved=bounds(found, found.arm.control, proved=True),
         )
 
 

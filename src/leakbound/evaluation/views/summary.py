@@ -92,8 +92,16 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         found = asked_grids.attacked_grid(view, scorer)
         tables.append(found.only(*(name for name in found.columns if name not in grids.BEYOND)))
     if view.found:
-        how = ("In its own words", "Found", "Control", "Lower end in the search", "Asked")
-        found = asked_grids.found_grid(view, scorer).only("Question", *how)
+        found = asked_grids.found_grid(view, scorer).only(
+            "Question",
+            "In its own words",
+            "Found",
+            asked_grids.PROVED,
+            "Control",
+            asked_grids.CONTROL_PROVED,
+            "Lower end in the search",
+            "Asked",
+        )
         more = f", the {SHOWN} that leak most" if len(found.rows) > SHOWN else ""
         tables.append(replace(found, title=f"{found.title}{more}", rows=found.rows[:SHOWN]))
     return tables

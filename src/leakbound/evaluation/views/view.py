@@ -235,9 +235,10 @@ class FoundQuery:
     """The query that a worst-case search found for a question, in the run with this label.
 
     `text` None: withheld. `asked` says how it came about, and under which decoding. `lower` is
-    where the search left it after so many `rounds` and `draws`. `leakage` is from draws made
-    afterwards, `control` that of the control asked the same, `own` that of the question's own
-    words, `gap` how much more the first is.
+    where the search left it after so many `rounds`, `draws` and `forwards`. `leakage` is from draws
+    made afterwards, `control` that of the control asked the same, `own` that of the question's own
+    words, `gap` how much more the first is; `proved` and `control_proved` are what is certain of
+    the first two.
     """
 
     run: str
@@ -246,11 +247,14 @@ class FoundQuery:
     asked: str
     rounds: int
     draws: int
+    forwards: int
     lower: float
     leakage: Bounds
     control: Bounds
     own: Bounds
     gap: Bounds
+    proved: Bounds
+    control_proved: Bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
