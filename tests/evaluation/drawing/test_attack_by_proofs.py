@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,30 @@ def test_a_control_without_probabilities_is_not_proved(tmp_path: Path) -> None:
     (found,) = found_in(run)
     assert any("'control attack'" in note and "half precision" in note for note in run.notes)
     assert found.query.prefix == OPENER
+
+
+@dataclass
+class Measured(TableEngine):
+    """Remembers after which queries its margin was measured last, and what it then proved."""
+
+    last: tuple[Query, ...] = ()
+    proved: list[tuple[Query, tuple[Query, ...]]] = field(default_factory=list)
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        self.last = tuple(queries)
+
+    def prove(self, asked: Any, *how: Any) -> Any:
+        self.proved += [(query, self.last) for query, _ in asked]
+        return super().prove(asked, *how)
+
+
+def test_the_margin_is_measured_after_what_was_found(tmp_path: Path) -> None:
+    engine = Measured(seldom)
+    run = evaluate(engine, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)
+    found = tuple(one.query for one in found_in(run))
+    assert {query: after for query, after in engine.proved if query in found} == dict.fromkeys(
+        found, found
+    )
 
 
 def contents(run: Run) -> list[Any]:

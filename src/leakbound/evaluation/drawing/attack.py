@@ -24,7 +24,7 @@ from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import Winner
 from leakbound.inputs.variants import Variant
 from leakbound.store import Arm, ArmKey, Run
-from leakbound.types import Decoding
+from leakbound.types import Decoding, Measures
 
 
 def attack_questions(
@@ -45,6 +45,7 @@ def attack_questions(
         job.engine.check(job.attack_queries, job.decoding)
     planned = [plan_arm(run, job, drawing, hunt.seed) for job in jobs]
     for arm, job in zip(planned, jobs, strict=True):
+        _measure(job)
         draw_arm(arm, job, drawing, hunt.progress)
     if hunt.proves:
         _prove(run, hunt, planned, jobs)
@@ -55,12 +56,19 @@ def _prove(run: Run, hunt: AttackSearch, arms: Sequence[Arm], jobs: Sequence[Mod
     trial, _ = tried(run, hunt)
     search = RareLeaks(hunt.scorer, hunt.budget, seen(run, trial), hunt.asked.drawing.at)
     for arm, job in zip(arms, jobs, strict=True):
+        _measure(job)
         if why := why_unproved(job.engine, [job.decoding], hunt.scorer):
             run.notes.append(f"nothing is proved in the arm {arm.name!r}: {why}")
             continue
         engine = require_prover(job.engine, arm.name, job.decoding)
         failures = prove_arm(arm, engine, search, hunt.progress)
         run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+
+
+def _measure(job: ModelArm) -> None:
+    """Have the margin measured after what the arm asks: it may be longer than the questions."""
+    if isinstance(job.engine, Measures):
+        job.engine.measure(job.attack_queries)
 
 
 def _of_winner(
