@@ -146,6 +146,27 @@ def test_leads_that_are_no_leaking_outputs_are_passed_over() -> None:
     assert with_these == without
 
 
+def test_a_prefix_that_strays_from_a_lead_and_may_come_back_goes_before_hopeless_ones() -> None:
+    """1 and 2 leak together, and 0 spoils it: 1 3 4 5 2 is found before what begins with 0."""
+
+    def p(prefix: Ids) -> Sequence[float]:
+        path = prefix[1:]
+        after: dict[Ids, dict[int, float]] = {(): {0: 0.8, 1: 0.2}, (1,): {2: 0.5, 3: 0.5}}
+        after |= {(1, 3): {4: 1.0}, (1, 3, 4): {5: 1.0}, (1, 3, 4, 5): {2: 1.0}}
+        spoilt = dict.fromkeys((0, 3, 4, 5), 0.25)
+        law = spoilt if path[:1] == (0,) else after.get(path, {EOS: 1.0})
+        return [law.get(token, 0.0) for token in range(VOCAB)]
+
+    def settle(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
+        leaks = [float({1, 2} <= {*ids} and 0 not in ids) for ids, _ in items]
+        return [(x, x) if end else (0.0, 1.0) for x, (_, end) in zip(leaks, items, strict=True)]
+
+    decoding, given = Decoding(max_new_tokens=8), {"leads": [[(1, 2, EOS)]], "roots": ROOTS[:1]}
+    (proof,) = prove(8, decoding, settle=settle, model=table(p), rows=1, **given)
+    assert {node.token_ids for node in proof.nodes} == {(1, 2, EOS), (1, 3, 4, 5, 2, EOS)}
+    assert sum(math.exp(node.floor) for node in proof.nodes) == pytest.approx(0.2)
+
+
 def test_what_the_decoding_truncates_is_no_part_of_a_proof() -> None:
     decoding = Decoding(max_new_tokens=4, top_k=1)
     for proof, root in zip(

@@ -4,7 +4,8 @@ A *lead* is an output that leaks: the true answer, another model's answer, a dra
 teacher-forced first, to where the scorer is settled; each of their prefixes shows the likeliest
 tokens beside the lead's own. Then prefixes that left a lead are expanded, best first: by their
 mass, times the share of the mass at the lead's place there that is known to leak, for each token
-that is still missing, if they would leak were they to go on as the lead does.
+that is still missing, if they would leak were they to go on as the lead does: as if they had put
+their last token in place of one of the lead's, or between two, or all since they left it.
 
 No mass is counted twice. Every node found is an ended output or a settled prefix, and neither is
 ever expanded; every node is reached by one token after a prefix that was expanded. Were a node's
@@ -17,7 +18,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -35,6 +37,7 @@ _BAND = 8.0  # within a batch nothing is worth less than the best by more than t
 _FORCED = 0.5  # of the forwards, at most, are for leads after the first
 _WINDOW = (2, 8)  # how far back and on in a lead a token is looked for
 _INSERTED = 0.25  # what a prefix counts for that would leak only if its last token were one more
+_RETURNED = 0.03  # and if all that it said since it left the lead were more
 _HOPELESS = 1e-4  # and for one that would not leak if it went on as the lead
 _LEADERLESS = 1e-6  # and without any lead, or one of which nothing is proved
 _LIGHT = 1e-4  # of what is proved: lighter prefixes are not asked about at the end
@@ -60,12 +63,14 @@ class _Open:
 
     lead: the lead that it went along, and left; None: there is none.
     at: how many of the lead's tokens it has behind it, or has passed over.
+    left: the same when it last said one of them.
     share: of its worth, by what is known of its text; None while that was not asked for.
     """
 
     stem: Stem
     lead: Path | None
     at: int
+    left: int
     share: float | None = None
 
 
@@ -164,6 +169,8 @@ class _Hunt:
                 child = prefix.stem.child(handle, token, step)
                 if child.floor < _LIGHTEST:
                     continue
+                if child.path in self.on_leads:
+                    self.masses[child.path] = math.exp(child.logprob)
                 if reason := self.ending.reason(child.path):
                     ended.append((child, reason))
                 else:
@@ -172,17 +179,18 @@ class _Hunt:
 
     def _open(self, parent: _Open, child: Stem) -> None:
         if child.path in self.on_leads:
-            self.masses[child.path] = math.exp(child.logprob)
-            self._forced.append(_Open(child, self.on_leads[child.path], len(child.path)))
+            at = len(child.path)
+            self._forced.append(_Open(child, self.on_leads[child.path], at, at))
             return
         lead, token = parent.lead, child.path[-1]
-        at = parent.at + 1
+        at, left = parent.at + 1, parent.left
         if lead is not None:
             back, on = _WINDOW
             near = range(max(parent.at - back, 0), min(parent.at + on, len(lead)))
             found = [i + 1 for i in near if lead[i] == token]
             at = min(found, key=lambda i: abs(i - 1 - parent.at), default=min(at, len(lead)))
-        self._waiting.append(_Open(child, lead, at))
+            left = at if found else left
+        self._waiting.append(_Open(child, lead, at, left))
 
     def _settled_at(self, lead: Path) -> int | None:
         """After how many tokens a lead surely leaks; None where it is no output that does."""
@@ -223,14 +231,15 @@ class _Hunt:
         hopes = [[] if last else _hopes(each) for each in prefixes]
         asked: list[tuple[Path, bool]] = []
         for each, longer in zip(prefixes, hopes, strict=True):
-            asked += [(each.stem.path, False), *((path, True) for path, _ in longer)]
+            asked += [(each.stem.path, False), *((path, True) for path, *_ in longer)]
         ranges = iter(self.settle(self.number, asked))
         going = []
         for each, longer in zip(prefixes, hopes, strict=True):
             low, high = next(ranges)
-            shares = [next(ranges)[0] * worth for _, worth in longer] or [1.0]
+            shares = [(next(ranges)[0] * worth, at) for _, worth, at in longer]
+            share, at = max(shares, key=itemgetter(0), default=(1.0, each.at))
             if self._goes_on(each.stem, (low, high), last):
-                going.append(_Open(each.stem, each.lead, each.at, max(*shares, _HOPELESS)))
+                going.append(replace(each, at=at, share=max(share, _HOPELESS)))
         return going
 
     def _goes_on(self, stem: Stem, scores: tuple[float, float], last: bool) -> bool:
@@ -260,12 +269,17 @@ class _Hunt:
             self.proved[before] = self.proved.get(before, 0.0) + math.exp(stem.floor) * scores[0]
 
 
-def _hopes(each: _Open) -> list[tuple[Path, float]]:
-    """The outputs that a prefix would be if it went on as its lead, and what they count for."""
+def _hopes(each: _Open) -> list[tuple[Path, float, int]]:
+    """The outputs that a prefix would be if it went on as its lead, by how much of it is behind.
+
+    Each with what it counts for, and how many of the lead's tokens are then behind it: it may have
+    put its last token in place of one of the lead's, or between two; or all since it left.
+    """
     if each.lead is None:
         return []
-    path, lead, at = each.stem.path, each.lead, each.at
-    return [(path + lead[at:], 1.0), (path + lead[at - 1 :], _INSERTED)]
+    path, lead, at, left = each.stem.path, each.lead, each.at, each.left
+    hopes = [(path + lead[at:], 1.0, at), (path + lead[at - 1 :], _INSERTED, at)]
+    return hopes if left >= at - 1 else [*hopes, (path + lead[left:], _RETURNED, left)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +312,7 @@ class Prover:
     def _hunt(self, root: Root, hunt: _Hunt) -> None:
         handle, logits = self._tree.prefill(root)
         lead = hunt.leads[0] if hunt.leads else None
-        batch, handles = [_Open(Stem.prompt(), lead, 0)], [handle]
+        batch, handles = [_Open(Stem.prompt(), lead, 0, 0)], [handle]
         while True:
             splits = self._split(hunt, logits, [each.stem for each in batch])
             hunt.expand(batch, handles, splits)
