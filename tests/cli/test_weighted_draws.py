@@ -85,18 +85,25 @@ def test_a_finished_run_names_its_model_and_none_the_model_itself(
     assert [found(run, query_id) for query_id in ids(run)] != first
 
 
-def test_a_certificate_rests_on_them_too(weighed: Path, tmp_path: Path) -> None:
+def test_a_certificate_rests_on_them_too(
+    weighed: Path, model: Path, control: Path, tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(weighed, tmp_path / "run"))
     leakbound("certify", run, "--max-leak", 0.9, "--scorer", "keyword")
     done("verify", run / "certificate.json", run)
+    both = ("--with-model", model, "--with-proposal", control)
+    found = done("verify", run / "certificate.json", run, *both, "--json").json["checks"]
+    assert ("weights", "ok") in [(check["name"], check["status"]) for check in found]
     (file,) = (run / "arms" / "target" / "weighed").glob("*.parquet")
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     refused(leakbound("report", run), file.name, "run `leakbound prove` again")
     assert leakbound("verify", run / "certificate.json", run).status == 6
 
 
-def test_bad_input_is_refused(run: Path, control: Path) -> None:
+def test_bad_input_is_refused(run: Path, control: Path, questions: Path) -> None:
     refused(leakbound("prove", run, "--mix", 0.5), "`--mix` 0.5", "--draws")
     refused(leakbound("prove", run, "--draws", 0), "--draws")
+    alone = leakbound("verify", questions, run, "--with-proposal", control)
+    refused(alone, "`--with-proposal`", "--with-model")
     refused(leakbound("prove", run, "--draws", 4, "--mix", 1), "`mix` must be above 0 and below 1")
     refused(leakbound("prove", run, "--draws", 4, "--proposal", "none"), "nobody")

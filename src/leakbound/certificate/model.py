@@ -80,7 +80,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     for i, query in enumerate(queries):
         progress("forcing", i, len(queries), "questions")
         outputs = stored[query.id]
-        forced = engine.force_ids([(query, ids) for ids in outputs], arm.decoding)
+        forced = engine.force_ids([(query, ids) for ids, _ in outputs], arm.decoding)
         for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
             where = f"question {query.id!r}, its output {j}"
             if now is None and (arm.decoding.top_p < 1 or arm.decoding.top_k > 0):
@@ -117,17 +117,19 @@ def _sha256(text: str) -> str:
     return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-Outputs = dict[tuple[int, ...], Completion]
+Outputs = dict[tuple[tuple[int, ...], str], Completion]
+"""By tokens, and the text that they are said to spell."""
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], int]:
-    """Distinct outputs by query and tokens, and how many have no tokens or no log-probability."""
+    """Distinct outputs by query, and how many have no tokens or no log-probability."""
     found: dict[str, Outputs] = {}
     unknown = 0
     for query_id, completion in _outputs(arm, slug):
         known = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and known:
-            found.setdefault(query_id, {}).setdefault(completion.token_ids, completion)
+            said = completion.token_ids, completion.text
+            found.setdefault(query_id, {}).setdefault(said, completion)
         else:
             unknown += 1
     return found, unknown
@@ -136,10 +138,21 @@ def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], int]:
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     """Completions that were drawn; outputs that were explored or searched for, known from below.
 
-    What was searched for is that of the scorer with this slug.
+    What was searched for, or drawn to be weighed, is that of the scorer with this slug.
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
+    weighed = arm.weighed.read(slug)
+    for text in () if weighed is None else (x for one in weighed.queries for x in one.texts):
+        if text.logprob is not None and text.logprob > -math.inf:
+            drawn = Completion(
+                text=text.text,
+                token_ids=text.token_ids,
+                count=text.count,
+                logprob=text.logprob,
+                logprob_floor=text.least,
+            )
+            yield text.query_id, drawn
     found = arm.proofs.table(slug)
     for table in [*arm.masses.tables(), *([] if found is None else [found])]:
         for row in table.to_pylist():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,19 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
+from leakbound.certificate.weighed import check_weighed
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of
 from leakbound.errors import IncompleteError, InputError, LeakboundError
-from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
-from leakbound.scorers import connect, make_scorer
-from leakbound.store import Arm, DamagedError, Run, load, sha256
+from leakbound.evaluation.scoring.score import (
+    prompts_by_query,
+    range_part,
+    require_same_model,
+    score_part,
+    slug,
+)
+from leakbound.scorers import connect, make_scorer, score_texts
+from leakbound.store import Arm, DamagedError, Run, WeighedText, load, sha256
 from leakbound.store.sealed import as_read, digest_of
 from leakbound.store.tables import read_table
 from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
@@ -57,6 +64,7 @@ def verify(
     run: str | Path,
     *,
     model: str | Generate | None = None,
+    proposal: str | Generate | None = None,
     scorer: str | None = None,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
@@ -73,6 +81,8 @@ def verify(
         run: the folder of the run that it is about.
         model: the model that drew, to compare its fingerprint too and compute the
             log-probabilities of the completions anew; None: neither.
+        proposal: the model that proposed the run's weighted draws, to compute their probabilities
+            under it too, beside `model` (None: where the model itself proposed, it is asked).
         scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
             only where it is named here, as a certificate is somebody else's word (None: its
             scores stay unchecked).
@@ -94,8 +104,14 @@ def verify(
     checks += _against_run(said, *subject, models, progress)
     if model is not None:
         arm = subject[2]
-        engine = open_for(arm, model, loading or {}) if isinstance(model, str) else model
-        checks += check_model(arm, slug(make_scorer(subject[0].scorer)), engine, progress)
+        name = slug(make_scorer(subject[0].scorer))
+        engine, *others = (
+            open_for(arm, one, loading or {}) if isinstance(one, str) else one
+            for one in (model, proposal)
+            if one is not None
+        )
+        checks += check_model(arm, name, engine, progress)
+        checks += check_weighed(subject[1], arm, name, [engine, *others], progress)
     return Verification(tuple(checks), sha256(file))
 
 
@@ -171,7 +187,8 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     """(question, draws, score) of completions, then (question, mass, low, high) of events.
 
-    Then (question, mass, low) of what a search for rare leaks found.
+    Then (question, mass, low) of what a search for rare leaks found, and (question, score) of what
+    was drawn to be weighed.
     """
     files = [arm.scores_file(slug(scorer))]
     if arm.explored:
@@ -179,7 +196,8 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
     found = arm.proofs.table(slug(scorer))
     proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
-    return [*rows, *proofs]
+    weighed = ((text.query_id, text.score) for text in _weighed(arm, scorer))
+    return [*rows, *proofs, *weighed]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
@@ -197,6 +215,18 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
     if (found := arm.proofs.table(slug(scorer))) is not None:
         lows = (low for low, _ in range_part(arm, scorer, found))
         yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
+
+    prompts = prompts_by_query(arm)
+    for query_id, texts in groupby(_weighed(arm, scorer), lambda text: text.query_id):
+        for score in score_texts(scorer, [text.text for text in texts], prompts[query_id]):
+            yield query_id, score
+
+
+def _weighed(arm: Arm, scorer: Scorer) -> Iterator[WeighedText]:
+    """What was drawn to be weighed, question by question."""
+    if (drawn := arm.weighed.read(slug(scorer))) is not None:
+        for one in drawn.queries:
+            yield from one.texts
 
 
 def _columns(table: Any, *names: str) -> Iterator[list[Any]]:

@@ -11,6 +11,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.saying import say
+from leakbound.errors import InputError
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification
@@ -56,6 +57,9 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
 @click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
+@click.option(
+    "--with-proposal", metavar="MODEL", help="And those of weighted draws, under what proposed."
+)
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
@@ -64,6 +68,7 @@ def verify(
     certificate: Path,
     run: Path,
     with_model: str | None,
+    with_proposal: str | None,
     scorer: str | None,
     as_json: bool,
     **loading: Any,
@@ -78,9 +83,20 @@ def verify(
     """
     from leakbound import certificate as verbs
 
+    if with_proposal and not with_model:
+        raise InputError(
+            f"`--with-proposal` {with_proposal} goes with the model that was evaluated. Add "
+            "--with-model."
+        )
     with progress_bar(not as_json) as progress:
         found = verbs.verify(
-            certificate, run, model=with_model, loading=loading, progress=progress, scorer=scorer
+            certificate,
+            run,
+            model=with_model,
+            proposal=with_proposal,
+            loading=loading,
+            progress=progress,
+            scorer=scorer,
         )
     if as_json:
         print_json(found.to_dict())

@@ -50,10 +50,14 @@ class WeighedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedDraws:
-    """The weighted draws of an arm: so many of each query, with the share of the proposal."""
+    """The weighted draws of an arm: so many of each query, with the share of the proposal.
+
+    shown: whether the model itself proposed, shown the answers.
+    """
 
     draws: int
     mix: float
+    shown: bool
     queries: tuple[WeighedQuery, ...]
 
 
@@ -97,4 +101,5 @@ class Weighed(ByScorer):
             WeighedQuery(query_id=name, proved=ends[0], proved_most=ends[1], texts=(*texts[name],))
             for name, ends in meta["proved"].items()
         ]
-        return WeighedDraws(draws=meta["draws"], mix=meta["mix"], queries=(*queries,))
+        how = {"draws": meta["draws"], "mix": meta["mix"], "shown": meta["made_from"]["shown"]}
+        return WeighedDraws(queries=(*queries,), **how)

@@ -72,7 +72,7 @@ def proposal_for(
     the questions, and where nobody proposes.
     """
     if asked.shows_answers:
-        return Proposal(engine, _shown(run, arms, engine), shown=True)
+        return Proposal(engine, shown_after(run, arms, engine), shown=True)
     if not asked.named:
         raise InputError(
             "`draws` are weighed against a model that proposes, and `proposal` 'none' is nobody. "
@@ -129,7 +129,7 @@ def weigh_arm(
         return []
     queries = [query for query in arm.queries if query.id not in arm.failures]
     mixture = _Mixture(arm, engine, proposal, asked)
-    mixture.measure(queries)
+    measure_both(arm, engine, proposal, queries)
     begun, prompts = arm.weighed.begun(name, made_from), prompts_by_query(arm)
     found, failures = list[WeighedQuery](), list[Failure]()
     for done, query in enumerate(queries):
@@ -158,20 +158,21 @@ class _Mixture:
     proposal: Proposal
     asked: Weighing
 
-    def measure(self, queries: Sequence[Query]) -> None:
-        """Measure both margins after all that is asked of each engine; they stay the same then.
 
-        InputError where the probabilities of one are not exact.
-        """
-        theirs = [self.proposal.asks(query) for query in queries]
-        same = self.engine is self.proposal.engine
-        for who, asks in (
-            (self.engine, [*queries, *theirs] if same else queries),
-            (self.proposal.engine, [*queries, *theirs] if same else theirs),
-        ):
-            if isinstance(who, Measures):
-                who.measure(asks)
-            require_explores(who, self.arm.name, self.arm.decoding, PROVING)
+def measure_both(arm: Arm, engine: Generate, proposal: Proposal, queries: Sequence[Query]) -> None:
+    """Measure both margins after all that is asked of each engine; they stay the same then.
+
+    InputError where the probabilities of one are not exact.
+    """
+    theirs = [proposal.asks(query) for query in queries]
+    same = engine is proposal.engine
+    for who, asks in (
+        (engine, [*queries, *theirs] if same else queries),
+        (proposal.engine, [*queries, *theirs] if same else theirs),
+    ):
+        if isinstance(who, Measures):
+            who.measure(asks)
+        require_explores(who, arm.name, arm.decoding, PROVING)
 
 
 def _weigh(
@@ -290,7 +291,7 @@ def _begun(proved: Events, ids: Path) -> bool:
     return any(ids[:depth] in proved for depth in range(1, len(ids) + 1))
 
 
-def _shown(run: Run, arms: Sequence[Arm], engine: Generate) -> Callable[[Query], Query]:
+def shown_after(run: Run, arms: Sequence[Arm], engine: Generate) -> Callable[[Query], Query]:
     """Each question right after itself and its answer, where that is known and has room."""
     prompts = {prompt.id: prompt for prompt in run.prompts}
 
