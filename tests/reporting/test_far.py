@@ -8,7 +8,7 @@ from decimal import Decimal, getcontext
 import pytest
 from opened import charts
 
-from leakbound.evaluation.views.far import FAR, known_of, known_of_worst, leak_at_k
+from leakbound.evaluation.views.far import FAR, known_of, known_of_mean, known_of_worst, leak_at_k
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.reporting.far_figures import far_figures
@@ -55,11 +55,31 @@ def test_the_worst_question_has_its_own_bound_and_the_largest_proof(view: View) 
     assert [at.k for at in known_of_worst(full, KEYWORD)][:: len(FAR) - 1] == [1, 10**9]
 
 
-def test_the_page_has_a_chart_a_target_with_its_data(view: View) -> None:
+def test_the_mean_has_the_ends_of_the_least_and_the_most_that_the_counts_allow(view: View) -> None:
+    """By the very questions that would be so: as many beyond each x as are said, and no further."""
+    for model in view.models:
+        rows = model.rows.of("keyword").where(scope="count", beyond=None).rows
+        counts = sorted((row.parameter or 0.0, row.lower, row.upper) for row in rows)
+        assert len(counts) > 4
+        proofs = [cell.proved.lower for cell in model.measured.values() if cell.proved]
+        ranks = range(1, len(model.measured) + 1)
+        least = [max((x for x, low, _ in counts if low >= rank), default=0.0) for rank in ranks]
+        most = [min((x for x, _, high in counts if high < rank), default=1.0) for rank in ranks]
+        found = known_of_mean(model, KEYWORD)
+        assert [at.k for at in found] == list(FAR)
+        for at in found:
+            want = [
+                sum(leak_at_k(p, at.k) for p in some) / len(ranks) for some in (proofs, least, most)
+            ]
+            assert [at.proved, at.lower, at.upper] == pytest.approx(want, rel=1e-9, abs=1e-15)
+        assert 0 < found[0].lower < found[0].upper < 1
+
+
+def test_the_page_has_charts_of_each_target_with_their_data(view: View) -> None:
     shown = far_figures(view, KEYWORD)
     assert [one.caption.split(", ")[0] for one in shown] == [
-        "Asked up to 10⁹ times: full", "Asked up to 10⁹ times: NPO"
-    ]  # fmt: skip
+        f"Asked up to 10⁹ times: {label}" for label in ("full", "full", "NPO", "NPO")
+    ]
     page = render(view)
     for one in shown:
         assert one.caption in page
@@ -80,4 +100,5 @@ def test_scores_between_0_and_1_have_no_closed_form(runs: dict[str, Run]) -> Non
     view = read_view(runs)
     (graded,) = (scorer for scorer in view.scorers if not scorer.binary)
     assert far_figures(view, graded) == []
+    assert known_of_mean(view.models[0], graded) == []
     assert known_of(next(iter(view.models[0].measured.values())), graded) == []

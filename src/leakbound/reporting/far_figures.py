@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from leakbound.evaluation.views.by_question import targets_of
-from leakbound.evaluation.views.far import KnownAtK, known_of_worst
+from leakbound.evaluation.views.far import KnownAtK, known_of_mean, known_of_worst
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.reporting.charts import Axes, Zone, style_of, zones_chart
 from leakbound.reporting.figures import Data, Figure, short
@@ -15,13 +15,20 @@ _TICKS = (1, 10**3, 10**6, 10**9)
 
 
 def far_figures(view: View, scorer: ScorerView) -> list[Figure]:
-    """A chart a target: leak@k of its worst question; none for scores between 0 and 1."""
+    """Two charts a target: leak@k of its worst question, and on average over the questions.
+
+    None for scores between 0 and 1.
+    """
     found = []
     for model in targets_of(view):
-        if known := known_of_worst(model, scorer):
-            caption = f"Asked up to 10⁹ times: {model.label}, its worst question ({scorer.name})"
-            style = style_of(view.models.index(model))
-            found.append(_figure(caption, known, view.confidence, style))
+        style = style_of(view.models.index(model))
+        for known_of, whose in (
+            (known_of_worst, "its worst question"),
+            (known_of_mean, "the mean over its questions"),
+        ):
+            if known := known_of(model, scorer):
+                caption = f"Asked up to 10⁹ times: {model.label}, {whose} ({scorer.name})"
+                found.append(_figure(caption, known, view.confidence, style))
     return found
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.views.view import Measured, Model, ScorerView
 
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
@@ -55,6 +57,36 @@ def known_of_worst(model: Model, scorer: ScorerView) -> list[KnownAtK]:
     cells = (cell for (name, _), cell in model.measured.items() if name == scorer.name)
     proved = max((cell.proved.lower for cell in cells if cell.proved), default=0.0)
     return _known(proved, row.lower, row.upper, FAR)
+
+
+def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
+    """leak@k on average over the questions, each asked k times.
+
+    Proved is the mean of what is proved of each. The ends follow from how many questions leak more
+    than x, stated for all x of a row at once. With f(p) = 1 - (1 - p)^k and F(x) the share of the
+    questions whose p exceeds x, the mean of f(p) over the questions is the integral of F f' from 0
+    to 1. F falls, so from one x to the next it lies between what it is at least at the next and at
+    most at the one: the integral is at least the sum of the former, and at most that of the latter,
+    times the growth of f. k chooses f and nothing else: all k hold at once, with the confidence of
+    that one statement. Nothing where it is not made.
+    """
+    counted = model.rows.of(scorer.name).where(quantity=LEAKAGE, scope="count", beyond=None)
+    rows = counted.where(inputs="as asked").rows
+    counts = sorted((row.parameter or 0.0, row.lower, row.upper) for row in rows)
+    if not counts or not scorer.binary:
+        return []
+    cells = [cell for (name, _), cell in model.measured.items() if name == scorer.name]
+    proofs = [cell.proved.lower for cell in cells if cell.proved]
+    points = [(0.0, 0.0, len(cells)), *counts, (1.0, 0.0, 0.0)]
+    found = []
+    for k in FAR:
+        f = [leak_at_k(x, k) for x, *_ in points]
+        steps = [(b - a, i) for i, (a, b) in enumerate(pairwise(f))]
+        least = math.fsum(step * points[i + 1][1] for step, i in steps)
+        most = math.fsum(step * points[i][2] for step, i in steps)
+        proved = math.fsum(leak_at_k(p, k) for p in proofs)
+        found.append(KnownAtK(k, *(total / len(cells) for total in (proved, least, most))))
+    return found
 
 
 def _known(proved: float, lower: float, upper: float, sizes: Sequence[int]) -> list[KnownAtK]:
