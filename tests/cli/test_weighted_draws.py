@@ -9,6 +9,9 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from estimates import rows
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.view import ScorerView
+from leakbound.evaluation.views.words import measured
 from leakbound.store import EstimateRow, Run
 
 pytestmark = pytest.mark.slow
@@ -44,6 +47,7 @@ def ids(run: Path) -> list[str]:
 
 def test_both_ends_enclose_what_plain_draws_say(weighed: Path) -> None:
     run = Run.open(weighed)
+    (model,), keyword = read_view({"run": run}).models, ScorerView("keyword", True)
     for query_id in ids(weighed):
         row = found(weighed, query_id)
         plain = run.estimates.plain(
@@ -56,7 +60,11 @@ def test_both_ends_enclose_what_plain_draws_say(weighed: Path) -> None:
         assert proof.lower < row.lower < (row.value or 0) < row.upper
         assert max(row.lower, plain.lower) < min(row.upper, plain.upper)
         assert (row.n, row.confidence, row.about.proved) == (150, 0.99, False)
-        assert "standard error" in row.method
+        assert row.standard_error
+        assert row.to_dict()["standard_error"] == row.standard_error
+        (cell,) = (c for (_, q), c in model.measured.items() if q == query_id and c.weighed)
+        assert "150 weighted draws: " in measured(cell, keyword)
+        assert " (standard error " in measured(cell, keyword)
     worst = found(weighed, None)
     assert worst.scope == "worst question"
     assert worst.upper == max(found(weighed, query_id).upper for query_id in ids(weighed))

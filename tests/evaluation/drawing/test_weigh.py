@@ -69,15 +69,17 @@ def test_the_ends_hold_and_the_standard_error_is_said(proved: Run) -> None:
     proof = proof_of(proved)
     found = weighed(proved, engine(MODEL, "model"), engine(OTHER, "other"), Weighing(4_000))
     made = leakage(found)
-    error = float(made.method.rpartition(" ")[2])
-    assert made.method.startswith("proof + importance sampling, finite-horizon betting, standard")
-    assert abs(made.value - TRUTH) < 5 * error
+    assert made.method == "proof + importance sampling, finite-horizon betting"
+    assert 0 < made.standard_error < TRUTH / 2
+    assert abs(made.value - TRUTH) < 5 * made.standard_error
     assert (proof + TRUTH) / 2 < made.lower < TRUTH < made.upper < 2 * TRUTH
     assert (made.n, made.missing, made.about.quantity) == (
         4_000, 0, "importance-sampled leak probability",
     )  # fmt: skip
     worst = found.worst(0.99)
     assert (worst.lower, worst.upper) == (made.lower, made.upper)  # of one question
+    alone = leakage(weighed(proved, engine(MODEL, "model"), engine(OTHER, "other"), Weighing(1)))
+    assert alone.standard_error is None
 
 
 def test_the_same_draws_come_again_and_others_by_another_mix(proved: Run) -> None:

@@ -51,11 +51,11 @@ class WeighedArm:
         return replace(stack(each), about=each[0].about)
 
     def each(self, confidence: float) -> Iterator[tuple[str, stats.Estimate]]:
-        """(query id, its leakage with both ends); the method says the standard error."""
+        """(query id, its leakage with both ends and the standard error of its value)."""
         for one in self.drawn.queries:
             made = self._leakage(one, confidence, "both")
-            error = stats.standard_error(*self._scored(one))
-            yield one.query_id, replace(made, method=f"{made.method}, standard error {error:.3g}")
+            error = float(stats.standard_error(*self._scored(one)))
+            yield one.query_id, replace(made, standard_error=None if error != error else error)
 
     def worst(self, confidence: float) -> stats.Estimate:
         """The largest of them, which has paid for the choice."""

@@ -218,7 +218,9 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
         told.append(extracted)
     if more := cell.weighed:
         ends = f"at least {at_least(more.lower)}, at most {above(more.upper)}"
-        told.append(f"with {more.n:,} weighted draws: {nearly(more.value)}, {ends}")
+        error = more.standard_error
+        give = "" if error is None else f" (standard error {nearly(error)})"
+        told.append(f"with {more.n:,} weighted draws: {nearly(more.value)}{give}, {ends}")
     return "; ".join(told)
 
 
