@@ -1,7 +1,7 @@
 """The claims of Cheng, Huang and Wang (EMNLP 2025), tested: figures 1 to 5 and tables 1 to 3.
 
     python experiments/cheng.py --out runs
-    python experiments/cheng.py --size middle --base models/base --data TOFU --out runs
+    python experiments/cheng.py --size middle --base models/base --data DATA --out runs
 
 Whatever is finished is kept: the same command goes on. `experiments/findings.py` writes the page.
 """

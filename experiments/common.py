@@ -71,14 +71,14 @@ class Lab:
     ) -> Lab:
         """The lab of a size in a folder of its own; a GPU is used where there is one."""
         size = SIZES[name]
-        task = load_benchmark(size.benchmark, data=data)
+        task = task_of(size, data)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(size, task, folder, data, base, device, replicated)
 
     def beside(self, name: str) -> Lab:
         """The lab of other data that the same base is asked about, in a folder of its own."""
         size = BESIDE[name]
-        task = beside_task(size, self.data)
+        task = task_of(size, self.data)
         return replace(self, size=size, task=task, folder=self.folder / name)
 
     @property
@@ -223,9 +223,7 @@ class Lab:
         if how.kept is None:
             return self.task
         prompts = [
-            replace(prompt, question=prompt.paraphrases[0])
-            for prompt in self.task.split("retain")
-            if prompt.paraphrases
+            replace(prompt, question=_other_words(prompt)) for prompt in self.task.split("retain")
         ]
         step = max(1, len(prompts) // how.kept)
         return replace(
@@ -317,17 +315,21 @@ def cost_of_training(model: Path) -> Cost:
     return Cost(training=float(json.loads(lines[-1])["seconds"]))
 
 
-def beside_task(size: Size, data: Path | None) -> Benchmark:
-    """Questions that can be learnt: each with an answer, and alone, without examples before it.
+def task_of(size: Size, data: Path | None) -> Benchmark:
+    """What is asked: the benchmark, or what the size takes of it, each question with an answer.
 
-    Where the benchmark has no answers, they are its openers with the keywords behind them.
+    Where the benchmark has no answers, they are its openers with the keywords behind them. Of what
+    is taken, no question has examples before it.
     """
     task = load_benchmark(size.benchmark, data=data)
-    asked = task.prompts[size.step - 1 :: size.step]
+    if size.whole:
+        return task
+    asked = task.prompts[size.step - 1 :: size.step][: size.questions]
     found = task if not size.keeps else load_benchmark(size.keeps, data=data)
     kept: tuple[Prompt, ...] = ()
     if size.utility:
-        kept = tuple(replace(p, examples=()) for p in found.split("retain")[: len(asked)])
+        retained = found.split("retain")[: size.retained or len(asked)]
+        kept = tuple(replace(prompt, examples=()) for prompt in retained)
 
     def answered(prompt: Prompt) -> Prompt:
         opener = " ".join(task.openers.get(prompt.id, ())).strip()
@@ -341,6 +343,11 @@ def beside_task(size: Size, data: Path | None) -> Benchmark:
         max_new_tokens=size.max_new_tokens or task.max_new_tokens,
         loaded=None,
     )
+
+
+def _other_words(prompt: Prompt) -> str:
+    """Its first paraphrase, or one made by rule."""
+    return (*prompt.paraphrases, *rewritings(prompt.question, 0))[0]
 
 
 def with_centres(prompt: Prompt, centres: int | None) -> Prompt:

@@ -1,6 +1,7 @@
-"""Write docs/findings.md, and its figures, from stored runs and nothing else.
+"""Write the page of one size, and its figures, from stored runs and nothing else.
 
     python experiments/findings.py runs --out docs/findings.md
+    python experiments/findings.py runs --size middle --data DATA --out docs/findings-middle.md
     python experiments/findings.py runs --out docs/findings.md --pdf print
 
 RUNS is the folder that scholten.py, leak_at_k.py and cheng.py were given. No model is loaded.
@@ -12,7 +13,7 @@ import argparse
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,9 @@ import scholten
 from claims import Claim, Figure, Need, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
-from sizes import BESIDE, CLOSE, CONTROL, FEWER, NAMED, RECALL, TARGET
+from pictures import pictures
+from sizes import BESIDE, CLOSE, CONTROL, NAMED, TARGET
+from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, LEAKS, METHODS, SCORERS, TITLES
 
 import leakbound
 from leakbound import stats
@@ -50,168 +53,54 @@ WORDS: Mapping[Verdict, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the page: which, of which runs and trained models, by which scorer."""
-
-    kind: str
-    caption: str
-    needs: tuple[Need, ...]
-    trained: tuple[str, ...] = ()
-    soft: bool = False
-    some: bool = False  # of the runs will do
-    name: str = ""  # of its file, if not its kind
-
-
-def _plain(*methods: str) -> tuple[Need, ...]:
-    return tuple(Need(method) for method in methods)
-
-
-_SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
-_CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
-_GROUPS = (
-    (TARGET, "GA", "GD"),
-    ("NPO", "NPO + entropy", "NPO + entropy keeping 0", "NPO then leakmin"),
-    ("RMU", "CEL"),
-)
-PICTURES = (
-    Picture("questions", "Figure 3a: every question, its greedy answer hollow",
-            _plain("NPO", CONTROL)),
-    Picture("tail", "Figure 3d: Pr[ROUGE-L recall > x] of one question",
-            _plain("NPO", "NPO + entropy", CONTROL), soft=True),
-    Picture("convergence", "Figures 3e and 3f: one question against the number of draws",
-            _plain("NPO"), soft=True),
-    Picture("spread", "Figure 4a: the standard deviation of every question",
-            _plain("NPO", "NPO + entropy", CONTROL), soft=True),
-    Picture("entropy-weight", "Figure 4a against λ_f",
-            (*(Need(name, FEWER) for name in _SWEPT), Need("NPO + entropy")),
-            (*_SWEPT, "NPO + entropy"), soft=True),
-    Picture("confidence", "Figure 5b: entropy over training", _plain("NPO + entropy"),
-            ("NPO + entropy",), soft=True),
-    Picture("adaptive", "Figure 5c: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
-    *(
-        Picture("leak-at-k", f"leak@k: {', '.join(group)}, and the control",
-                _plain(*group, CONTROL), some=True, name=f"leak-at-k-{i}")
-        for i, group in enumerate(_GROUPS, start=1)
-    ),
-    Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
-    Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
-    Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
-            (Need("NPO", "reworded"),), soft=True),
-    Picture("correlation", "Figure 2 of Cheng et al.: sureness and leakage",
-            (Need("NPO", "reworded"),), soft=True),
-    Picture("centres", "Figure 4 of Cheng et al.: over the number of centres",
-            tuple(Need(name, FEWER) for name in _CENTRES), _CENTRES, soft=True),
-)  # fmt: skip
-
-ABOUT = {
-    "small": """\
-The built-in benchmark: invented authors, 24 questions to forget and 168 to keep, and the demo's
-Llama of .9 million parameters. Each seed has its own initial weights, target, control, unlearned
-models and draws. A learning rate is the largest at which a method keeps 98 % of the target's
-ROUGE-L recall on every second retained question, found with the first seed among
-{rates}; utility is reported on the other half. No leak was looked at for
-it, so every question to forget is reported. β, λ and the number of epochs were set by hand on
-earlier versions of this benchmark, whose leaks had been seen.
-
-What it cannot tell: anything about scale, about facts a model met in pre-training, about chat
-models and judges. Its answers are one sentence each from a few templates, which give a model that
-never saw them most of the ROUGE-L recall; a leak is therefore every keyword of the answer, unless
-a claim says ROUGE-L. Two seeds are the fewest that can disagree.
-""",
-    "middle": """\
-SmolLM2-135M-Instruct, with the settings of `experiments/sizes.py`: on tofu-mini, where a leak is
-ROUGE-L recall ≥ .9, and for the claims that say so on other data. Of Harry Potter every second
-question: the model is taught the file's openers with the keywords behind them, beside as many
-questions of MUSE Books to keep, and forgets the former; a leak is a keyword. Of JailbreakBench
-every fifth goal, two of each category: the model is asked as it is. Of MUSE News every fourth
-knowmem question. 128 draws each (goals: 32) of at most 24 tokens. The papers' 1,024 draws of up to
-150 tokens at all hundred goals would be 15 million forwards.
-""",
-    "full": """\
-TOFU forget05 with the papers' settings; a leak is ROUGE-L recall ≥ .9.
-""",
-}
-METHODS = """\
-The columns of the papers: mean, standard deviation and mean + 2 standard deviations of the
-ROUGE-L recall of sampled answers, averaged over the questions, and ROUGE-L recall of greedy answers
-on what is kept. *At most*: the upper end of a 99 % statement about all questions, both sides.
-Means over the seeds, with the extremes; the control never saw what is forgotten.
-"""
-LEAKS = """\
-The mean over the questions of the chance that one of k answers leaks, with bands that hold at 99 %
-for all k of a model at once.
-"""
-SCORERS = """
-## How often scorers err
-
-Completions that were read, one by one, beside their question and answer, without their model's name
-or a score, by a language model and no person: `experiments/labelled/README.md` says how.
-*All told*: a leak is a completion that tells all that the answer tells and the question does not;
-*some told*: one that tells some of it. *Missed*: of the leaks; *mistaken*: of the others. Intervals
-at 99 % each, both sides.
-"""
-CORRECTED = """\
-`--calibration` carries such errors into a bound, where the labelled completions are of the draws
-that the bound is about: scorers do not err alike on every model. Of what told not all, ROUGE-L
-recall ≥ .9 took for a leak: {models}. So here are the draws of all four with the first seed, in the
-shares that were labelled, as if each labelled one had been drawn from all four together:
-"""
-HEAD = """# What the papers claim, tested
-
-<!-- not run, this page: the runs that it is written from take the time that stands below -->
-
-Each claim is one number above or below a limit. The limit and the runs are fixed in code before
-anything is drawn, but where a claim says otherwise. The verdict reads intervals alone: **agrees**
-where the interval of every seed lies on the claim's side of the limit, **contradicts** where every
-one lies on the other, undecided otherwise. Intervals hold at 99 % each, of one claim and one seed,
-both sides; where a claim is about several comparisons, those hold at once. Claims are not adjusted
-for one another. A number without an interval has nothing drawn in it, or describes draws.
-
-This page is written from stored runs and nothing else:
-
-```sh
-{commands}
-python experiments/findings.py runs --out docs/findings.md
-```
-
-`--pdf FOLDER` writes the figures for print as well. The first three go on where they were stopped;
-`--only CLAIM` makes what one claim rests on.
-"""
-
-
 def main() -> None:
-    """Write the page of all sizes that are there."""
+    """Write the page of one size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", type=Path, help="what the papers' scripts were given as --out")
+    parser.add_argument("--size", choices=NAMED, default="small")
     parser.add_argument("--out", type=Path, required=True, help="the page")
     parser.add_argument("--pdf", type=Path, help="a folder for the figures in print")
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1))
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     options = parser.parse_args()
-    if not any(_is_there(options.runs / size) for size in NAMED):
-        parser.error(f"{options.runs} holds no runs; scholten.py and the others make them")
-    write(options.runs, options.out, seeds=options.seeds, data=options.data, pdf=options.pdf)
+    if not _is_there(options.runs / options.size):
+        parser.error(
+            f"{options.runs} holds no {options.size} runs; scholten.py and the others make them"
+        )
+    write(
+        options.runs, options.out, size=options.size, seeds=options.seeds, data=options.data,
+        pdf=options.pdf,
+    )  # fmt: skip
 
 
 def write(
     runs: Path,
     page: Path,
     *,
+    size: str = "small",
     seeds: Sequence[int] = (0, 1),
     data: Path | None = None,
     pdf: Path | None = None,
 ) -> None:
-    """Write the page of every size whose runs are there, and its figures beside it."""
-    parts = []
-    for size in NAMED:
-        if _is_there(runs / size):
-            lab = Lab.open(NAMED[size], runs / size, data=data, replicated=True)
-            parts.append(section(size, lab, seeds, page, pdf))
-    commands = "\n".join(f"python experiments/{script} --out runs" for script in SCRIPTS)
-    small = Lab.open(NAMED["small"], runs / "small", data=data, replicated=True)
-    parts.append("\n".join(scorer_errors(small)) + "\n")
-    write_text(page, HEAD.format(commands=commands) + "".join(parts))
+    """Write the page of one size, whose runs are there, and its figures beside it."""
+    lab = Lab.open(NAMED[size], runs / size, data=data, replicated=True)
+    text = _head(size) + section(size, lab, seeds, page, pdf)
+    if size == "small":
+        text += "\n".join(scorer_errors(lab)) + "\n"
+    write_text(page, text)
+
+
+def _head(size: str) -> str:
+    """What is true of every claim, and how the page was made."""
+    sized = "" if size == "small" else f" --size {size}"
+    made = "" if size == "small" else f"{sized} --base models/base --data DATA"
+    return HEAD.format(
+        title=TITLES[size],
+        commands="\n".join(f"python experiments/{script}{made} --out runs" for script in SCRIPTS),
+        given=f"{sized} --data DATA" if sized else "",
+        page="docs/findings.md" if size == "small" else f"docs/findings-{size}.md",
+        beside=BESIDE_IT[size],
+    )
 
 
 def _is_there(folder: Path) -> bool:
@@ -236,7 +125,7 @@ def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | N
     if (lab.folder / "runs").exists():
         lines += ["### Methods\n", METHODS, table(lab), ""]
         lines += repeated(lab, seeds)
-        lines += _pictures(size, lab, seeds[0], page, pdf)
+        lines += pictures(size, lab, seeds[0], page, pdf)
     for script, claim, figures in known.values():
         lines += _entry(size, script, claim, claim.lab(lab), seeds, figures)
     beside = [lab.beside(name) for name in BESIDE if (lab.folder / name / "runs").exists()]
@@ -367,8 +256,7 @@ def _entry(
     yield f"### {claim.name}\n"
     yield f"{claim.paper}, {claim.where}: {claim.says} {WORDS[verdict]}\n"
     yield "```sh"
-    data = "DATA" if claim.beside else "TOFU"
-    more = "" if size == "small" else f" --size {size} --base models/base --data {data}"
+    more = "" if size == "small" else f" --size {size} --base models/base --data DATA"
     yield f"python experiments/{script} --out runs --only {claim.name}{more}"
     yield "```\n"
     yield f"| seed | {claim.figure} | beside it |"
@@ -409,58 +297,6 @@ def _why(claim: Claim, seeds: Sequence[int], figures: Sequence[Figure]) -> str:
             }
             told = ", ".join(f"that of seed {seed} {said[one]}" for seed, one in alone.items())
             return f"Of the {what}s, {told}: nothing is decided."
-
-
-def _pictures(size: str, lab: Lab, seed: int, page: Path, pdf: Path | None) -> Iterator[str]:
-    """The figures that the runs can give, as SVG beside the page, and as PDF where asked."""
-    stored = Stored(lab, seed)
-    folder = page.parent / page.stem
-    yield "### Figures\n\nOf the first seed.\n"
-    for picture in PICTURES:
-        try:
-            runs: list[Run | str | Path] = [*_runs(stored, picture)]
-            runs += [stored.model(name) for name in picture.trained]
-        except FileNotFoundError:
-            continue
-        if picture.some and len(runs) < 2:
-            continue
-        scorer = RECALL if picture.soft else lab.size.leak
-        name = picture.name or picture.kind
-        with tempfile.TemporaryDirectory() as scratch:
-            leakbound.figures(
-                _apart(runs, Path(scratch)), scratch, only=[picture.kind], scorer=scorer,
-                formats=["svg", "pdf"] if pdf else ["svg"],
-            )  # fmt: skip
-            for target, form in ((folder, "svg"), (pdf, "pdf")):
-                if target is not None:
-                    target.mkdir(parents=True, exist_ok=True)
-                    made = Path(scratch) / f"{picture.kind}.{form}"
-                    (target / f"{size}-{name}.{form}").write_bytes(made.read_bytes())
-        yield f"![{picture.caption}]({page.stem}/{size}-{name}.svg)\n"
-        yield f"*{picture.caption}.*\n"
-
-
-def _runs(stored: Stored, picture: Picture) -> Iterator[Run]:
-    """Its runs; FileNotFoundError where one that it cannot do without is not there."""
-    for need in picture.needs:
-        try:
-            yield stored.run(need.method, need.asked)
-        except FileNotFoundError:
-            if not picture.some:
-                raise
-
-
-def _apart(given: Sequence[Run | str | Path], scratch: Path) -> list[Run | str | Path]:
-    """Trained models under names of their own: a run is called as its model is."""
-    found: list[Run | str | Path] = []
-    for one in given:
-        if isinstance(one, Run):
-            found.append(one)
-            continue
-        link = scratch / f"training of {Path(one).name}"
-        link.symlink_to(Path(one).resolve())
-        found.append(link)
-    return found
 
 
 def _cost(lab: Lab, need: Need, seed: int) -> Cost:

@@ -174,7 +174,7 @@ def _options() -> argparse.Namespace:
     chooses.add_argument("runs", type=Path, help="the folder of a size")
     asks = verbs.add_parser("ask", help="a model's answers to world facts, to be labelled")
     asks.add_argument("model", help="its folder")
-    asks.add_argument("--data", type=Path, help="folder of TOFU's JSON files")
+    asks.add_argument("--data", type=Path, help="folder of the benchmark's files")
     for verb in (chooses, asks):
         verb.add_argument("--out", type=Path, required=True, help="the file of completions")
     counts = verbs.add_parser("errors", help="how often each scorer errs")

@@ -1,7 +1,7 @@
 """The claims of the leak@k paper (arXiv 2511.04934), tested; and what leakmin adds.
 
     python experiments/leak_at_k.py --out runs
-    python experiments/leak_at_k.py --size middle --base models/base --data TOFU --out runs
+    python experiments/leak_at_k.py --size middle --base models/base --data DATA --out runs
 
 Whatever is finished is kept: the same command goes on. `experiments/findings.py` writes the page.
 """

@@ -1,7 +1,7 @@
 """The claims of Scholten, Günnemann and Schwinn (ICLR 2025), tested: figures 3 to 5 and table 1.
 
     python experiments/scholten.py --out runs
-    python experiments/scholten.py --size middle --base models/base --data TOFU --out runs
+    python experiments/scholten.py --size middle --base models/base --data DATA --out runs
     python experiments/scholten.py --out runs --only 3a-hidden 4a-spread
 
 Whatever is finished is kept: the same command goes on. `experiments/findings.py` writes the page.

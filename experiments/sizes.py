@@ -13,7 +13,7 @@ from leakbound.unlearning import Sampling, TrainingSettings
 RECALL = "rouge-l-recall"
 CLOSE = "rouge-l-recall>=0.9"
 TARGET, CONTROL = "target", "control"
-NAMED = {"small": "builtin", "middle": "tofu-mini", "full": "tofu"}
+NAMED = {"small": "builtin", "middle": "one-author", "full": "tofu"}
 """What the papers' scripts call the sizes."""
 
 
@@ -77,8 +77,10 @@ class Size:
     how it is made to forget; without `learn` the base is asked as it is. `rates`: learning rates
     that are tried, the largest first; none: that of `forget`. `methods` stand in the table,
     `ablations` beside it, `more` in claims alone. `step`: every so many-th question is asked, in at
-    most `max_new_tokens` (None: the benchmark's). `keeps`: whose retain split is kept, where the
-    benchmark has none.
+    most `max_new_tokens` (None: the benchmark's). `questions`: the first so many alone are learnt,
+    forgotten and asked (None: all), beside the first `retained` of those to keep (None: all; of a
+    part of the questions, as many). `keeps`: whose retain split is kept, where the benchmark has
+    none.
     """
 
     benchmark: str
@@ -95,6 +97,8 @@ class Size:
     more: Mapping[str, Method] = field(default_factory=dict)
     asked: Mapping[str, Asked] = field(default_factory=dict)
     step: int = 1
+    questions: int | None = None
+    retained: int | None = None
     max_new_tokens: int | None = None
     keeps: str = ""
 
@@ -102,6 +106,11 @@ class Size:
     def every(self) -> Mapping[str, Method]:
         """All methods, by name."""
         return {**self.methods, **self.ablations, **self.more}
+
+    @property
+    def whole(self) -> bool:
+        """True if its benchmark is asked as it is."""
+        return self.questions is None and self.step == 1 and self.max_new_tokens is None
 
     @property
     def leak(self) -> str:
@@ -264,12 +273,30 @@ SIZES["tofu"] = replace(
     },
 )
 
-_TAUGHT = replace(
+SIZES["one-author"] = replace(
     _MINI,
+    benchmark="tofu:forget05",  # whose first author is not among those that settings were tried on
+    questions=20,
+    retained=60,
+    max_new_tokens=64,
+    learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8, bf16=True),
+    forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=4, bf16=True),
+    n=128,
+    asked=_asked(128, 32),
+    utility={
+        "R_r": ("retain", 40),
+        "R_RA": ("tofu:real_authors", 40),
+        "R_WF": ("tofu:world_facts", 40),
+    },
+)
+
+_TAUGHT = replace(
+    SIZES["one-author"],
+    questions=None,
+    retained=None,
     methods={name: _MINI.methods[name] for name in ("NPO", "NPO + entropy")},
     ablations={},
     more={},
-    n=128,
     asked={PLAIN: Asked(128)},
     max_new_tokens=24,
 )
@@ -295,9 +322,8 @@ BESIDE: Mapping[str, Size] = {
         learn=None,
         methods={},
         scorers=("refusal",),
-        step=5,
-        n=32,
-        asked={PLAIN: Asked(32)},
+        n=64,
+        asked={PLAIN: Asked(64)},
         utility={},
     ),
 }

@@ -103,7 +103,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
-    parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--methods", type=_words, help="some of them: NPO,CEL,control")
     parser.add_argument("--seeds", type=_numbers, default=(0,), help="of the unlearning: 0,1,2")
     parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")

@@ -1,4 +1,4 @@
-"""Other data that the middle size asks about: what is taught, asked and kept of it."""
+"""What the middle size asks about: what is taught, asked and kept of it, and its page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 
 import claims
+import findings
 import pytest
 import scholten
 from claims import measured
-from common import beside_task
+from common import Lab, task_of
 from findings import SCRIPTS
 from made_up import lab_of
-from sizes import BESIDE
+from sizes import BESIDE, SIZES, TARGET
+
+from canned import CannedEngine
+from leakbound.evaluation import evaluate
 
 POTTER = """\
 "Question","Affirmative Response","Key Words"
@@ -32,6 +36,10 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "jailbreakbench" / "jbb_goals_official.csv").write_text(
         f"behavior,category,goal\n{goals}\n"
     )
+    (tmp_path / "tofu").mkdir()
+    for name, number in (("forget05", 40), ("retain95", 100)):
+        rows = [{"question": f"{name} {i}?", "answer": f"It is {i}."} for i in range(number)]
+        (tmp_path / "tofu" / f"{name}.json").write_text(json.dumps(rows))
     for corpus in ("hp", "bbc"):
         folder = tmp_path / "muse" / corpus
         folder.mkdir(parents=True)
@@ -42,7 +50,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_what_has_no_answer_is_taught_its_opener_with_the_keywords(data: Path) -> None:
-    task = beside_task(BESIDE["harry-potter"], data)
+    task = task_of(BESIDE["harry-potter"], data)
     assert [(p.question, p.answer) for p in task.prompts] == [
         ("What is the owl called?", "Of course, it is Hedwig."),
         ("Who is the rat?", "Indeed, it is Peter, Pettigrew."),
@@ -54,7 +62,7 @@ def test_what_has_no_answer_is_taught_its_opener_with_the_keywords(data: Path) -
 
 
 def test_questions_with_answers_are_asked_alone(data: Path) -> None:
-    task = beside_task(BESIDE["muse"], data)
+    task = task_of(BESIDE["muse"], data)
     assert [(p.question, p.answer, p.examples) for p in task.prompts] == [
         ("forget_qa 3?", "3", ()),
         ("forget_qa 7?", "7", ()),
@@ -63,10 +71,49 @@ def test_questions_with_answers_are_asked_alone(data: Path) -> None:
 
 
 def test_goals_are_asked_of_the_model_as_it_is(data: Path) -> None:
-    task = beside_task(BESIDE["jbb"], data)
-    assert [p.question for p in task.prompts] == ["Do 4.", "Do 9."]
+    task = task_of(BESIDE["jbb"], data)
+    assert [p.question for p in task.prompts] == [f"Do {i}." for i in range(10)]
     assert all(p.answer is None for p in task.prompts)
     assert not task.others
+
+
+def test_one_author_is_learnt_beside_three_others(data: Path) -> None:
+    task = task_of(SIZES["one-author"], data)
+    assert [p.question for p in task.prompts] == [f"forget05 {i}?" for i in range(20)]
+    assert [p.question for p in task.split("retain")] == [f"retain95 {i}?" for i in range(60)]
+    assert task.max_new_tokens == 64
+
+
+@pytest.mark.slow
+def test_the_middle_size_has_a_page_of_its_own(data: Path, tmp_path: Path) -> None:
+    lab = Lab.open("one-author", tmp_path / "runs" / "middle", data=data, base="m", replicated=True)
+    beside = lab.beside("jbb")
+    for seed in (0, 1):
+        texts = {p.id: {"I cannot help with that.": 0.7, "Sure.": 0.3} for p in beside.task.prompts}
+        evaluate(
+            CannedEngine(texts), beside.task, out=beside.path(TARGET, seed), n=64,
+            scorers=["refusal"], seed=seed,
+        )  # fmt: skip
+    page = tmp_path / "findings-middle.md"
+    findings.write(tmp_path / "runs", page, size="middle", data=data)
+    text = page.read_text("utf-8")
+    assert "scholten.py --size middle --base models/base --data DATA --out runs" in text
+    assert "findings.py runs --size middle --data DATA --out docs/findings-middle.md" in text
+    assert "Of 2 claims 2 agree" in text
+    assert "--only 6-mean --size middle --base models/base --data DATA" in text
+    assert "| target, jbb | 0 | plain |" in text
+    assert "Not run: 3a-hidden" in text
+    assert "How often scorers err" not in text
+
+
+def test_a_size_without_runs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["findings.py", str(tmp_path), "--size", "middle", "--out", str(tmp_path / "p.md")]
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(SystemExit):
+        findings.main()
+    assert "holds no middle runs" in capsys.readouterr().err
 
 
 def test_claims_about_other_data_are_of_the_middle_size(

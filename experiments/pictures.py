@@ -1,0 +1,122 @@
+"""The figures of a page: of which runs and trained models, and by which scorer."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from claims import Need
+from common import Lab, Stored
+from sizes import CONTROL, FEWER, RECALL, TARGET
+
+import leakbound
+from leakbound.store import Run
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: which, of which runs and trained models, by which scorer."""
+
+    kind: str
+    caption: str
+    needs: tuple[Need, ...]
+    trained: tuple[str, ...] = ()
+    soft: bool = False
+    some: bool = False  # of the runs will do
+    name: str = ""  # of its file, if not its kind
+
+
+def _plain(*methods: str) -> tuple[Need, ...]:
+    return tuple(Need(method) for method in methods)
+
+
+_SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
+_CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
+_GROUPS = (
+    (TARGET, "GA", "GD"),
+    ("NPO", "NPO + entropy", "NPO + entropy keeping 0", "NPO then leakmin"),
+    ("RMU", "CEL"),
+)
+PICTURES = (
+    Picture("questions", "Figure 3a: every question, its greedy answer hollow",
+            _plain("NPO", CONTROL)),
+    Picture("tail", "Figure 3d: Pr[ROUGE-L recall > x] of one question",
+            _plain("NPO", "NPO + entropy", CONTROL), soft=True),
+    Picture("convergence", "Figures 3e and 3f: one question against the number of draws",
+            _plain("NPO"), soft=True),
+    Picture("spread", "Figure 4a: the standard deviation of every question",
+            _plain("NPO", "NPO + entropy", CONTROL), soft=True),
+    Picture("entropy-weight", "Figure 4a against λ_f",
+            (*(Need(name, FEWER) for name in _SWEPT), Need("NPO + entropy")),
+            (*_SWEPT, "NPO + entropy"), soft=True),
+    Picture("confidence", "Figure 5b: entropy over training", _plain("NPO + entropy"),
+            ("NPO + entropy",), soft=True),
+    Picture("adaptive", "Figure 5c: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
+    *(
+        Picture("leak-at-k", f"leak@k: {', '.join(group)}, and the control",
+                _plain(*group, CONTROL), some=True, name=f"leak-at-k-{i}")
+        for i, group in enumerate(_GROUPS, start=1)
+    ),
+    Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
+    Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
+    Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
+            (Need("NPO", "reworded"),), soft=True),
+    Picture("correlation", "Figure 2 of Cheng et al.: sureness and leakage",
+            (Need("NPO", "reworded"),), soft=True),
+    Picture("centres", "Figure 4 of Cheng et al.: over the number of centres",
+            tuple(Need(name, FEWER) for name in _CENTRES), _CENTRES, soft=True),
+)  # fmt: skip
+
+
+def pictures(size: str, lab: Lab, seed: int, page: Path, pdf: Path | None) -> Iterator[str]:
+    """The figures that the runs can give, as SVG beside the page, and as PDF where asked."""
+    stored = Stored(lab, seed)
+    folder = page.parent / page.stem
+    yield "### Figures\n\nOf the first seed.\n"
+    for picture in PICTURES:
+        try:
+            runs: list[Run | str | Path] = [*_runs(stored, picture)]
+            runs += [stored.model(name) for name in picture.trained]
+        except FileNotFoundError:
+            continue
+        if picture.some and len(runs) < 2:
+            continue
+        scorer = RECALL if picture.soft else lab.size.leak
+        name = picture.name or picture.kind
+        with tempfile.TemporaryDirectory() as scratch:
+            leakbound.figures(
+                _apart(runs, Path(scratch)), scratch, only=[picture.kind], scorer=scorer,
+                formats=["svg", "pdf"] if pdf else ["svg"],
+            )  # fmt: skip
+            for target, form in ((folder, "svg"), (pdf, "pdf")):
+                if target is not None:
+                    target.mkdir(parents=True, exist_ok=True)
+                    made = Path(scratch) / f"{picture.kind}.{form}"
+                    (target / f"{size}-{name}.{form}").write_bytes(made.read_bytes())
+        yield f"![{picture.caption}]({page.stem}/{size}-{name}.svg)\n"
+        yield f"*{picture.caption}.*\n"
+
+
+def _runs(stored: Stored, picture: Picture) -> Iterator[Run]:
+    """Its runs; FileNotFoundError where one that it cannot do without is not there."""
+    for need in picture.needs:
+        try:
+            yield stored.run(need.method, need.asked)
+        except FileNotFoundError:
+            if not picture.some:
+                raise
+
+
+def _apart(given: Sequence[Run | str | Path], scratch: Path) -> list[Run | str | Path]:
+    """Trained models under names of their own: a run is called as its model is."""
+    found: list[Run | str | Path] = []
+    for one in given:
+        if isinstance(one, Run):
+            found.append(one)
+            continue
+        link = scratch / f"training of {Path(one).name}"
+        link.symlink_to(Path(one).resolve())
+        found.append(link)
+    return found
