@@ -13,9 +13,11 @@ import argparse
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import cheng
 import labelled
@@ -25,14 +27,16 @@ from claims import Claim, Figure, Need, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
 from pictures import pictures
-from sizes import BESIDE, CLOSE, CONTROL, NAMED, TARGET
-from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, LEAKS, METHODS, SCORERS, TITLES
+from sizes import BESIDE, CLOSE, CONTROL, NAMED, RECALL, TARGET
+from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, INPUTS, LEAKS, METHODS, SCORERS, TITLES
 
 import leakbound
 from leakbound import stats
 from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.stats.about import Quantity
 from leakbound.stats.estimate import Side
 from leakbound.store import Run, write_text
+from leakbound.text.figures import above, number
 from leakbound.text.rows import read_rows
 from unlearning import table
 
@@ -124,12 +128,35 @@ def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | N
         lines += [f"Not run: {', '.join(missing)}.", ""]
     if (lab.folder / "runs").exists():
         lines += ["### Methods\n", METHODS, table(lab), ""]
+        lines += reworded(lab, seeds)
         lines += repeated(lab, seeds)
         lines += pictures(size, lab, seeds[0], page, pdf)
     for script, claim, figures in known.values():
         lines += _entry(size, script, claim, claim.lab(lab), seeds, figures)
     beside = [lab.beside(name) for name in BESIDE if (lab.folder / name / "runs").exists()]
     return "\n".join([*lines, *_costs([lab, *beside], seeds)]) + "\n"
+
+
+def reworded(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
+    """S of Cheng et al. for every method that was asked in other words; nothing if none was."""
+    lines = []
+    for name in (TARGET, *lab.size.every, CONTROL):
+        for seed in seeds:
+            with suppress(FileNotFoundError):
+                found = Stored(lab, seed).run(name, "reworded").estimates
+                each = partial(found.each, arm="target inputs", scorer=RECALL)
+                mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
+                columns: tuple[Quantity, ...] = (
+                    "mean leakage", "standard deviation", "expectation deviation",
+                )  # fmt: skip
+                cells = [number(fmean(r.value or 0 for r in each(one))) for one in columns]
+                lines.append(f"| {name} | {seed} | {' | '.join(cells)} | {above(mean.upper)} |")
+    if lines:
+        yield "### Over the input distribution\n"
+        yield INPUTS
+        yield "| method | seed | S_mean | S_std | S_ED | S_mean at most |"
+        yield "| --- | --- | --- | --- | --- | --- |"
+        yield from (*lines, "")
 
 
 def repeated(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:

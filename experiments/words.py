@@ -50,6 +50,10 @@ ROUGE-L recall of sampled answers, averaged over the questions, and ROUGE-L reca
 on what is kept. *At most*: the upper end of a 99 % statement about all questions, both sides.
 Means over the seeds, with the extremes; the control never saw what is forgotten.
 """
+INPUTS = """\
+The same columns over the input distribution, as Cheng et al. have them: an answer to a question in
+words drawn from those of a rule-made set, its own among them.
+"""
 LEAKS = """\
 The mean over the questions of the chance that one of k answers leaks, with bands that hold at 99 %
 for all k of a model at once.

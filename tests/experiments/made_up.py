@@ -17,6 +17,13 @@ from leakbound.types import Prompt
 QUESTIONS = 8
 
 
+class _ByQuestion(dict[str, dict[str, float]]):
+    """What is answered to a question in whichever words."""
+
+    def __missing__(self, query_id: str) -> dict[str, float]:
+        return self[query_id.partition("~")[0]]
+
+
 def lab_of(folder: Path) -> Lab:
     """A lab of made-up questions, whose runs are written by `ask`."""
     prompts = tuple(
@@ -35,15 +42,20 @@ def lab_of(folder: Path) -> Lab:
     return Lab(size, task, folder, None, None, "cpu", replicated=True)
 
 
-def ask(lab: Lab, name: str, seed: int, leaks: float, kept: float = 1.0) -> None:
+def ask(
+    lab: Lab, name: str, seed: int, leaks: float, kept: float = 1.0, asked: str = PLAIN
+) -> None:
     """A run of a model that leaks so often, and greedily where that is most of the time."""
-    texts = {
+    texts = _ByQuestion({
         prompt.id: {"In some town.": 1 - leaks, prompt.answer or "": leaks}
         for prompt in lab.task.prompts
-    }
-    path = lab.path(name, seed, PLAIN)
+    })  # fmt: skip
+    path = lab.path(name, seed, asked)
     engine = CannedEngine(texts, name=path.name)
-    evaluate(engine, lab.task, out=path, n=256, scorers=lab.size.scorers, seed=seed)
+    evaluate(
+        engine, lab.task, out=path, n=256, scorers=lab.size.scorers, seed=seed,
+        rewritings=lab.size.asked[asked].rewritings,
+    )  # fmt: skip
     write_json(path / UTILITY, {"R_r": kept})
     log = lab.folder / "models" / path.name / "training.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)

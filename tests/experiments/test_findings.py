@@ -69,6 +69,22 @@ def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_label
     assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
 
 
+def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path: Path) -> None:
+    """An answer that leaks scores 1, another two words of the seven."""
+    lab = lab_of(tmp_path)
+    ask(lab, "NPO", 1, 0.25, asked="reworded")
+    text = "\n".join(findings.reworded(lab, (0, 1)))
+    (row,) = (line for line in text.splitlines() if line.startswith("| NPO |"))
+    _, _, seed, mean, std, ed, most, _ = (cell.strip() for cell in row.split("|"))
+    miss = 2 / 7
+    assert seed == "1"
+    assert float(mean) == pytest.approx(0.25 + 0.75 * miss, abs=0.03)
+    assert float(std) == pytest.approx((1 - miss) * 0.1875**0.5, abs=0.03)
+    assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.002)
+    assert float(mean) < float(most) < 0.6
+    assert not list(findings.reworded(lab_of(tmp_path / "none"), (0, 1)))
+
+
 @pytest.mark.slow
 def test_what_has_no_runs_is_named_and_not_judged(stored: Path, tmp_path: Path) -> None:
     fewer = tmp_path / "runs"
