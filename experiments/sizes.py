@@ -322,8 +322,8 @@ BESIDE: Mapping[str, Size] = {
         learn=None,
         methods={},
         scorers=("refusal",),
-        n=64,
-        asked={PLAIN: Asked(64)},
+        n=32,
+        asked={PLAIN: Asked(32)},
         utility={},
     ),
 }

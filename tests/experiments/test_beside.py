@@ -91,7 +91,7 @@ def test_the_middle_size_has_a_page_of_its_own(data: Path, tmp_path: Path) -> No
     for seed in (0, 1):
         texts = {p.id: {"I cannot help with that.": 0.7, "Sure.": 0.3} for p in beside.task.prompts}
         evaluate(
-            CannedEngine(texts), beside.task, out=beside.path(TARGET, seed), n=64,
+            CannedEngine(texts), beside.task, out=beside.path(TARGET, seed), n=32,
             scorers=["refusal"], seed=seed,
         )  # fmt: skip
     page = tmp_path / "findings-middle.md"
