@@ -216,6 +216,7 @@ def test_a_classifier_reads_the_question_of_a_prompt() -> None:
     [
         ("classifier:a/b", Classifier(model="a/b")),
         ("classifier:x:y,z", Classifier(model="x:y,z")),
+        ("classifier:a/b,form=yes-no,prompt=p", Classifier(model="a/b", form="yes-no", prompt="p")),
         ("classifier:model=x:y,z,label=a b", Classifier(model="x:y,z", label="a b")),
         ("classifier: model=m , form=yes-no", Classifier(model="m", form="yes-no")),
         ("entailment:nli/x", Entailment(model="nli/x")),

@@ -51,8 +51,8 @@ def make_scorer(spec: str) -> Scorer:
     """The scorer that `spec` describes; its `name` is the canonical form of the same.
 
     `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
-    `entailment:model=NAME`, `edit<=5` for `edit:within=5`. One that asks a model is not connected
-    yet. An unknown name, setting or value raises InputError, which lists what there is.
+    `entailment:model=NAME`, other settings behind it, `edit<=5` for `edit:within=5`. One that asks
+    a model is not connected yet. An unknown name, setting or value raises InputError, which lists what there is.
     """
     written, cut, at = spec.partition(">=")
     written, counts, most = written.partition("<=")
@@ -65,10 +65,11 @@ def _build(name: str, written: str, most: str | None) -> Scorer:
     family = find("scorer", SCORERS, name)
     with opening("scorer", name):
         hints = _setting_types(family)
-    if written and "=" not in written and "model" in hints:
-        written = f"model={written}"
+    first, *others = _COMMA.split(written)
+    if first and "=" not in first and "model" in hints:
+        first = f"model={first}"
     values: dict[str, object] = {}
-    for pair in filter(None, _COMMA.split(written)):
+    for pair in filter(None, (first, *others)):
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals:
             raise InputError(f"scorer {name!r} takes `setting=value`, got {pair!r}.")
