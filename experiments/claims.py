@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 from common import Lab, Stored
-from sizes import NAMED, PLAIN
+from sizes import NAMED, PLAIN, SIZES
 
 from leakbound.stats import Estimate
 from leakbound.text.figures import above, below, number
@@ -108,6 +108,7 @@ class Claim:
     bears: what bears on reading it, whatever it turns out to be.
     beside: which data it is about, of those that the middle size asks about beside its benchmark;
         "": the benchmark of any size.
+    draws: how many draws a question it speaks of, or needs; a size that has fewer cannot test it.
     """
 
     name: str
@@ -120,10 +121,11 @@ class Claim:
     measure: Callable[[Stored], Figure]
     bears: str = ""
     beside: str = ""
+    draws: int = 0
 
     def of(self, size: str) -> bool:
         """True if it can be tested at this size."""
-        return not self.beside or size == "middle"
+        return (not self.beside or size == "middle") and SIZES[NAMED[size]].n >= self.draws
 
     def lab(self, lab: Lab) -> Lab:
         """Where its runs are."""
@@ -189,9 +191,11 @@ def _options(claims: Sequence[Claim], about: str) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
     options = parser.parse_args()
-    aside = [claim.name for claim in claims if claim.beside and claim.name in options.only]
-    if aside and options.size != "middle":
-        parser.error(f"{', '.join(aside)}: only --size middle asks about that data")
+    named = [claim for claim in claims if claim.name in options.only]
+    if aside := [claim.name for claim in named if not claim.of(options.size)]:
+        parser.error(
+            f"{', '.join(aside)}: not of --size {options.size}, for its data or its number of draws"
+        )
     if options.base is None and options.size != "small":
         parser.error(f"--size {options.size} needs --base: a model folder, or its hub name")
     return options

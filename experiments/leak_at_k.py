@@ -143,6 +143,7 @@ CLAIMS = (
         "1,024 draws a question are enough for leak@128.",
         "width of the 99 % interval of mean leak@128 from n draws, NPO", Rule("below", 0.1),
         plain(NPO), partial(_width, PLAIN),
+        draws=1024,
     ),
     Claim(
         "naive", PAPER, "The estimator",
@@ -151,6 +152,7 @@ CLAIMS = (
         Rule("above", 1), plain(NPO),
         lambda stored: naive_variance(fixed(stored, NPO, stored.lab.size.leak), 64, 128),
         "A description of packs of 128 draws. Both are unbiased; the naive one uses k of n draws.",
+        draws=1024,
     ),
     Claim(
         "ent-lowers", PAPER, "NPO + ENT",
@@ -188,6 +190,7 @@ CLAIMS = (
         plain("NPO then leakmin", "NPO twice as long"),
         partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K)),
         "Asked after 256 draws had left it undecided: a second look.",
+        draws=1024,
     ),
     Claim(
         "leakmin-utility", OURS, "leakmin",

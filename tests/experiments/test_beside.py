@@ -125,8 +125,9 @@ def test_claims_about_other_data_are_of_the_middle_size(
         assert claim.of("middle")
         assert not claim.of("small")
         assert measured(claim, lab_of(tmp_path), (0, 1)) == ()
-    argv = ["scholten.py", "--out", str(tmp_path), "--only", "6-mean"]
-    monkeypatch.setattr("sys.argv", argv)
-    with pytest.raises(SystemExit):
-        claims.work(scholten.CLAIMS, "about")
-    assert "6-mean: only --size middle asks about that data" in capsys.readouterr().err
+    argv = ["scholten.py", "--out", str(tmp_path), "--only"]
+    for name, size in (("6-mean", "small"), ("3e-binary", "middle")):
+        monkeypatch.setattr("sys.argv", [*argv, name, "--size", size])
+        with pytest.raises(SystemExit):
+            claims.work(scholten.CLAIMS, "about")
+        assert f"{name}: not of --size {size}" in capsys.readouterr().err
