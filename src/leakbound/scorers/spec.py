@@ -52,7 +52,8 @@ def make_scorer(spec: str) -> Scorer:
 
     `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
     `entailment:model=NAME`, other settings behind it, `edit<=5` for `edit:within=5`. One that asks
-    a model is not connected yet. An unknown name, setting or value raises InputError, which lists what there is.
+    a model is not connected yet. An unknown name, setting or value raises InputError, which lists
+    what there is.
     """
     written, cut, at = spec.partition(">=")
     written, counts, most = written.partition("<=")
