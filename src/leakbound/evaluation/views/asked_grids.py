@@ -38,7 +38,7 @@ from leakbound.evaluation.views.words import at_least, floor, greedy_rows, mean_
 from leakbound.stats.about import Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
-from leakbound.text.figures import DASH, below
+from leakbound.text.figures import DASH
 
 Pair = tuple[str, RewritingCounts]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
@@ -163,7 +163,7 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
     def lower(found: FoundQuery) -> Cell:
         """Where the search left it, by the scores that steered."""
         steered = view.searches[found.run].scorer.name == name
-        return Cell(below(found.lower), found.lower) if steered else Cell(DASH)
+        return Cell(at_least(found.lower), found.lower) if steered else Cell(DASH)
 
     columns: dict[str, Callable[[FoundQuery], Cell]] = {
         "Question": question,
