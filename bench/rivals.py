@@ -51,7 +51,7 @@ LEADS = 256  # draws of the full model
 WIDTH = 20
 FROM_ANSWER = "prover from the answer"
 FROM_DRAWS, SHOWN = "prover from draws too", "prover shown the answer"
-DRAWN, HALVES = "draws (99 %)", "half proved, half drawn (99 %)"
+DRAWN, HALVES = "draws (99 %)", "half proved and half drawn (99 %)"
 LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
 MOST_DRAWS = 1 << 17  # of the forest for one question
 
