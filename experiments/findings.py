@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -26,9 +26,10 @@ import scholten
 from claims import Claim, Figure, Need, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
+from kept import Found, Kept, Row
 from pictures import pictures
 from sizes import BESIDE, CLOSE, CONTROL, NAMED, RECALL, TARGET
-from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, INPUTS, LEAKS, METHODS, SCORERS, TITLES
+from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, INPUTS, KEPT, LEAKS, METHODS, SCORERS, TITLES
 
 import leakbound
 from leakbound import stats
@@ -38,7 +39,7 @@ from leakbound.stats.estimate import Side
 from leakbound.store import Run, write_text
 from leakbound.text.figures import above, number
 from leakbound.text.rows import read_rows
-from unlearning import table
+from unlearning import as_markdown, columns
 
 SCRIPTS: Mapping[str, Sequence[Claim]] = {
     "scholten.py": scholten.CLAIMS,
@@ -57,6 +58,20 @@ WORDS: Mapping[Verdict, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Finding:
+    """A claim, the script that makes its runs, and what was measured."""
+
+    script: str
+    claim: Claim
+    found: Found
+
+    @property
+    def verdict(self) -> Verdict:
+        """What its figures say of it."""
+        return self.claim.rule.verdict(self.found.figures)
+
+
 def main() -> None:
     """Write the page of one size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -66,6 +81,7 @@ def main() -> None:
     parser.add_argument("--pdf", type=Path, help="a folder for the figures in print")
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1))
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
+    parser.add_argument("--kept", type=Path, help="what was measured of runs that are not there")
     options = parser.parse_args()
     if not _is_there(options.runs / options.size):
         parser.error(
@@ -73,7 +89,7 @@ def main() -> None:
         )
     write(
         options.runs, options.out, size=options.size, seeds=options.seeds, data=options.data,
-        pdf=options.pdf,
+        pdf=options.pdf, kept=options.kept,
     )  # fmt: skip
 
 
@@ -85,23 +101,30 @@ def write(
     seeds: Sequence[int] = (0, 1),
     data: Path | None = None,
     pdf: Path | None = None,
+    kept: Path | None = None,
 ) -> None:
-    """Write the page of one size, whose runs are there, and its figures beside it."""
+    """Write the page of one size, whose runs are there, and its figures beside it.
+
+    What was measured is kept in the file `kept`, and what has no runs is taken from it.
+    """
     lab = Lab.open(NAMED[size], runs / size, data=data, replicated=True)
-    text = _head(size) + section(size, lab, seeds, page, pdf)
+    known = Kept.open(kept)
+    text = _head(size, kept) + section(size, lab, seeds, page, pdf, known)
     if size == "small":
         text += "\n".join(scorer_errors(lab)) + "\n"
     write_text(page, text)
+    known.write()
 
 
-def _head(size: str) -> str:
+def _head(size: str, kept: Path | None) -> str:
     """What is true of every claim, and how the page was made."""
     sized = "" if size == "small" else f" --size {size}"
     made = "" if size == "small" else f"{sized} --base models/base --data DATA"
     return HEAD.format(
         title=TITLES[size],
+        kept="" if kept is None else KEPT,
         commands="\n".join(f"python experiments/{script}{made} --out runs" for script in SCRIPTS),
-        given=f"{sized} --data DATA" if sized else "",
+        given=(f"{sized} --data DATA" if sized else "") + (f" --kept {kept}" if kept else ""),
         page="docs/findings.md" if size == "small" else f"docs/findings-{size}.md",
         beside=BESIDE_IT[size],
     )
@@ -112,66 +135,89 @@ def _is_there(folder: Path) -> bool:
     return any((place / "runs").exists() for place in (folder, *(folder / b for b in BESIDE)))
 
 
-def section(size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | None) -> str:
+def section(
+    size: str, lab: Lab, seeds: Sequence[int], page: Path, pdf: Path | None, kept: Kept
+) -> str:
     """All that is said of one size."""
-    found = {
-        claim.name: (script, claim, measured(claim, lab, seeds))
+    asked = {
+        claim.name: (script, claim)
         for script, claims in SCRIPTS.items()
         for claim in claims
         if claim.of(size)
     }
-    known = {name: each for name, each in found.items() if each[2]}
+    known: dict[str, Finding] = {}
+    for name, (script, claim) in asked.items():
+        if found := _found(claim, lab, seeds, kept):
+            known[name] = Finding(script, claim, found)
     rates = ", ".join(f"{rate:g}".lstrip("0") for rate in lab.size.rates)
     lines = [f"\n## {size.capitalize()}\n", ABOUT[size].format(rates=rates)]
     lines += _summary(known, seeds)
-    if missing := [name for name in found if name not in known]:
+    if missing := [name for name in asked if name not in known]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    if (lab.folder / "runs").exists():
-        lines += ["### Methods\n", METHODS, table(lab), ""]
-        lines += reworded(lab, seeds)
-        lines += repeated(lab, seeds)
-        lines += pictures(size, lab, seeds[0], page, pdf)
-    for script, claim, figures in known.values():
-        lines += _entry(size, script, claim, claim.lab(lab), seeds, figures)
-    beside = [lab.beside(name) for name in BESIDE if (lab.folder / name / "runs").exists()]
-    return "\n".join([*lines, *_costs([lab, *beside], seeds)]) + "\n"
+    tables = [*methods(lab, kept), *reworded(lab, seeds, kept), *repeated(lab, seeds, kept)]
+    if tables:
+        lines += tables
+        lines += pictures(size, lab, seeds[0], page, pdf, kept)
+    for finding in known.values():
+        lines += _entry(size, finding, seeds)
+    return "\n".join([*lines, *_costs(lab, seeds, kept)]) + "\n"
 
 
-def reworded(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
+def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | None:
+    """The figures of a claim with what they cost: of its runs, else those that were kept."""
+    figures, size = measured(claim, lab, seeds), BESIDE.get(claim.beside, lab.size)
+    if not figures:
+        return kept.get(claim, size, seeds)
+    place = claim.lab(lab)
+    spent = (_cost(place, need, seed) for need in claim.needs for seed in seeds)
+    found = Found(figures, sum(spent, Cost()))
+    kept.put(claim, size, seeds, found)
+    return found
+
+
+def methods(lab: Lab, kept: Kept) -> Iterator[str]:
+    """What every method leaks and keeps."""
+    header, *rows = columns(lab)
+    yield from _table("Methods", METHODS, header, {row[0]: row for row in rows}, lab, kept)
+
+
+def _table(
+    title: str, about: str, header: Sequence[str], rows: Mapping[str, Row], lab: Lab, kept: Kept
+) -> Iterator[str]:
+    """A table of methods under its title, as Markdown; nothing without rows."""
+    names = (TARGET, *lab.size.every, CONTROL)
+    if every := list(kept.rows(title, header, rows, names)):
+        yield f"### {title}\n\n{about}\n{as_markdown([header, *every])}\n"
+
+
+def reworded(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
     """S of Cheng et al. for every method that was asked in other words; nothing if none was."""
-    lines = []
+    rows: dict[str, Row] = {}
     for name in (TARGET, *lab.size.every, CONTROL):
         for seed in seeds:
             with suppress(FileNotFoundError):
                 found = Stored(lab, seed).run(name, "reworded").estimates
                 each = partial(found.each, arm="target inputs", scorer=RECALL)
                 mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
-                columns: tuple[Quantity, ...] = (
+                quantities: tuple[Quantity, ...] = (
                     "mean leakage", "standard deviation", "expectation deviation",
                 )  # fmt: skip
-                cells = [number(fmean(r.value or 0 for r in each(one))) for one in columns]
-                lines.append(f"| {name} | {seed} | {' | '.join(cells)} | {above(mean.upper)} |")
-    if lines:
-        yield "### Over the input distribution\n"
-        yield INPUTS
-        yield "| method | seed | S_mean | S_std | S_ED | S_mean at most |"
-        yield "| --- | --- | --- | --- | --- | --- |"
-        yield from (*lines, "")
+                cells = [number(fmean(r.value or 0 for r in each(one))) for one in quantities]
+                rows[f"{name} {seed}"] = (name, str(seed), *cells, above(mean.upper))
+    header = ("method", "seed", "S_mean", "S_std", "S_ED", "S_mean at most")
+    yield from _table("Over the input distribution", INPUTS, header, rows, lab, kept)
 
 
-def repeated(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
+def repeated(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
     """leak@k of every method whose run is there, with bands that hold at all k at once."""
-    yield "### leak@k\n"
-    yield LEAKS
-    yield f"| method | seed | {' | '.join(f'k = {k}' for k in STANDARD_K)} |"
-    yield f"| --- | --- |{' --- |' * len(STANDARD_K)}"
+    rows: dict[str, Row] = {}
     for name in (TARGET, *lab.size.every, CONTROL):
         for seed in seeds:
-            found = _leaks(Stored(lab, seed), name)
-            if found:
+            if found := _leaks(Stored(lab, seed), name):
                 cells = (found.get(k, "–") for k in STANDARD_K)
-                yield f"| {name} | {seed} | {' | '.join(cells)} |"
-    yield ""
+                rows[f"{name} {seed}"] = (name, str(seed), *cells)
+    header = ("method", "seed", *(f"k = {k}" for k in STANDARD_K))
+    yield from _table("leak@k", LEAKS, header, rows, lab, kept)
 
 
 def _leaks(stored: Stored, name: str) -> dict[int, str]:
@@ -251,12 +297,8 @@ def _mixed(stored: Stored, scorer: str) -> Bound:
     return bound
 
 
-def _summary(
-    known: Mapping[str, tuple[str, Claim, tuple[Figure, ...]]], seeds: Sequence[int]
-) -> Iterator[str]:
-    verdicts: Counter[Verdict] = Counter(
-        claim.rule.verdict(figures) for _, claim, figures in known.values()
-    )
+def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str]:
+    verdicts: Counter[Verdict] = Counter(finding.verdict for finding in known.values())
     told = (
         f"{verdicts['agrees']} agree, {verdicts['contradicts']} are contradicted, "
         f"{verdicts['undecided']} are undecided"
@@ -264,33 +306,25 @@ def _summary(
     yield f"Of {len(known)} claims {told}; seeds {', '.join(map(str, seeds))}.\n"
     yield "| claim | of | says | verdict |"
     yield "|---|---|---|---|"
-    for name, (_, claim, figures) in known.items():
-        verdict = MARKS[claim.rule.verdict(figures)]
+    for name, finding in known.items():
+        claim, verdict = finding.claim, MARKS[finding.verdict]
         yield f"| [{name}](#{name}) | {claim.paper}, {claim.where} | {claim.says} | {verdict} |"
     yield ""
 
 
-def _entry(
-    size: str,
-    script: str,
-    claim: Claim,
-    lab: Lab,
-    seeds: Sequence[int],
-    figures: Sequence[Figure],
-) -> Iterator[str]:
+def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     """One claim: what it says, how to test it, what was measured, what follows, at what cost."""
-    verdict = claim.rule.verdict(figures)
+    claim, figures, spent = finding.claim, finding.found.figures, finding.found.cost
     yield f"### {claim.name}\n"
-    yield f"{claim.paper}, {claim.where}: {claim.says} {WORDS[verdict]}\n"
+    yield f"{claim.paper}, {claim.where}: {claim.says} {WORDS[finding.verdict]}\n"
     yield "```sh"
     more = "" if size == "small" else f" --size {size} --base models/base --data DATA"
-    yield f"python experiments/{script} --out runs --only {claim.name}{more}"
+    yield f"python experiments/{finding.script} --out runs --only {claim.name}{more}"
     yield "```\n"
     yield f"| seed | {claim.figure} | beside it |"
     yield "|---|---|---|"
     for seed, figure in zip(seeds, figures, strict=True):
         yield f"| {seed} | {figure.text} | {figure.said} |"
-    spent = sum((_cost(lab, need, seed) for need in claim.needs for seed in seeds), Cost())
     why = " ".join(filter(None, (_why(claim, seeds, figures), claim.bears)))
     yield f"\nThe claim asks for a figure {claim.rule.text}. {why}"
     yield (
@@ -331,35 +365,47 @@ def _cost(lab: Lab, need: Need, seed: int) -> Cost:
     return cost_of(Stored(lab, seed).run(need.method, need.asked)) + cost_of_training(trained)
 
 
-def _costs(labs: Sequence[Lab], seeds: Sequence[int]) -> Iterator[str]:
+def _spent(lab: Lab, name: str, seeds: Sequence[int]) -> dict[str, Cost]:
+    """By way of asking: what a method's training and its draws took."""
+    models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
+    trained = sum((cost_of_training(model) for model in models), Cost())
+    found = {}
+    for how in lab.size.asked:
+        paths = [lab.path(name, seed, how) for seed in seeds]
+        if runs := [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]:
+            found[how] = sum((cost_of(run) for run in runs), trained)
+    return found
+
+
+def _costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
     """What every model and every way of asking cost, over the seeds."""
+    order = []
+    for beside, size in {"": lab.size, **BESIDE}.items():
+        there = (lab.folder / beside / "runs").exists()
+        place = lab.beside(beside) if beside and there else lab
+        for name in (TARGET, CONTROL, *size.every):
+            of = f"{name}, {beside}" if beside else name
+            order += [(of, how) for how in size.asked]
+            if there:
+                found = _spent(place, name, seeds)
+                kept.costs |= {f"{of}: {how}": cost for how, cost in found.items()}
     yield "### What it cost\n"
     yield "Seconds on the clock of one thread beside other work, all seeds together.\n"
     yield "| model | training, s | asked | drawing, s | draws | forwards |"
     yield "|---|---|---|---|---|---|"
-    total = Cost()
-    every = [(lab, name) for lab in labs for name in (TARGET, CONTROL, *lab.size.every)]
-    for lab, name in every:
-        models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
-        trained = sum((cost_of_training(m) for m in models), Cost())
-        total += trained
-        of = name if lab is labs[0] else f"{name}, {lab.folder.name}"
-        for how in lab.size.asked:
-            paths = [lab.path(name, seed, how) for seed in seeds]
-            runs = [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]
-            if runs:
-                drawn = sum((cost_of(run) for run in runs), Cost())
-                total += drawn
-                yield (
-                    f"| {of} | {trained.training:.0f} | {how} | {drawn.drawing:.0f} | "
-                    f"{drawn.draws:,} | {drawn.forwards:,} |"
-                )
+    known = [(of, how, kept.costs[f"{of}: {how}"]) for of, how in order
+             if f"{of}: {how}" in kept.costs]  # fmt: skip
+    for of, how, cost in known:
+        yield (
+            f"| {of} | {cost.training:.0f} | {how} | {cost.drawing:.0f} | {cost.draws:,} | "
+            f"{cost.forwards:,} |"
+        )
+    training = sum({of: cost.training for of, _, cost in known}.values())
+    drawing = sum(cost.drawing for *_, cost in known)
+    draws, forwards = (sum(getattr(c, key) for *_, c in known) for key in ("draws", "forwards"))
+    yield f"| all | {training:.0f} | | {drawing:.0f} | {draws:,} | {forwards:,} |"
     yield (
-        f"| all | {total.training:.0f} | | {total.drawing:.0f} | {total.draws:,} | "
-        f"{total.forwards:,} |"
-    )
-    yield (
-        f"\n{(total.training + total.drawing) / 60:.0f} minutes in all, without the trials of "
+        f"\n{(training + drawing) / 60:.0f} minutes in all, without the trials of "
         "learning rates, scoring and bounding."
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from claims import Need
 from common import Lab, Stored
+from kept import Drawn, Kept, settings_of
 from sizes import CONTROL, FEWER, RECALL, TARGET
 
 import leakbound
@@ -17,15 +18,19 @@ from leakbound.store import Run
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page: which, of which runs and trained models, by which scorer."""
+    """A figure of the page: which, of which runs and trained models, by which scorer.
+
+    `some`: of the runs will do, which `{}` in the caption names. `name`: of its file, if not its
+    kind.
+    """
 
     kind: str
     caption: str
     needs: tuple[Need, ...]
     trained: tuple[str, ...] = ()
     soft: bool = False
-    some: bool = False  # of the runs will do
-    name: str = ""  # of its file, if not its kind
+    some: bool = False
+    name: str = ""
 
 
 def _plain(*methods: str) -> tuple[Need, ...]:
@@ -55,7 +60,7 @@ PICTURES = (
             ("NPO + entropy",), soft=True),
     Picture("adaptive", "Figure 5c: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
     *(
-        Picture("leak-at-k", f"leak@k: {', '.join(group)}, and the control",
+        Picture("leak-at-k", "leak@k: {}",
                 _plain(*group, CONTROL), some=True, name=f"leak-at-k-{i}")
         for i, group in enumerate(_GROUPS, start=1)
     ),
@@ -70,46 +75,62 @@ PICTURES = (
 )  # fmt: skip
 
 
-def pictures(size: str, lab: Lab, seed: int, page: Path, pdf: Path | None) -> Iterator[str]:
-    """The figures that the runs can give, as SVG beside the page, and as PDF where asked."""
-    stored = Stored(lab, seed)
+def pictures(
+    size: str, lab: Lab, seed: int, page: Path, pdf: Path | None, kept: Kept
+) -> Iterator[str]:
+    """The figures that the runs can give, as SVG beside the page, and as PDF where asked.
+
+    What was drawn of other runs with the same settings stays, unless as many are there now.
+    """
     folder = page.parent / page.stem
     yield "### Figures\n\nOf the first seed.\n"
     for picture in PICTURES:
-        try:
-            runs: list[Run | str | Path] = [*_runs(stored, picture)]
-            runs += [stored.model(name) for name in picture.trained]
-        except FileNotFoundError:
-            continue
-        if picture.some and len(runs) < 2:
-            continue
-        scorer = RECALL if picture.soft else lab.size.leak
-        name = picture.name or picture.kind
-        with tempfile.TemporaryDirectory() as scratch:
-            leakbound.figures(
-                _apart(runs, Path(scratch)), scratch, only=[picture.kind], scorer=scorer,
-                formats=["svg", "pdf"] if pdf else ["svg"],
-            )  # fmt: skip
-            for target, form in ((folder, "svg"), (pdf, "pdf")):
-                if target is not None:
-                    target.mkdir(parents=True, exist_ok=True)
-                    made = Path(scratch) / f"{picture.kind}.{form}"
-                    (target / f"{size}-{name}.{form}").write_bytes(made.read_bytes())
-        yield f"![{picture.caption}]({page.stem}/{size}-{name}.svg)\n"
-        yield f"*{picture.caption}.*\n"
+        file = f"{size}-{picture.name or picture.kind}.svg"
+        settings, runs = settings_of(lab.size, picture.needs), _runs(Stored(lab, seed), picture)
+        before = kept.pictures.get(file)
+        if before is not None and (before.settings != settings or not (folder / file).exists()):
+            before = None
+        if runs and (before is None or len(runs) >= before.runs):
+            _draw(picture, [*runs.values()], folder / file, pdf, lab)
+            before = Drawn(settings, picture.caption.format(", ".join(runs)), len(runs))
+            kept.pictures[file] = before
+        if before is not None:
+            yield f"![{before.caption}]({page.stem}/{file})\n"
+            yield f"*{before.caption}.*\n"
 
 
-def _runs(stored: Stored, picture: Picture) -> Iterator[Run]:
-    """Its runs; FileNotFoundError where one that it cannot do without is not there."""
+def _runs(stored: Stored, picture: Picture) -> dict[str, Run | Path]:
+    """Its runs and trained models; none where one is missing that it cannot do without."""
+    found: dict[str, Run | Path] = {}
     for need in picture.needs:
         try:
-            yield stored.run(need.method, need.asked)
+            found[need.method] = stored.run(need.method, need.asked)
         except FileNotFoundError:
             if not picture.some:
-                raise
+                return {}
+    try:
+        found |= {f"training of {name}": stored.model(name) for name in picture.trained}
+    except FileNotFoundError:
+        return {}
+    return found if len(found) > picture.some else {}
 
 
-def _apart(given: Sequence[Run | str | Path], scratch: Path) -> list[Run | str | Path]:
+def _draw(
+    picture: Picture, runs: Sequence[Run | Path], file: Path, pdf: Path | None, lab: Lab
+) -> None:
+    """Draw it beside the page, and for print."""
+    with tempfile.TemporaryDirectory() as scratch:
+        leakbound.figures(
+            _apart(runs, Path(scratch)), scratch, only=[picture.kind],
+            scorer=RECALL if picture.soft else lab.size.leak,
+            formats=["svg", "pdf"] if pdf else ["svg"],
+        )  # fmt: skip
+        for target in filter(None, (file, pdf and pdf / file.with_suffix(".pdf").name)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((Path(scratch) / f"{picture.kind}{target.suffix}").read_bytes())
+
+
+def _apart(given: Sequence[Run | Path], scratch: Path) -> list[Run | str | Path]:
     """Trained models under names of their own: a run is called as its model is."""
     found: list[Run | str | Path] = []
     for one in given:

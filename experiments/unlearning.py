@@ -40,23 +40,29 @@ def finished(lab: Lab, name: str) -> Iterator[Run]:
             yield Run.open(path)
 
 
-def table(lab: Lab) -> str:
-    """What is finished, in the columns of the papers and with bounds, as Markdown."""
+def columns(lab: Lab) -> list[tuple[str, ...]]:
+    """What is finished, in the columns of the papers and with bounds: the header, then the rows."""
     sets = list(lab.size.utility)
     utility = [*sets, "R_avg"] if len(sets) > 1 else sets
     binary = lab.size.leak
-    header = [
+    lines: list[tuple[str, ...]] = [(
         "method", "seeds", "greedy", "S_mean", "S_std", "S_ED", "S_mean at most",
         "leak@32 at most", f"P({binary})", "worst question at most",
         f"leak@32({binary}) at most", *utility, "training",
-    ]  # fmt: skip
-    lines = [header, ["---"] * len(header)]
+    )]  # fmt: skip
     for name in (TARGET, *lab.size.every, CONTROL):
         if runs := list(finished(lab, name)):
             found = [_figures(lab, run) for run in runs]
             cells = [_cell([each[key] for each in found]) for key in found[0]]
-            lines.append([name, str(len(runs)), *cells])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            lines.append((name, str(len(runs)), *cells))
+    return lines
+
+
+def as_markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table of a header and rows."""
+    header, *rows = lines
+    every = (header, ["---"] * len(header), *rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
 def _figures(lab: Lab, run: Run) -> dict[str, float]:
@@ -95,7 +101,7 @@ def main() -> None:
         for name in options.methods or names:
             if not options.table and (seed == options.seeds[0] or name in size.every):
                 lab.run(name, seed)
-    print(table(lab))
+    print(as_markdown(columns(lab)))
 
 
 def _options() -> argparse.Namespace:

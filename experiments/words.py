@@ -73,6 +73,7 @@ that the bound is about: scorers do not err alike on every model. Of what told n
 recall ≥ .9 took for a leak: {models}. So here are the draws of all four with the first seed, in the
 shares that were labelled, as if each labelled one had been drawn from all four together:
 """
+KEPT = " but what `--kept` kept of other runs"
 HEAD = """# What the papers claim, tested{title}
 
 <!-- not run, this page: the runs that it is written from take the time that stands below -->
@@ -84,7 +85,7 @@ one lies on the other, undecided otherwise. Intervals hold at 99 % each, of one 
 both sides; where a claim is about several comparisons, those hold at once. Claims are not adjusted
 for one another. A number without an interval has nothing drawn in it, or describes draws.
 
-This page is written from stored runs and nothing else:
+This page is written from stored runs and nothing else{kept}:
 
 ```sh
 {commands}

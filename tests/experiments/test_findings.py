@@ -8,6 +8,7 @@ from pathlib import Path
 
 import findings
 import pytest
+from kept import Kept
 from made_up import ask, lab_of
 from sizes import CONTROL, TARGET
 
@@ -73,7 +74,7 @@ def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path:
     """An answer that leaks scores 1, another two words of the seven."""
     lab = lab_of(tmp_path)
     ask(lab, "NPO", 1, 0.25, asked="reworded")
-    text = "\n".join(findings.reworded(lab, (0, 1)))
+    text = "\n".join(findings.reworded(lab, (0, 1), Kept()))
     (row,) = (line for line in text.splitlines() if line.startswith("| NPO |"))
     _, _, seed, mean, std, ed, most, _ = (cell.strip() for cell in row.split("|"))
     miss = 2 / 7
@@ -82,7 +83,7 @@ def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path:
     assert float(std) == pytest.approx((1 - miss) * 0.1875**0.5, abs=0.03)
     assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.002)
     assert float(mean) < float(most) < 0.6
-    assert not list(findings.reworded(lab_of(tmp_path / "none"), (0, 1)))
+    assert not list(findings.reworded(lab_of(tmp_path / "none"), (0, 1), Kept()))
 
 
 @pytest.mark.slow

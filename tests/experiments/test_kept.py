@@ -1,0 +1,113 @@
+"""What was measured once stands on the next page, unless it was measured in another way."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import findings
+import pytest
+import scholten
+from claims import Figure, Need
+from common import Cost
+from kept import Drawn, Found, Kept
+from made_up import ask, lab_of
+from sizes import CONTROL, PLAIN, SIZES, Size
+
+CLAIM, SIZE = scholten.CLAIMS[0], SIZES["builtin"]
+FOUND = Found(
+    (Figure(0.1, 0.0, 0.2, 0.99, "said"), Figure(0.3, 0.2, 0.4, 0.99)), Cost(60, 30, 9, 8)
+)
+
+
+@pytest.mark.slow
+def test_a_page_without_runs_says_what_the_page_of_the_runs_said(tmp_path: Path) -> None:
+    """Runs of one seed more would have made it anew; here they are taken away."""
+    lab, file, page = lab_of(tmp_path / "runs" / "small"), tmp_path / "k.json", tmp_path / "p.md"
+    for seed, leaks in ((0, 0.1), (1, 0.15)):
+        ask(lab, "NPO", seed, leaks)
+        ask(lab, CONTROL, seed, 0.0)
+    findings.write(tmp_path / "runs", page, kept=file)
+    before = page.read_text("utf-8")
+    assert "### 3a-hidden" in before
+    assert "leak@k: NPO, control" in before
+    shutil.rmtree(tmp_path / "runs" / "small" / "runs")
+    shutil.rmtree(tmp_path / "runs" / "small" / "models")
+    ask(lab, "GA", 0, 0.5)
+    findings.write(tmp_path / "runs", page, kept=file)
+    after = page.read_text("utf-8")
+    assert f"--kept {file}" in after
+    new = [line for line in after.splitlines() if line not in before.splitlines()]
+    assert [line.split(" | ")[0] for line in new] == [
+        "| GA",
+        "| GA",
+        "| GA",
+        "| all",
+        _minutes(after),
+    ]
+    gone = [line for line in before.splitlines() if line not in after.splitlines()]
+    assert [line.split(" | ")[0] for line in gone] == ["| all", _minutes(before)]
+
+
+def _minutes(page: str) -> str:
+    (line,) = re.findall(r"^\d+ minutes in all.*$", page, flags=re.MULTILINE)
+    return str(line)
+
+
+def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    kept = Kept.open(file)
+    kept.put(CLAIM, SIZE, (0, 1), FOUND)
+    kept.pictures["a.svg"] = Drawn("x", "a", 2)
+    kept.costs["NPO: plain"] = FOUND.cost
+    kept.write()
+    again = Kept.open(file)
+    assert again.get(CLAIM, SIZE, (0, 1)) == FOUND
+    assert (again.pictures, again.costs) == (kept.pictures, kept.costs)
+
+
+def with_method(name: str, objective: str) -> Size:
+    method = replace(SIZE.methods[name], objective=objective)
+    return replace(SIZE, methods={**SIZE.methods, name: method})
+
+
+def test_what_was_measured_in_another_way_is_not_taken() -> None:
+    kept = Kept()
+    kept.put(CLAIM, SIZE, (0, 1), FOUND)
+    fewer = {**SIZE.asked, PLAIN: replace(SIZE.asked[PLAIN], n=9)}
+    assert kept.get(CLAIM, SIZE, (0,)) is None
+    for claim in (
+        replace(CLAIM, rule=replace(CLAIM.rule, limit=0.5)),
+        replace(CLAIM, figure="another"),
+        replace(CLAIM, name="another"),
+    ):
+        assert kept.get(claim, SIZE, (0, 1)) is None
+    for size in (
+        replace(SIZE, dtype="bfloat16"),
+        replace(SIZE, asked=fewer),
+        with_method("NPO", "npo:beta=9"),
+    ):
+        assert kept.get(CLAIM, size, (0, 1)) is None
+    assert kept.get(CLAIM, with_method("GA", "gd"), (0, 1)) == FOUND
+
+
+def test_what_a_method_goes_on_from_is_part_of_its_settings() -> None:
+    kept = Kept()
+    claim = replace(CLAIM, needs=(Need("NPO then leakmin"),))
+    kept.put(claim, SIZE, (0, 1), FOUND)
+    assert kept.get(claim, SIZE, (0, 1)) == FOUND
+    assert kept.get(claim, with_method("NPO", "npo:beta=9"), (0, 1)) is None
+
+
+def test_rows_are_joined_in_the_order_of_names() -> None:
+    kept = Kept()
+    header = ("method", "seed", "x")
+    rows = {"b 0": ("b", "0", "1"), "a 1": ("a", "1", "2")}
+    assert list(kept.rows("t", header, rows, ("a", "b"))) == [("a", "1", "2"), ("b", "0", "1")]
+    more = {"a 0": ("a", "0", "3"), "b 0": ("b", "0", "4")}
+    assert list(kept.rows("t", header, more, ("a", "b"))) == [
+        ("a", "0", "3"), ("a", "1", "2"), ("b", "0", "4"),
+    ]  # fmt: skip
+    assert list(kept.rows("t", ("method", "y"), {}, ("a", "b"))) == []
