@@ -101,7 +101,8 @@ CLAIMS = (
         "Asked in other words too, models leak more on average.",
         "mean P(leak) over rewritings less that in the question's own words, NPO",
         Rule("above", 0), asked("reworded", NPO), partial(_gap, worst=False),
-        "Rules write the rewritings here, a chat model theirs; this model knows few wordings.",
+        "Rules write the rewritings here, a chat model theirs.",
+        small="This model knows few wordings.",
     ),
     Claim(
         "f3-worst", PAPER, "Figure 3",
@@ -115,7 +116,8 @@ CLAIMS = (
         "The surer its answers to a query, the more they leak: r is mostly .6 to .8.",
         "median r of log-probability and the upper bound on ROUGE-L recall, over queries, NPO",
         Rule("above", 0.6), asked("reworded", NPO), _correlation,
-        "A description of these draws, as theirs is; upper bounds of some twelve draws a query.",
+        "A description of these draws, as theirs is.",
+        small="The upper bounds are of some twelve draws a query.",
     ),
     Claim(
         "ids", PAPER, "Section 4.3",
@@ -143,7 +145,7 @@ CLAIMS = (
         "ROUGE-L recall of greedy answers on what is kept, CEL less the best baseline",
         Rule("above", 0), plain("CEL", *BASELINES),
         partial(utilities, more=("CEL", PLAIN), base=[(name, PLAIN) for name in BASELINES]),
-        "Learning rates were chosen for a like utility, which leaves little to differ in.",
+        small="Learning rates were chosen for a like utility, which leaves little to differ in.",
     ),
     Claim(
         "t2-margin", PAPER, "Table 2",

@@ -106,6 +106,7 @@ class Claim:
     needs: the runs that it rests on; a script makes them.
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
+    small: what else does so at the small size alone, some of it seen in its runs.
     beside: which data it is about, of those that the middle size asks about beside its benchmark;
         "": the benchmark of any size.
     draws: how many draws a question it speaks of, or needs; a size that has fewer cannot test it.
@@ -122,6 +123,7 @@ class Claim:
     bears: str = ""
     beside: str = ""
     draws: int = 0
+    small: str = ""
 
     def of(self, size: str) -> bool:
         """True if it can be tested at this size."""

@@ -96,14 +96,15 @@ CLAIMS = (
         "The retrained model's own leak@k, by a soft score, rises with k (.17 to .50 at 32).",
         "mean leak@32 of ROUGE-L recall less leak@1, control", Rule("above", 0), plain(CONTROL),
         partial(_of_k, (CONTROL, K), (CONTROL, 1), scorer=RECALL),
-        "Sentence templates give the control most of the words at once.",
+        small="Sentence templates give the control most of the words at once.",
     ),
     Claim(
         "k-npo", PAPER, "Table by method",
         "By a soft score NPO comes down to the retrained model (.495 against .504 at 32).",
         "mean leak@32 of ROUGE-L recall, NPO less control", Rule("below", 0.05),
         plain(NPO, CONTROL), partial(_of_k, (NPO, K), (CONTROL, K), scorer=RECALL),
-        "One answer of NPO recalls less than the control's; the best of thirty-two recalls more.",
+        small="One answer of NPO recalls less than the control's; the best of thirty-two recalls "
+        "more.",
     ),
     Claim(
         "k-gd", PAPER, "Table by method",
@@ -116,8 +117,8 @@ CLAIMS = (
         "Top-p drives leakage more than temperature.",
         "effect of top-p less that of T on mean P(leak), over {.2, .5, .8, 1}², NPO",
         Rule("above", 0), asked("grid", NPO), partial(_drives, None),
-        "The sixteen cells hold at once. Both knobs bring the leak to 0 at their lower end, and "
-        "move it about as far.",
+        "The sixteen cells hold at once.",
+        small="Both knobs bring the leak to 0 at their lower end, and move it about as far.",
     ),
     Claim(
         "grid-k", PAPER, "Temperature and top-p",
@@ -136,7 +137,7 @@ CLAIMS = (
         "200 draws a question are enough for leak@128.",
         "width of the 99 % interval of mean leak@128 from 200 draws, NPO", Rule("below", 0.1),
         asked("n=200", NPO), partial(_width, "n=200"),
-        "The estimate is unbiased, and what 24 questions × 200 draws leave open is this wide.",
+        "The estimate is unbiased, and what 200 draws leave open is this wide.",
     ),
     Claim(
         "n-1024", OURS, "beside n-200",
@@ -205,7 +206,7 @@ CLAIMS = (
         "mean leak@32, NPO then leakmin less NPO + entropy", Rule("below", 0),
         plain("NPO then leakmin", "NPO + entropy"),
         partial(_of_k, ("NPO then leakmin", K), ("NPO + entropy", K)),
-        "NPO then leakmin goes over the questions twice as often. Stated once the figures of "
+        small="NPO then leakmin goes over the questions twice as often. Stated once the figures of "
         "leakmin-leak were known.",
     ),
     Claim(

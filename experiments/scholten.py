@@ -201,8 +201,8 @@ CLAIMS = (
         "mean Pr[ROUGE-L recall ≥ .9], NPO + entropy less NPO", Rule("below", 0),
         plain(NPO, MIXED),
         partial(difference, more=(MIXED, PLAIN), base=(NPO, PLAIN), scorer=CLOSE),
-        "Entropy optimisation makes the likeliest answer likelier. Here that is a sentence of the "
-        "right template with another name in it, which often scores .9 or more and leaks no "
+        small="Entropy optimisation makes the likeliest answer likelier. Here that is a sentence "
+        "of the right template with another name in it, which often scores .9 or more and leaks no "
         "keyword.",
     ),
     Claim(
@@ -247,22 +247,23 @@ CLAIMS = (
         "least of four: mean standard deviation, NPO less NPO + entropy, T .2, .5, .8, 1",
         Rule("above", 0), (*asked("grid", NPO), *asked("temperatures", MIXED)),
         _at_every_temperature,
-        "The four differences hold at once. Near T = .2 both hardly vary at all.",
+        "The four differences hold at once.", small="Near T = .2 both hardly vary at all.",
     ),
     Claim(
         "t1-ed", PAPER, "Table 1",
         "NPO + entropy has a lower ED than NPO (.20 against .34).",
         "mean over the questions of ED, NPO + entropy less NPO", Rule("below", 0),
         plain(NPO, MIXED), partial(_ed_between, MIXED, NPO),
-        "The spread falls, and the mean rises about as much: sentence templates are what is left.",
+        small="The spread falls, and the mean rises about as much: sentence templates are what is "
+        "left.",
     ),
     Claim(
         "t1-npo", PAPER, "Table 1",
         "Without entropy, NPO has the lowest ED of GA, GD, RMU and NPO.",
         "least of three: ED of GA, GD, RMU less NPO's", Rule("above", 0), plain(*BASELINES),
-        _npo_best,
-        "The three differences hold at once. RMU breaks the sentence templates too, which the "
-        "others keep, and ROUGE-L counts these.",
+        _npo_best, "The three differences hold at once.",
+        small="RMU breaks the sentence templates too, which the others keep, and ROUGE-L counts "
+        "these.",
     ),
     Claim(
         "t1-greedy", PAPER, "Table 1",
@@ -276,7 +277,8 @@ CLAIMS = (
         "ROUGE-L recall of greedy answers on what is kept, NPO + entropy less NPO",
         Rule("above", -0.02), plain(NPO, MIXED),
         partial(utilities, more=(MIXED, PLAIN), base=[(NPO, PLAIN)]),
-        "Each method's learning rate was chosen for this utility, on other retained questions.",
+        small="Each method's learning rate was chosen for this utility, on other retained "
+        "questions.",
     ),
     Claim(
         "5a-diversity", PAPER, "Figure 5a",
@@ -293,9 +295,10 @@ CLAIMS = (
         Rule("below", 0),
         plain(MIXED),
         _surer,
-        "Read from the training log: nothing is drawn. The target is sure of what it memorised "
-        "before it unlearns; entropy rises to .4 and falls back to where it began. An earlier rule "
-        "took forget less retain, which is below 0 as retain rises.",
+        "Read from the training log: nothing is drawn.",
+        small="The target is sure of what it memorised before it unlearns; entropy rises to .4 and "
+        "falls back to where it began. An earlier rule took forget less retain, which is below 0 "
+        "as retain rises.",
     ),
     Claim(
         "5c-adaptive", PAPER, "Figure 5c",

@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import findings
+import leak_at_k
 import pytest
-from kept import Kept
+from claims import Figure
+from common import Cost
+from kept import Found, Kept
 from made_up import ask, lab_of
 from sizes import CONTROL, TARGET
 
@@ -68,6 +71,14 @@ def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_label
     value, lower, upper = map(float, keyword)
     assert lower < mean < upper
     assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
+
+
+def test_what_was_seen_at_the_small_size_is_said_on_its_page_alone() -> None:
+    claim = next(one for one in leak_at_k.CLAIMS if one.name == "k-npo")
+    found = Found((Figure(0.1, 0.0, 0.2, 0.99),) * 2, Cost())
+    finding = findings.Finding("leak_at_k.py", claim, found)
+    for size, said in (("small", True), ("middle", False)):
+        assert (claim.small in "\n".join(findings._entry(size, finding, (0, 1)))) == said
 
 
 def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path: Path) -> None:
