@@ -1,4 +1,4 @@
-"""The claims of Cheng, Huang and Wang (EMNLP 2025), tested: figures 1 to 5 and tables 1 to 3.
+"""The claims of Cheng, Huang and Wang (EMNLP 2025), tested: figures 1 to 5 and tables 1 to 5.
 
     python experiments/cheng.py --out runs
     python experiments/cheng.py --size middle --base models/base --data DATA --out runs
@@ -22,16 +22,18 @@ from evidence import (
     gap,
     greedy,
     less,
+    lowest_deviation,
     pooled,
     scaled,
     spread,
     utilities,
 )
-from sizes import FEWER, PLAIN, RECALL
+from sizes import FEWER, PLAIN, RECALL, REWORDED
 
 PAPER = "Cheng et al."
 NPO = "NPO"
 BASELINES = ("GA", "GD", NPO, "RMU")
+TABLED = ("GA", "KL", "GD", "DPO", NPO, "RMU")  # the baselines of tables 4 and 5
 INACTIVE, ACTIVE = "CEL margin 0", "CEL margin 2"
 
 
@@ -43,16 +45,16 @@ def _beyond_greedy(stored: Stored) -> Figure:
 
 
 def _gap(stored: Stored, *, worst: bool) -> Figure:
-    return gap(stored, NPO, "reworded", stored.lab.size.leak, worst=worst)
+    return gap(stored, NPO, REWORDED, stored.lab.size.leak, worst=worst)
 
 
 def _correlation(stored: Stored) -> Figure:
-    return correlation(stored, NPO, "reworded", RECALL)
+    return correlation(stored, NPO, REWORDED, RECALL)
 
 
 def _selected(stored: Stored) -> Figure:
     leak = stored.lab.size.leak
-    chosen, every = (pooled(stored, NPO, leak, how) for how in ("selected", "reworded"))
+    chosen, every = (pooled(stored, NPO, leak, how) for how in ("selected", REWORDED))
     return Figure.of(less(chosen.mean, every.mean))
 
 
@@ -100,7 +102,7 @@ CLAIMS = (
         "f3-full", PAPER, "Figure 3",
         "Asked in other words too, models leak more on average.",
         "mean P(leak) over rewritings less that in the question's own words, NPO",
-        Rule("above", 0), asked("reworded", NPO), partial(_gap, worst=False),
+        Rule("above", 0), asked(REWORDED, NPO), partial(_gap, worst=False),
         "Rules write the rewritings here, a chat model theirs.",
         small="This model knows few wordings.",
     ),
@@ -108,14 +110,14 @@ CLAIMS = (
         "f3-worst", PAPER, "Figure 3",
         "Some query leaks more than its question in its own words.",
         "largest P(leak) of a query less that of its question, NPO", Rule("above", 0),
-        asked("reworded", NPO), partial(_gap, worst=True),
+        asked(REWORDED, NPO), partial(_gap, worst=True),
         "Bounded from below alone: this can agree or stay undecided.",
     ),
     Claim(
         "f1-sureness", PAPER, "Figures 1 and 2",
         "The surer its answers to a query, the more they leak: r is mostly .6 to .8.",
         "median r of log-probability and the upper bound on ROUGE-L recall, over queries, NPO",
-        Rule("above", 0.6), asked("reworded", NPO), _correlation,
+        Rule("above", 0.6), asked(REWORDED, NPO), _correlation,
         "A description of these draws, as theirs is.",
         small="The upper bounds are of some twelve draws a query.",
     ),
@@ -123,7 +125,7 @@ CLAIMS = (
         "ids", PAPER, "Section 4.3",
         "Selected inputs, those answered as surely as the question, leak more than rewritings do.",
         "mean P(leak) over selected inputs less that over all rewritings, NPO", Rule("above", 0),
-        asked("selected", NPO) + asked("reworded", NPO), _selected,
+        asked("selected", NPO) + asked(REWORDED, NPO), _selected,
     ),
     Claim(
         "t1-half", PAPER, "Table 1",
@@ -136,8 +138,8 @@ CLAIMS = (
         "t1-full", PAPER, "Table 1",
         "The same over the input distribution, as the paper's S columns are.",
         "mean ROUGE-L recall over rewritings, CEL less half of the better of NPO and RMU",
-        Rule("below", 0), asked("reworded", "CEL", NPO, "RMU"),
-        partial(_half, "reworded", (NPO, "RMU")),
+        Rule("below", 0), asked(REWORDED, "CEL", NPO, "RMU"),
+        partial(_half, REWORDED, (NPO, "RMU")),
     ),
     Claim(
         "t1-utility", PAPER, "Table 1",
@@ -173,6 +175,30 @@ CLAIMS = (
         "mean standard deviation of ROUGE-L recall, three centres less one, active push",
         Rule("below", 0), asked(FEWER, "CEL push of 1 centres", "CEL push of 3 centres"),
         partial(_spread, "CEL push of 3 centres", "CEL push of 1 centres"),
+    ),
+    *(
+        Claim(
+            f"t{table}-ed", PAPER, f"Table {table}",
+            f"On {split} CEL has a lower ED than every baseline ({said}).",
+            "least of six: mean over the questions of ED, a baseline's less CEL's",
+            Rule("above", 0), asked(REWORDED, "CEL", *TABLED) + plain("CEL", *TABLED),
+            partial(lowest_deviation, method="CEL", others=TABLED),
+            "The six differences hold at once. Of the questions in their own words; the table over "
+            "the input distribution has the paper's columns.",
+            split,
+        )
+        for table, split, said in (
+            (4, "forget01", ".221, RMU .278"),
+            (5, "forget10", ".152, GA .245"),
+        )
+    ),
+    Claim(
+        "t5-utility", PAPER, "Table 5",
+        "On forget10 CEL keeps more utility than every baseline (R_avg .869, RMU .860).",
+        "ROUGE-L recall of greedy answers on what is kept, CEL less the best baseline",
+        Rule("above", 0), plain("CEL", *TABLED),
+        partial(utilities, more=("CEL", PLAIN), base=[(name, PLAIN) for name in TABLED]),
+        beside="forget10",
     ),
 )  # fmt: skip
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
 import torch
 from common import Lab, Stored
-from sizes import NAMED, PLAIN, SIZES
+from sizes import BESIDE, NAMED, PLAIN, SIZES
 
 from leakbound.stats import Estimate
 from leakbound.text.figures import above, below, number
@@ -107,8 +108,8 @@ class Claim:
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
     small: what else does so at the small size alone, some of it seen in its runs.
-    beside: which data it is about, of those that the middle size asks about beside its benchmark;
-        "": the benchmark of any size.
+    beside: which data it is about, of those that one size asks about beside its benchmark; "": the
+        benchmark of any size.
     draws: how many draws a question it speaks of, or needs; a size that has fewer cannot test it.
     """
 
@@ -127,7 +128,9 @@ class Claim:
 
     def of(self, size: str) -> bool:
         """True if it can be tested at this size."""
-        return (not self.beside or size == "middle") and SIZES[NAMED[size]].n >= self.draws
+        if self.beside:
+            return BESIDE[self.beside].beside == size
+        return SIZES[NAMED[size]].n >= self.draws
 
     def lab(self, lab: Lab) -> Lab:
         """Where its runs are."""
@@ -148,9 +151,11 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int]) -> tuple[Figure, ...]
     """The figures of a claim by seed; none where a run is not there yet."""
     if claim.beside and not (lab.folder / claim.beside / "runs").exists():
         return ()
-    lab = claim.lab(lab)
+    stored = [Stored(claim.lab(lab), seed) for seed in seeds]
     try:
-        return tuple(claim.measure(Stored(lab, seed)) for seed in seeds)
+        for need, one in product(claim.needs, stored):
+            one.run(need.method, need.asked)
+        return tuple(map(claim.measure, stored))
     except FileNotFoundError:
         return ()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -263,8 +263,7 @@ class Stored:
     def utility(self, name: str, asked: str = PLAIN) -> float:
         """The mean over the sets of what should be kept."""
         file = self.lab.path(name, self.seed, asked) / UTILITY
-        found: Mapping[str, float] = json.loads(file.read_text(encoding="utf-8"))
-        return fmean(found.values())
+        return fmean(kept_recall(file).values())
 
     def model(self, name: str) -> Path:
         """The folder of a trained model; FileNotFoundError where its recipe is not there."""
@@ -295,6 +294,12 @@ class Cost:
             self.forwards + other.forwards,
             self.draws + other.draws,
         )
+
+
+def kept_recall(file: Path) -> dict[str, float]:
+    """ROUGE-L recall of greedy answers on each set of what should be kept, as a run has it."""
+    found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def cost_of(run: Run) -> Cost:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from claims import Figure
 from common import Stored
-from sizes import PLAIN
+from sizes import PLAIN, RECALL
 
 from leakbound import compare, stats
 from leakbound.evaluation import stored_metrics
@@ -125,6 +125,13 @@ def expected_deviation(evidence: Fixed) -> Bound:
         )
 
     return bound
+
+
+def lowest_deviation(stored: Stored, *, method: str, others: Sequence[str]) -> Figure:
+    """The least by which another method's expectation deviation is above one's; all at once."""
+    each = 1 - (1 - CONFIDENCE) / len(others)
+    mine, *theirs = (expected_deviation(fixed(stored, name, RECALL)) for name in (method, *others))
+    return least({name: less(one, mine, each) for name, one in zip(others, theirs, strict=True)})
 
 
 def less(more: Bound, base: Bound, confidence: float = CONFIDENCE) -> Estimate:

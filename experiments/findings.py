@@ -24,11 +24,11 @@ import labelled
 import leak_at_k
 import scholten
 from claims import Claim, Figure, Need, Verdict, measured
-from common import Cost, Lab, Stored, cost_of, cost_of_training
+from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
 from evidence import CONFIDENCE, Bound, fixed
 from kept import Found, Kept, Row
 from pictures import pictures
-from sizes import BESIDE, CLOSE, CONTROL, NAMED, RECALL, TARGET
+from sizes import BESIDE, CLOSE, CONTROL, NAMED, RECALL, REWORDED, TARGET
 from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, INPUTS, KEPT, LEAKS, METHODS, SCORERS, TITLES
 
 import leakbound
@@ -158,6 +158,13 @@ def section(
     if tables:
         lines += tables
         lines += pictures(size, lab, seeds[0], page, pdf, kept)
+    for name, other in BESIDE.items():
+        if other.beside == size and REWORDED in other.asked:
+            place = replace(lab, size=other, folder=lab.folder / name)
+            lines += [
+                *methods(place, kept, f", {name}"),
+                *reworded(place, seeds, kept, f", {name}"),
+            ]
     for finding in known.values():
         lines += _entry(size, finding, seeds)
     return "\n".join([*lines, *_costs(lab, seeds, kept)]) + "\n"
@@ -175,10 +182,10 @@ def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | 
     return found
 
 
-def methods(lab: Lab, kept: Kept) -> Iterator[str]:
-    """What every method leaks and keeps."""
+def methods(lab: Lab, kept: Kept, of: str = "") -> Iterator[str]:
+    """What every method leaks and keeps; `of` which data ends the title."""
     header, *rows = columns(lab)
-    yield from _table("Methods", METHODS, header, {row[0]: row for row in rows}, lab, kept)
+    yield from _table(f"Methods{of}", METHODS, header, {row[0]: row for row in rows}, lab, kept)
 
 
 def _table(
@@ -190,22 +197,46 @@ def _table(
         yield f"### {title}\n\n{about}\n{as_markdown([header, *every])}\n"
 
 
-def reworded(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
-    """S of Cheng et al. for every method that was asked in other words; nothing if none was."""
+def reworded(lab: Lab, seeds: Sequence[int], kept: Kept, of: str = "") -> Iterator[str]:
+    """The columns of Cheng et al. for every method that was asked in other words; `of` as above."""
     rows: dict[str, Row] = {}
     for name in (TARGET, *lab.size.every, CONTROL):
         for seed in seeds:
+            stored = Stored(lab, seed)
             with suppress(FileNotFoundError):
-                found = Stored(lab, seed).run(name, "reworded").estimates
-                each = partial(found.each, arm="target inputs", scorer=RECALL)
-                mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
-                quantities: tuple[Quantity, ...] = (
-                    "mean leakage", "standard deviation", "expectation deviation",
+                rows[f"{name} {seed}"] = (
+                    name, str(seed), *_over_inputs(stored, name), *_retained(stored, name),
                 )  # fmt: skip
-                cells = [number(fmean(r.value or 0 for r in each(one))) for one in quantities]
-                rows[f"{name} {seed}"] = (name, str(seed), *cells, above(mean.upper))
-    header = ("method", "seed", "S_mean", "S_std", "S_ED", "S_mean at most")
-    yield from _table("Over the input distribution", INPUTS, header, rows, lab, kept)
+    header = ("method", "seed", "S_mean", "S_std", "S_ED", "S_mean at most", *_sets(lab))
+    yield from _table(f"Over the input distribution{of}", INPUTS, header, rows, lab, kept)
+
+
+def _sets(lab: Lab) -> list[str]:
+    """The columns of utility."""
+    return [*lab.size.utility, "R_avg"] if len(lab.size.utility) > 1 else list(lab.size.utility)
+
+
+def _over_inputs(stored: Stored, name: str) -> Iterator[str]:
+    """S of a method, and how large its mean may be."""
+    found = stored.run(name, REWORDED).estimates
+    mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
+    quantities: tuple[Quantity, ...] = (
+        "mean leakage", "standard deviation", "expectation deviation",
+    )  # fmt: skip
+    for one in quantities:
+        rows = found.each(one, arm="target inputs", scorer=RECALL)
+        yield number(fmean(row.value or 0 for row in rows))
+    yield above(mean.upper)
+
+
+def _retained(stored: Stored, name: str) -> list[str]:
+    """What a method keeps, and the mean where there are several sets; dashes where unknown."""
+    try:
+        recall = kept_recall(stored.run(name).path / UTILITY)
+    except FileNotFoundError:
+        return ["–"] * len(_sets(stored.lab))
+    known = {**recall, "R_avg": fmean(recall.values())}
+    return [number(known[one]) for one in _sets(stored.lab)]
 
 
 def repeated(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:

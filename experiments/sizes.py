@@ -50,7 +50,7 @@ class Asked:
     kept: int | None = None
 
 
-PLAIN, FEWER = "plain", "fewer"
+PLAIN, FEWER, REWORDED = "plain", "fewer", "reworded"
 GRID = (0.2, 0.5, 0.8, 1.0)
 
 
@@ -63,7 +63,7 @@ def _asked(n: int, fewer: int) -> Mapping[str, Asked]:
         "grid": Asked(2 * fewer, GRID, GRID),
         "temperatures": Asked(fewer, GRID),
         "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
-        "reworded": Asked(fewer, rewritings=Rewritings("rules")),
+        REWORDED: Asked(fewer, rewritings=Rewritings("rules")),
         "selected": Asked(fewer, rewritings=Rewritings("rules", ids=True)),
         "kept": Asked(128, kept=24),
     }
@@ -80,7 +80,7 @@ class Size:
     most `max_new_tokens` (None: the benchmark's). `questions`: the first so many alone are learnt,
     forgotten and asked (None: all), beside the first `retained` of those to keep (None: all; of a
     part of the questions, as many). `keeps`: whose retain split is kept, where the benchmark has
-    none.
+    none. `beside`: which of the papers' sizes asks about it beside its own benchmark; "": none.
     """
 
     benchmark: str
@@ -101,6 +101,7 @@ class Size:
     retained: int | None = None
     max_new_tokens: int | None = None
     keeps: str = ""
+    beside: str = ""
 
     @property
     def every(self) -> Mapping[str, Method]:
@@ -299,6 +300,17 @@ _TAUGHT = replace(
     more={},
     asked={PLAIN: Asked(128)},
     max_new_tokens=24,
+    beside="middle",
+)
+_TABLED = replace(
+    SIZES["tofu"],
+    methods={
+        name: SIZES["tofu"].methods[name] for name in ("GA", "KL", "GD", "DPO", "NPO", "RMU", "CEL")
+    },
+    ablations={},
+    more={},
+    asked={how: SIZES["tofu"].asked[how] for how in (PLAIN, REWORDED)},
+    beside="full",
 )
 BESIDE: Mapping[str, Size] = {
     "harry-potter": replace(
@@ -326,5 +338,6 @@ BESIDE: Mapping[str, Size] = {
         asked={PLAIN: Asked(32)},
         utility={},
     ),
+    **{split: replace(_TABLED, benchmark=f"tofu:{split}") for split in ("forget01", "forget10")},
 }
-"""Other data that the middle size asks its model about, for the claims that name them."""
+"""Other data that a size asks its model about, for the claims that name them."""

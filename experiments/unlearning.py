@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import fmean
 
 import torch
-from common import UTILITY, Lab
+from common import UTILITY, Lab, kept_recall
 from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
@@ -68,7 +68,7 @@ def as_markdown(lines: Sequence[Sequence[str]]) -> str:
 def _figures(lab: Lab, run: Run) -> dict[str, float]:
     scored = run.estimates.where(scorer=RECALL)
     leaks = run.estimates.where(scorer=lab.size.leak)
-    kept = json.loads((run.path / UTILITY).read_text(encoding="utf-8"))
+    kept = kept_recall(run.path / UTILITY)
     log = lab.folder / "models" / run.path.name / "training.jsonl"
     seconds = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"]
     found = {

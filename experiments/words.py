@@ -41,7 +41,8 @@ What it cannot tell: a model of 135 million parameters that was taught eighty ro
 met them among billions of others. Two seeds are the fewest that can disagree.
 """,
     "full": """\
-TOFU forget05 with the papers' settings; a leak is ROUGE-L recall ≥ .9.
+TOFU with the papers' settings: forget05, and forget01 and forget10 for Tables 4 and 5 of Cheng et
+al.; a leak is ROUGE-L recall ≥ .9.
 """,
 }
 METHODS = """\
@@ -51,8 +52,8 @@ on what is kept. *At most*: the upper end of a 99 % statement about all question
 Means over the seeds, with the extremes; the control never saw what is forgotten.
 """
 INPUTS = """\
-The same columns over the input distribution, as Cheng et al. have them: an answer to a question in
-words drawn from those of a rule-made set, its own among them.
+The columns of Cheng et al., Tables 1, 4 and 5: S over the input distribution, of an answer to a
+question in words drawn from those of a rule-made set, its own among them; R as above.
 """
 LEAKS = """\
 The mean over the questions of the chance that one of k answers leaks, with bands that hold at 99 %

@@ -43,7 +43,12 @@ def lab_of(folder: Path) -> Lab:
 
 
 def ask(
-    lab: Lab, name: str, seed: int, leaks: float, kept: float = 1.0, asked: str = PLAIN
+    lab: Lab,
+    name: str,
+    seed: int,
+    leaks: float,
+    kept: float | dict[str, float] = 1.0,
+    asked: str = PLAIN,
 ) -> None:
     """A run of a model that leaks so often, and greedily where that is most of the time."""
     texts = _ByQuestion({
@@ -56,7 +61,7 @@ def ask(
         engine, lab.task, out=path, n=256, scorers=lab.size.scorers, seed=seed,
         rewritings=lab.size.asked[asked].rewritings,
     )  # fmt: skip
-    write_json(path / UTILITY, {"R_r": kept})
+    write_json(path / UTILITY, kept if isinstance(kept, dict) else {"R_r": kept})
     log = lab.folder / "models" / path.name / "training.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(json.dumps({"step": 1, "loss": 1.0, "seconds": 60.0}) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import claims
@@ -12,8 +13,8 @@ import scholten
 from claims import measured
 from common import Lab, task_of
 from findings import SCRIPTS
-from made_up import lab_of
-from sizes import BESIDE, SIZES, TARGET
+from made_up import ask, lab_of
+from sizes import BESIDE, NAMED, REWORDED, SIZES, TARGET
 
 from canned import CannedEngine
 from leakbound.evaluation import evaluate
@@ -116,17 +117,42 @@ def test_a_size_without_runs_is_named(
     assert "holds no middle runs" in capsys.readouterr().err
 
 
-def test_claims_about_other_data_are_of_the_middle_size(
+@pytest.mark.slow
+def test_tables_4_and_5_are_of_the_full_size(data: Path, tmp_path: Path) -> None:
+    for name in ("forget10", "retain90"):
+        rows = [{"question": f"{name} {i}?", "answer": f"It is {i}."} for i in range(3)]
+        (data / "tofu" / f"{name}.json").write_text(json.dumps(rows))
+    lab = Lab.open("tofu", tmp_path / "runs" / "full", data=data, base="m", replicated=True)
+    table = lab.beside("forget10")
+    kept = dict.fromkeys(table.size.utility, 0.5)
+    for name in table.size.every:
+        for seed in (0, 1):
+            ask(table, name, seed, 0.5, dict.fromkeys(kept, 0.6) if name == "CEL" else kept)
+    ask(table, "CEL", 0, 0.5, kept, REWORDED)
+    page = tmp_path / "findings-full.md"
+    findings.write(tmp_path / "runs", page, size="full", data=data)
+    text = page.read_text("utf-8")
+    assert "Of 1 claims 1 agree" in text
+    assert "--only t5-utility --size full --base models/base --data DATA" in text
+    assert "| 0 | 0.100 | CEL 0.600, GA 0.500 |" in text
+    assert "### Methods, forget10" in text
+    (cells,) = re.findall(r"input distribution, forget10\n(?:.*\n)*?\| CEL \| 0 \|(.*)\|", text)
+    assert cells.split("|")[-4:] == [" 0.600 "] * 4
+    assert "forget01" not in text.partition("### Methods")[2]
+    assert "t5-ed" in text.partition("Not run")[2].partition("\n")[0]
+
+
+def test_claims_about_other_data_are_of_the_size_that_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     aside = [claim for each in SCRIPTS.values() for claim in each if claim.beside]
     assert {claim.beside for claim in aside} == set(BESIDE)
     for claim in aside:
-        assert claim.of("middle")
-        assert not claim.of("small")
+        size = "full" if claim.beside.startswith("forget") else "middle"
+        assert [name for name in NAMED if claim.of(name)] == [size]
         assert measured(claim, lab_of(tmp_path), (0, 1)) == ()
     argv = ["scholten.py", "--out", str(tmp_path), "--only"]
-    for name, size in (("6-mean", "small"), ("3e-binary", "middle")):
+    for name, size in (("6-mean", "small"), ("6-mean", "full"), ("3e-binary", "middle")):
         monkeypatch.setattr("sys.argv", [*argv, name, "--size", size])
         with pytest.raises(SystemExit):
             claims.work(scholten.CLAIMS, "about")

@@ -13,7 +13,7 @@ from claims import Figure
 from common import Cost
 from kept import Found, Kept
 from made_up import ask, lab_of
-from sizes import CONTROL, TARGET
+from sizes import CONTROL, REWORDED, TARGET
 
 import leakbound
 
@@ -84,12 +84,15 @@ def test_what_was_seen_at_the_small_size_is_said_on_its_page_alone() -> None:
 def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path: Path) -> None:
     """An answer that leaks scores 1, another two words of the seven."""
     lab = lab_of(tmp_path)
-    ask(lab, "NPO", 1, 0.25, asked="reworded")
+    ask(lab, "NPO", 1, 0.25, asked=REWORDED)
+    ask(lab, "RMU", 0, 0.25, asked=REWORDED)
+    ask(lab, "RMU", 0, 0.25, kept=0.875)
     text = "\n".join(findings.reworded(lab, (0, 1), Kept()))
     (row,) = (line for line in text.splitlines() if line.startswith("| NPO |"))
-    _, _, seed, mean, std, ed, most, _ = (cell.strip() for cell in row.split("|"))
+    _, _, seed, mean, std, ed, most, kept, _ = (cell.strip() for cell in row.split("|"))
     miss = 2 / 7
-    assert seed == "1"
+    assert (seed, kept) == ("1", "–")
+    assert "| 0.875 |" in text
     assert float(mean) == pytest.approx(0.25 + 0.75 * miss, abs=0.03)
     assert float(std) == pytest.approx((1 - miss) * 0.1875**0.5, abs=0.03)
     assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.002)
