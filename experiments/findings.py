@@ -51,6 +51,7 @@ MARKS: Mapping[Verdict, str] = {
     "contradicts": "**contradicts**",
     "undecided": "undecided",
 }
+UNASKED = "–"  # of a model that others go on from and nothing else
 WORDS: Mapping[Verdict, str] = {
     "agrees": "What was measured agrees.",
     "contradicts": "**What was measured contradicts it.**",
@@ -360,9 +361,9 @@ def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     why = " ".join(filter(None, (_why(claim, seeds, figures), claim.bears, aside)))
     yield f"\nThe claim asks for a figure {claim.rule.text}. {why}"
     yield (
-        f"Its runs took {spent.training / 60:.1f} minutes of training and "
-        f"{spent.drawing / 60:.1f} of drawing, {spent.forwards:,} forwards; other claims share "
-        "them.\n"
+        f"Its runs took {spent.training / 60:.1f} minutes of training, that of models they go on "
+        f"from aside, and {spent.drawing / 60:.1f} of drawing, {spent.forwards:,} forwards; other "
+        "claims share them.\n"
     )
 
 
@@ -398,7 +399,7 @@ def _cost(lab: Lab, need: Need, seed: int) -> Cost:
 
 
 def _spent(lab: Lab, name: str, seeds: Sequence[int]) -> dict[str, Cost]:
-    """By way of asking: what a method's training and its draws took."""
+    """By way of asking: what a method's training and its draws took; it may not be asked at all."""
     models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
     trained = sum((cost_of_training(model) for model in models), Cost())
     found = {}
@@ -406,7 +407,7 @@ def _spent(lab: Lab, name: str, seeds: Sequence[int]) -> dict[str, Cost]:
         paths = [lab.path(name, seed, how) for seed in seeds]
         if runs := [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]:
             found[how] = sum((cost_of(run) for run in runs), trained)
-    return found
+    return found if found or not trained.training else {UNASKED: trained}
 
 
 def _costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
@@ -417,7 +418,7 @@ def _costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
         place = lab.beside(beside) if beside and there else lab
         for name in (TARGET, CONTROL, *size.every):
             of = f"{name}, {beside}" if beside else name
-            order += [(of, how) for how in size.asked]
+            order += [(of, how) for how in (*size.asked, UNASKED)]
             if there:
                 found = _spent(place, name, seeds)
                 kept.costs |= {f"{of}: {how}": cost for how, cost in found.items()}
