@@ -1,10 +1,11 @@
-"""Write the page of one size, and its figures, from stored runs and nothing else.
+"""Write the page of one size, and its figures, from stored runs, and from what others gave.
 
     python experiments/findings.py runs --out docs/findings.md
     python experiments/findings.py runs --size middle --data DATA --out docs/findings-middle.md
     python experiments/findings.py runs --out docs/findings.md --pdf print
 
-RUNS is the folder that scholten.py, leak_at_k.py and cheng.py were given. No model is loaded.
+RUNS is the folder that scholten.py, leak_at_k.py and cheng.py were given. No model is loaded. With
+--kept FILE, what is measured is kept there, and what has no runs is taken from there.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--kept", type=Path, help="what was measured of runs that are not there")
     options = parser.parse_args()
-    if not _is_there(options.runs / options.size):
+    if not (_is_there(options.runs / options.size) or (options.kept and options.kept.exists())):
         parser.error(
             f"{options.runs} holds no {options.size} runs; scholten.py and the others make them"
         )

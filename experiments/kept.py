@@ -59,17 +59,21 @@ class Kept:
 
     @classmethod
     def open(cls, file: Path | None) -> Kept:
-        """What a file holds; nothing of one that is not there yet."""
+        """What a file holds; nothing of one that is not there yet. SystemExit for another's."""
         if file is None or not file.exists():
             return cls(file)
-        known = json.loads(file.read_text(encoding="utf-8"))
-        return cls(
-            file,
-            known["claims"],
-            known["tables"],
-            {name: Drawn(**one) for name, one in known["pictures"].items()},
-            {name: Cost(**one) for name, one in known["costs"].items()},
-        )
+        try:
+            known = json.loads(file.read_text(encoding="utf-8"))
+            return cls(
+                file,
+                known["claims"],
+                known["tables"],
+                {name: Drawn(**one) for name, one in known["pictures"].items()},
+                {name: Cost(**one) for name, one in known["costs"].items()},
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            told = f"--kept: {file} is no file that findings.py wrote; name another."
+            raise SystemExit(told) from error
 
     def write(self) -> None:
         """Write the file whole, if there is one."""

@@ -68,6 +68,14 @@ def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
     assert (again.pictures, again.costs) == (kept.pictures, kept.costs)
 
 
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"claims": {}}'])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match=r"kept\.json is no file that findings\.py wrote"):
+        Kept.open(file)
+
+
 def with_method(name: str, objective: str) -> Size:
     method = replace(SIZE.methods[name], objective=objective)
     return replace(SIZE, methods={**SIZE.methods, name: method})
