@@ -40,9 +40,10 @@ def _plain(*methods: str) -> tuple[Need, ...]:
 _SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
 _CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
 _GROUPS = (
-    (TARGET, "GA", "GD"),
+    (TARGET, "GA", "GD", "KL"),
     ("NPO", "NPO + entropy", "NPO + entropy keeping 0", "NPO then leakmin"),
     ("RMU", "CEL"),
+    ("DPO", "IDK", "SimNPO"),
 )
 PICTURES = (
     Picture("questions", "Figure 3a: every question, its greedy answer hollow",

@@ -54,13 +54,14 @@ PLAIN, FEWER, REWORDED = "plain", "fewer", "reworded"
 GRID = (0.2, 0.5, 0.8, 1.0)
 
 
-def _asked(n: int, fewer: int) -> Mapping[str, Asked]:
+def _asked(n: int, fewer: int, grid: int) -> Mapping[str, Asked]:
     """By name: as the papers ask, in n draws, and where several laws are asked in fewer."""
     return {
         PLAIN: Asked(n),
         FEWER: Asked(fewer),
         "n=200": Asked(200),
-        "grid": Asked(2 * fewer, GRID, GRID),
+        "grid": Asked(grid, GRID, GRID),
+        "grid of 200": Asked(200, GRID, GRID),
         "temperatures": Asked(fewer, GRID),
         "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
         REWORDED: Asked(fewer, rewritings=Rewritings("rules")),
@@ -209,7 +210,7 @@ SIZES = {
             },
             **_pushed("cel:layer=2,tau={tau}", like="CEL"),
         },
-        asked=_asked(1024, 256),
+        asked=_asked(1024, 256, 1024),
     ),
     "tofu-mini": Size(
         benchmark="tofu-mini",
@@ -250,7 +251,7 @@ SIZES = {
             **{f"NPO + entropy keeping {x}": Method(f"npo+entropy:retain=-{x}") for x in (0, 0.5)},
             **_pushed("cel:tau={tau}", like="CEL"),
         },
-        asked=_asked(256, 64),
+        asked=_asked(256, 64, 128),
     ),
 }
 _MINI = SIZES["tofu-mini"]
@@ -266,7 +267,7 @@ SIZES["tofu"] = replace(
     learn=TrainingSettings(epochs=5, learning_rate=2e-5),
     forget=TrainingSettings(epochs=5),
     n=1024,
-    asked=_asked(1024, 256),
+    asked=_asked(1024, 256, 1024),
     utility={
         "R_r": ("retain", 400),
         "R_RA": ("tofu:real_authors", 100),
@@ -283,7 +284,7 @@ SIZES["one-author"] = replace(
     learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8, bf16=True),
     forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=4, bf16=True),
     n=128,
-    asked=_asked(128, 32),
+    asked=_asked(128, 32, 64),
     utility={
         "R_r": ("retain", 40),
         "R_RA": ("tofu:real_authors", 40),
