@@ -8,8 +8,6 @@ ones are. `METHODS` has them by name:
   no part of the budget.
 - Draws: as many as the forest makes with about the budget, by what the reference's draws cost it;
   the lower end of Clopper-Pearson at 99 %.
-- Half and half: the prover has half of the budget, and draws what is left of it. What is proved was
-  fixed before the draws, so the lower end of those that leak beyond it is added to it.
 - Exploration: best first over likely outputs (`exact`); the mass of what surely leaks.
 - Beams (`beams`): 20 wide, within the budget; or as wide as it allows, which is so many forwards
   divided by the tokens of a draw or of the answer, whichever are more.
@@ -20,7 +18,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -51,7 +49,7 @@ LEADS = 256  # draws of the full model
 WIDTH = 20
 FROM_ANSWER = "prover from the answer"
 FROM_DRAWS, SHOWN = "prover from draws too", "prover shown the answer"
-DRAWN, HALVES = "draws (99 %)", "half proved and half drawn (99 %)"
+DRAWN = "draws (99 %)"
 LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
 MOST_DRAWS = 1 << 17  # of the forest for one question
 
@@ -171,45 +169,15 @@ def look(work: Work, case: Case, most: int) -> Seen:
 def proved(work: Work, case: Case, budget: int, method: str = FROM_ANSWER) -> Bound:
     """What the prover finds from the true answer, and from the leads that the method has."""
     also = {FROM_DRAWS: case.leads, SHOWN: case.shown, FROM_ANSWER: ()}[method]
+    leads = [case.prompt.answer or "", *also]
     started = time.perf_counter()
-    found = search(work, case, budget, also)
-    spent = time.perf_counter() - started
-    value = leaking_mass(found)
-    return Bound(work.name, budget, method, case.query.id, value, found.forwards, spent)
-
-
-def search(work: Work, case: Case, budget: int, also: Sequence[str] = ()) -> Proving:
-    """The search for leaks of a question, from its answer and other leads."""
-    leads = dict.fromkeys([case.prompt.answer or "", *also])
-    (found,) = work.engine.prove([(case.query, list(leads))], work.decoding, budget, work.ranges)
+    asked = [(case.query, list(dict.fromkeys(leads)))]
+    (found,) = work.engine.prove(asked, work.decoding, budget, work.ranges)
     assert isinstance(found, Proving), found
-    return found
-
-
-def leaking_mass(found: Proving) -> float:
-    return math.fsum(e.mass * low for e, low in zip(found.events, found.lows, strict=True))
-
-
-def halved(work: Work, case: Case, budget: int) -> Bound:
-    """A search with half of the forwards, and draws of what it did not prove with the others."""
-    started = time.perf_counter()
-    found = search(work, case, budget // 2)
-    known = {event.token_ids for event in found.events}
-    n = affordable(work.seen[case.query.id].costs, budget - found.forwards)
-    sample = work.drawn(case.query, Draws(sizes=(n,), purpose="bench:half"))
-    said = [one for one in sample.completions if not begun(one.token_ids or (), known)]
-    leaks = score_texts(work.scorer, [one.text for one in said], case.prompt)
-    hits = sum(one.count for one, leak in zip(said, leaks, strict=True) if leak)
-    beyond = stats.proportion_bound(hits, n, confidence=LEVEL, side="lower")
-    forwards = found.forwards + int(Drawn(sample, [n], case.prompt, work.scorer).forwards[-1])
+    pairs = zip(found.events, found.lows, strict=True)
+    value = math.fsum(event.mass * low for event, low in pairs)
     spent = time.perf_counter() - started
-    value = leaking_mass(found) + float(beyond.lower)
-    return Bound(work.name, budget, HALVES, case.query.id, value, forwards, spent, effort=n)
-
-
-def begun(ids: tuple[int, ...], known: Collection[tuple[int, ...]]) -> bool:
-    """True if an output is one of these, or begins with one."""
-    return any(ids[:depth] in known for depth in range(1, len(ids) + 1))
+    return Bound(work.name, budget, method, case.query.id, value, found.forwards, spent)
 
 
 def explored(work: Work, case: Case, budget: int) -> Bound:
@@ -276,12 +244,11 @@ METHODS: Mapping[str, Method] = {
     FROM_DRAWS: partial(proved, method=FROM_DRAWS),
     SHOWN: partial(proved, method=SHOWN),
     DRAWN: drawn,
-    HALVES: halved,
     "exploration": explored,
     f"beams {WIDTH} wide": partial(beamed, width=WIDTH),
     "beams": beamed,
 }
-PROOFS = frozenset(METHODS) - {DRAWN, HALVES}
+PROOFS = frozenset(METHODS) - {DRAWN}
 
 
 def leaking_draws(
