@@ -11,36 +11,29 @@ RUNS is the folder that scholten.py, leak_at_k.py and cheng.py were given. No mo
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 
 import cheng
 import labelled
 import leak_at_k
 import scholten
+import tables
 from claims import Claim, Figure, Need, Verdict, measured
-from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
+from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
-from kept import Found, Kept, Row
+from kept import Found, Kept
 from pictures import pictures
-from sizes import BESIDE, CLOSE, CONTROL, NAMED, RECALL, REWORDED, TARGET
-from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, INPUTS, KEPT, LEAKS, METHODS, SCORERS, TITLES
+from sizes import BESIDE, CLOSE, NAMED, REWORDED
+from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, KEPT, SCORERS, TITLES
 
-import leakbound
 from leakbound import stats
-from leakbound.evaluation.statements.quantities import STANDARD_K
-from leakbound.stats.about import Quantity
 from leakbound.stats.estimate import Side
-from leakbound.store import Run, write_text
-from leakbound.text.figures import above, number
+from leakbound.store import write_text
 from leakbound.text.rows import read_rows
-from unlearning import as_markdown, columns
 
 SCRIPTS: Mapping[str, Sequence[Claim]] = {
     "scholten.py": scholten.CLAIMS,
@@ -52,7 +45,6 @@ MARKS: Mapping[Verdict, str] = {
     "contradicts": "**contradicts**",
     "undecided": "undecided",
 }
-UNASKED = "–"  # of a model that others go on from and nothing else
 WORDS: Mapping[Verdict, str] = {
     "agrees": "What was measured agrees.",
     "contradicts": "**What was measured contradicts it.**",
@@ -149,27 +141,25 @@ def section(
     }
     known: dict[str, Finding] = {}
     for name, (script, claim) in asked.items():
-        if found := _found(claim, lab, seeds, kept):
-            known[name] = Finding(script, claim, found)
+        if one := _found(claim, lab, seeds, kept):
+            known[name] = Finding(script, claim, one)
     rates = ", ".join(f"{rate:g}".lstrip("0") for rate in lab.size.rates)
     lines = [f"\n## {size.capitalize()}\n", ABOUT[size].format(rates=rates)]
     lines += _summary(known, seeds)
     if missing := [name for name in asked if name not in known]:
         lines += [f"Not run: {', '.join(missing)}.", ""]
-    tables = [*methods(lab, kept), *reworded(lab, seeds, kept), *repeated(lab, seeds, kept)]
-    if tables:
-        lines += tables
-        lines += pictures(size, lab, seeds[0], page, pdf, kept)
+    found = [*tables.methods(lab, kept), *tables.reworded(lab, seeds, kept)]
+    found += tables.repeated(lab, seeds, kept)
+    if found:
+        lines += [*found, *pictures(size, lab, seeds[0], page, pdf, kept)]
     for name, other in BESIDE.items():
         if other.beside == size and REWORDED in other.asked:
             place = replace(lab, size=other, folder=lab.folder / name)
-            lines += [
-                *methods(place, kept, f", {name}"),
-                *reworded(place, seeds, kept, f", {name}"),
-            ]
+            lines += tables.methods(place, kept, f", {name}")
+            lines += tables.reworded(place, seeds, kept, f", {name}")
     for finding in known.values():
         lines += _entry(size, finding, seeds)
-    return "\n".join([*lines, *_costs(lab, seeds, kept)]) + "\n"
+    return "\n".join([*lines, *tables.costs(lab, seeds, kept)]) + "\n"
 
 
 def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | None:
@@ -182,94 +172,6 @@ def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | 
     found = Found(figures, sum(spent, Cost()))
     kept.put(claim, size, seeds, found)
     return found
-
-
-def methods(lab: Lab, kept: Kept, of: str = "") -> Iterator[str]:
-    """What every method leaks and keeps; `of` which data ends the title."""
-    header, *rows = columns(lab)
-    yield from _table(f"Methods{of}", METHODS, header, {row[0]: row for row in rows}, lab, kept)
-
-
-def _table(
-    title: str, about: str, header: Sequence[str], rows: Mapping[str, Row], lab: Lab, kept: Kept
-) -> Iterator[str]:
-    """A table of methods under its title, as Markdown; nothing without rows."""
-    names = (TARGET, *lab.size.every, CONTROL)
-    if every := list(kept.rows(title, header, rows, names)):
-        yield f"### {title}\n\n{about}\n{as_markdown([header, *every])}\n"
-
-
-def reworded(lab: Lab, seeds: Sequence[int], kept: Kept, of: str = "") -> Iterator[str]:
-    """The columns of Cheng et al. for every method that was asked in other words; `of` as above."""
-    rows: dict[str, Row] = {}
-    for name in (TARGET, *lab.size.every, CONTROL):
-        for seed in seeds:
-            stored = Stored(lab, seed)
-            with suppress(FileNotFoundError):
-                rows[f"{name} {seed}"] = (
-                    name, str(seed), *_over_inputs(stored, name), *_retained(stored, name),
-                )  # fmt: skip
-    header = ("method", "seed", "S_mean", "S_std", "S_ED", "S_mean at most", *_sets(lab))
-    yield from _table(f"Over the input distribution{of}", INPUTS, header, rows, lab, kept)
-
-
-def _sets(lab: Lab) -> list[str]:
-    """The columns of utility."""
-    return [*lab.size.utility, "R_avg"] if len(lab.size.utility) > 1 else list(lab.size.utility)
-
-
-def _over_inputs(stored: Stored, name: str) -> Iterator[str]:
-    """S of a method, and how large its mean may be."""
-    found = stored.run(name, REWORDED).estimates
-    mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
-    quantities: tuple[Quantity, ...] = (
-        "mean leakage", "standard deviation", "expectation deviation",
-    )  # fmt: skip
-    for one in quantities:
-        rows = found.each(one, arm="target inputs", scorer=RECALL)
-        yield number(fmean(row.value or 0 for row in rows))
-    yield above(mean.upper)
-
-
-def _retained(stored: Stored, name: str) -> list[str]:
-    """What a method keeps, and the mean where there are several sets; dashes where unknown."""
-    try:
-        recall = kept_recall(stored.run(name).path / UTILITY)
-    except FileNotFoundError:
-        return ["–"] * len(_sets(stored.lab))
-    known = {**recall, "R_avg": fmean(recall.values())}
-    return [number(known[one]) for one in _sets(stored.lab)]
-
-
-def repeated(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
-    """leak@k of every method whose run is there, with bands that hold at all k at once."""
-    rows: dict[str, Row] = {}
-    for name in (TARGET, *lab.size.every, CONTROL):
-        for seed in seeds:
-            if found := _leaks(Stored(lab, seed), name):
-                cells = (found.get(k, "–") for k in STANDARD_K)
-                rows[f"{name} {seed}"] = (name, str(seed), *cells)
-    header = ("method", "seed", *(f"k = {k}" for k in STANDARD_K))
-    yield from _table("leak@k", LEAKS, header, rows, lab, kept)
-
-
-def _leaks(stored: Stored, name: str) -> dict[int, str]:
-    """By k; nothing where there is no run."""
-    try:
-        run = stored.run(name)
-    except FileNotFoundError:
-        return {}
-    with tempfile.TemporaryDirectory() as scratch:
-        leakbound.figures(
-            [run], scratch, only=["leak-at-k"], scorer=stored.lab.size.leak, formats=["svg"]
-        )
-        rows = read_rows(Path(scratch) / "leak-at-k.csv")
-    return {
-        int(row.text("k")): Figure(
-            *(float(row.text(end)) for end in ("value", "lower", "upper")), 0.99
-        ).text
-        for row in rows
-    }
 
 
 def scorer_errors(lab: Lab) -> Iterator[str]:
@@ -397,51 +299,6 @@ def _why(claim: Claim, seeds: Sequence[int], figures: Sequence[Figure]) -> str:
 def _cost(lab: Lab, need: Need, seed: int) -> Cost:
     trained = lab.folder / "models" / lab.slug(need.method, seed)
     return cost_of(Stored(lab, seed).run(need.method, need.asked)) + cost_of_training(trained)
-
-
-def _spent(lab: Lab, name: str, seeds: Sequence[int]) -> dict[str, Cost]:
-    """By way of asking: what a method's training and its draws took; it may not be asked at all."""
-    models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
-    trained = sum((cost_of_training(model) for model in models), Cost())
-    found = {}
-    for how in lab.size.asked:
-        paths = [lab.path(name, seed, how) for seed in seeds]
-        if runs := [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]:
-            found[how] = sum((cost_of(run) for run in runs), trained)
-    return found if found or not trained.training else {UNASKED: trained}
-
-
-def _costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
-    """What every model and every way of asking cost, over the seeds."""
-    order = []
-    for beside, size in {"": lab.size, **BESIDE}.items():
-        there = (lab.folder / beside / "runs").exists()
-        place = lab.beside(beside) if beside and there else lab
-        for name in (TARGET, CONTROL, *size.every):
-            of = f"{name}, {beside}" if beside else name
-            order += [(of, how) for how in (*size.asked, UNASKED)]
-            if there:
-                found = _spent(place, name, seeds)
-                kept.costs |= {f"{of}: {how}": cost for how, cost in found.items()}
-    yield "### What it cost\n"
-    yield "Seconds on the clock of one thread beside other work, all seeds together.\n"
-    yield "| model | training, s | asked | drawing, s | draws | forwards |"
-    yield "|---|---|---|---|---|---|"
-    known = [(of, how, kept.costs[f"{of}: {how}"]) for of, how in order
-             if f"{of}: {how}" in kept.costs]  # fmt: skip
-    for of, how, cost in known:
-        yield (
-            f"| {of} | {cost.training:.0f} | {how} | {cost.drawing:.0f} | {cost.draws:,} | "
-            f"{cost.forwards:,} |"
-        )
-    training = sum({of: cost.training for of, _, cost in known}.values())
-    drawing = sum(cost.drawing for *_, cost in known)
-    draws, forwards = (sum(getattr(c, key) for *_, c in known) for key in ("draws", "forwards"))
-    yield f"| all | {training:.0f} | | {drawing:.0f} | {draws:,} | {forwards:,} |"
-    yield (
-        f"\n{(training + drawing) / 60:.0f} minutes in all, without the trials of "
-        "learning rates, scoring and bounding."
-    )
 
 
 if __name__ == "__main__":

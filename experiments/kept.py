@@ -46,16 +46,16 @@ class Kept:
     """What a page can say without runs; `file` is where it is read from and written to, if any.
 
     claims: by name, as JSON.
-    tables: the rows of a table by their keys, its header under "".
+    tables: by title, the header under "", and by its key each row after a digest of its settings.
     pictures: by file name.
-    costs: by model and way of asking, over the seeds.
+    costs: by model and way of asking, over the seeds, with a digest of the settings.
     """
 
     file: Path | None = None
     claims: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     pictures: dict[str, Drawn] = field(default_factory=dict)
-    costs: dict[str, Cost] = field(default_factory=dict)
+    costs: dict[str, tuple[str, Cost]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, file: Path | None) -> Kept:
@@ -69,7 +69,7 @@ class Kept:
                 known["claims"],
                 known["tables"],
                 {name: Drawn(**one) for name, one in known["pictures"].items()},
-                {name: Cost(**one) for name, one in known["costs"].items()},
+                {name: (digest, Cost(**one)) for name, (digest, one) in known["costs"].items()},
             )
         except (ValueError, KeyError, TypeError) as error:
             told = f"--kept: {file} is no file that findings.py wrote; name another."
@@ -98,20 +98,44 @@ class Kept:
         return Found(figures, Cost(**one["cost"]))
 
     def rows(
-        self, table: str, header: Sequence[str], rows: Mapping[str, Row], names: Sequence[str]
+        self, table: str, header: Row, rows: Mapping[str, Row], settings: Mapping[str, str]
     ) -> Iterator[Row]:
-        """A table's rows: those given, and those kept under other keys, in the order of `names`.
+        """A table's rows: those given, and those kept under other keys with the same settings.
 
-        Rows begin with a name; those of one name are in the order of their keys. A table of other
+        Rows begin with a name, and are in the order of the names in `settings`, those of one name
+        in that of their keys. A row of more seeds is not replaced by one of fewer. A table of other
         columns is forgotten.
         """
         known = self.tables.get(table, {})
         if known.get("") != list(header):
             known = {"": list(header)}
-        known |= {key: list(row) for key, row in rows.items()}
+        for key, row in rows.items():
+            digest, *cells = known.get(key, [""])
+            if digest != settings[row[0]] or _seeds(header, row) >= _seeds(header, cells):
+                known[key] = [settings[row[0]], *row]
         self.tables[table] = known
-        found = sorted((names.index(row[0]), key) for key, row in known.items() if row[0] in names)
-        return (tuple(known[key]) for _, key in found)
+        order = list(settings)
+        found = sorted(
+            (order.index(name), key)
+            for key, (digest, name, *_) in known.items()
+            if key and settings.get(name) == digest
+        )
+        return (tuple(known[key][1:]) for _, key in found)
+
+    def cost(self, what: str, settings: str, spent: Cost | None) -> Cost | None:
+        """What something cost: as it is given, unless more was spent when it was kept."""
+        digest, before = self.costs.get(what, ("", None))
+        if digest != settings:
+            before = None
+        if spent is None or (before is not None and before.draws > spent.draws):
+            return before
+        self.costs[what] = settings, spent
+        return spent
+
+
+def _seeds(header: Sequence[str], cells: Sequence[str]) -> int:
+    """Of how many seeds a row tells, where it says so."""
+    return int(cells[header.index("seeds")]) if "seeds" in header else 1
 
 
 def _asked(claim: Claim, size: Size, seeds: Sequence[int]) -> dict[str, Any]:

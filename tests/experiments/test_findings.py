@@ -9,6 +9,7 @@ from pathlib import Path
 import findings
 import leak_at_k
 import pytest
+import tables
 from claims import Figure
 from common import Cost
 from kept import Found, Kept
@@ -87,7 +88,7 @@ def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path:
     ask(lab, "NPO", 1, 0.25, asked=REWORDED)
     ask(lab, "RMU", 0, 0.25, asked=REWORDED)
     ask(lab, "RMU", 0, 0.25, kept=0.875)
-    text = "\n".join(findings.reworded(lab, (0, 1), Kept()))
+    text = "\n".join(tables.reworded(lab, (0, 1), Kept()))
     (row,) = (line for line in text.splitlines() if line.startswith("| NPO |"))
     _, _, seed, mean, std, ed, most, kept, _ = (cell.strip() for cell in row.split("|"))
     miss = 2 / 7
@@ -97,7 +98,7 @@ def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path:
     assert float(std) == pytest.approx((1 - miss) * 0.1875**0.5, abs=0.03)
     assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.002)
     assert float(mean) < float(most) < 0.6
-    assert not list(findings.reworded(lab_of(tmp_path / "none"), (0, 1), Kept()))
+    assert not list(tables.reworded(lab_of(tmp_path / "none"), (0, 1), Kept()))
 
 
 @pytest.mark.slow

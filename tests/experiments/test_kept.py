@@ -61,11 +61,13 @@ def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
     kept = Kept.open(file)
     kept.put(CLAIM, SIZE, (0, 1), FOUND)
     kept.pictures["a.svg"] = Drawn("x", "a", 2)
-    kept.costs["NPO: plain"] = FOUND.cost
+    kept.cost("NPO: plain", "x", FOUND.cost)
     kept.write()
     again = Kept.open(file)
     assert again.get(CLAIM, SIZE, (0, 1)) == FOUND
-    assert (again.pictures, again.costs) == (kept.pictures, kept.costs)
+    assert again.pictures == kept.pictures
+    assert again.cost("NPO: plain", "x", None) == FOUND.cost
+    assert again.cost("NPO: plain", "y", None) is None
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"claims": {}}'])
@@ -110,12 +112,23 @@ def test_what_a_method_goes_on_from_is_part_of_its_settings() -> None:
 
 
 def test_rows_are_joined_in_the_order_of_names() -> None:
-    kept = Kept()
-    header = ("method", "seed", "x")
+    kept, header, settings = Kept(), ("method", "seed", "x"), {"a": "1", "b": "2"}
     rows = {"b 0": ("b", "0", "1"), "a 1": ("a", "1", "2")}
-    assert list(kept.rows("t", header, rows, ("a", "b"))) == [("a", "1", "2"), ("b", "0", "1")]
+    assert list(kept.rows("t", header, rows, settings)) == [("a", "1", "2"), ("b", "0", "1")]
     more = {"a 0": ("a", "0", "3"), "b 0": ("b", "0", "4")}
-    assert list(kept.rows("t", header, more, ("a", "b"))) == [
+    assert list(kept.rows("t", header, more, settings)) == [
         ("a", "0", "3"), ("a", "1", "2"), ("b", "0", "4"),
     ]  # fmt: skip
-    assert list(kept.rows("t", ("method", "y"), {}, ("a", "b"))) == []
+    assert list(kept.rows("t", header, {}, {"a": "9", "b": "2"})) == [("b", "0", "4")]
+    assert list(kept.rows("t", ("method", "y"), {}, settings)) == []
+
+
+def test_what_more_seeds_told_is_not_replaced_by_what_fewer_tell() -> None:
+    kept, header = Kept(), ("method", "seeds", "x")
+    two, one = {"a": ("a", "2", "x")}, {"a": ("a", "1", "y")}
+    assert list(kept.rows("t", header, two, {"a": "1"})) == [two["a"]]
+    assert list(kept.rows("t", header, one, {"a": "1"})) == [two["a"]]
+    assert list(kept.rows("t", header, one, {"a": "9"})) == [one["a"]]
+    assert kept.cost("a", "1", Cost(draws=2)) == Cost(draws=2)
+    assert kept.cost("a", "1", Cost(draws=1)) == Cost(draws=2)
+    assert kept.cost("a", "9", Cost(draws=1)) == Cost(draws=1)

@@ -1,0 +1,167 @@
+"""The tables of a page: of stored runs, and of what was kept of others."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean
+
+from claims import Figure, Need
+from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
+from kept import Kept, Row, settings_of
+from sizes import BESIDE, CONTROL, PLAIN, RECALL, REWORDED, TARGET, Size
+from words import INPUTS, LEAKS, METHODS
+
+import leakbound
+from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.stats.about import Quantity
+from leakbound.store import Run
+from leakbound.text.figures import above, number
+from leakbound.text.rows import read_rows
+from unlearning import as_markdown, columns
+
+UNASKED = "–"  # of a model that others go on from and nothing else
+
+
+def methods(lab: Lab, kept: Kept, of: str = "") -> Iterator[str]:
+    """What every method leaks and keeps; `of` which data ends the title."""
+    header, *rows = columns(lab)
+    found = {row[0]: row for row in rows}
+    yield from _table((f"Methods{of}", METHODS), header, found, known_as(lab.size, PLAIN), kept)
+
+
+def known_as(size: Size, how: str) -> dict[str, str]:
+    """The methods of a size in order, with digests of their settings, asked in one way."""
+    return {name: settings_of(size, [Need(name, how)]) for name in (TARGET, *size.every, CONTROL)}
+
+
+def _table(
+    words: tuple[str, str],
+    header: Row,
+    rows: Mapping[str, Row],
+    settings: Mapping[str, str],
+    kept: Kept,
+) -> Iterator[str]:
+    """A table of methods under its title and what it is about; nothing without rows."""
+    title, about = words
+    if every := list(kept.rows(title, header, rows, settings)):
+        yield f"### {title}\n\n{about}\n{as_markdown([header, *every])}\n"
+
+
+def reworded(lab: Lab, seeds: Sequence[int], kept: Kept, of: str = "") -> Iterator[str]:
+    """The columns of Cheng et al. for every method that was asked in other words; `of` as above."""
+    rows: dict[str, Row] = {}
+    for name in (TARGET, *lab.size.every, CONTROL):
+        for seed in seeds:
+            stored = Stored(lab, seed)
+            with suppress(FileNotFoundError):
+                rows[f"{name} {seed}"] = (
+                    name, str(seed), *_over_inputs(stored, name), *_retained(stored, name),
+                )  # fmt: skip
+    header = ("method", "seed", "S_mean", "S_std", "S_ED", "S_mean at most", *_sets(lab))
+    words, settings = (f"Over the input distribution{of}", INPUTS), known_as(lab.size, REWORDED)
+    yield from _table(words, header, rows, settings, kept)
+
+
+def _sets(lab: Lab) -> list[str]:
+    """The columns of utility."""
+    return [*lab.size.utility, "R_avg"] if len(lab.size.utility) > 1 else list(lab.size.utility)
+
+
+def _over_inputs(stored: Stored, name: str) -> Iterator[str]:
+    """S of a method, and how large its mean may be."""
+    found = stored.run(name, REWORDED).estimates
+    mean = found.mean("mean leakage", arm="target inputs", scorer=RECALL)
+    quantities: tuple[Quantity, ...] = (
+        "mean leakage", "standard deviation", "expectation deviation",
+    )  # fmt: skip
+    for one in quantities:
+        rows = found.each(one, arm="target inputs", scorer=RECALL)
+        yield number(fmean(row.value or 0 for row in rows))
+    yield above(mean.upper)
+
+
+def _retained(stored: Stored, name: str) -> list[str]:
+    """What a method keeps, and the mean where there are several sets; dashes where unknown."""
+    try:
+        recall = kept_recall(stored.run(name).path / UTILITY)
+    except FileNotFoundError:
+        return ["–"] * len(_sets(stored.lab))
+    known = {**recall, "R_avg": fmean(recall.values())}
+    return [number(known[one]) for one in _sets(stored.lab)]
+
+
+def repeated(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
+    """leak@k of every method whose run is there, with bands that hold at all k at once."""
+    rows: dict[str, Row] = {}
+    for name in (TARGET, *lab.size.every, CONTROL):
+        for seed in seeds:
+            if found := _leaks(Stored(lab, seed), name):
+                cells = (found.get(k, "–") for k in STANDARD_K)
+                rows[f"{name} {seed}"] = (name, str(seed), *cells)
+    header = ("method", "seed", *(f"k = {k}" for k in STANDARD_K))
+    yield from _table(("leak@k", LEAKS), header, rows, known_as(lab.size, PLAIN), kept)
+
+
+def _leaks(stored: Stored, name: str) -> dict[int, str]:
+    """By k; nothing where there is no run."""
+    try:
+        run = stored.run(name)
+    except FileNotFoundError:
+        return {}
+    with tempfile.TemporaryDirectory() as scratch:
+        leakbound.figures(
+            [run], scratch, only=["leak-at-k"], scorer=stored.lab.size.leak, formats=["svg"]
+        )
+        rows = read_rows(Path(scratch) / "leak-at-k.csv")
+    return {
+        int(row.text("k")): Figure(
+            *(float(row.text(end)) for end in ("value", "lower", "upper")), 0.99
+        ).text
+        for row in rows
+    }
+
+
+def costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
+    """What every model and every way of asking cost, over the seeds."""
+    rows: list[tuple[str, str, Cost]] = []
+    for beside, size in {"": lab.size, **BESIDE}.items():
+        there = (lab.folder / beside / "runs").exists()
+        place = lab.beside(beside) if beside and there else lab
+        for name in (TARGET, CONTROL, *size.every):
+            of = f"{name}, {beside}" if beside else name
+            found = _spent(place, name, seeds) if there else {}
+            for how in (*size.asked, UNASKED):
+                settings = settings_of(size, [Need(name, how if how in size.asked else PLAIN)])
+                if cost := kept.cost(f"{of}: {how}", settings, found.get(how)):
+                    rows.append((of, how, cost))
+    yield "### What it cost\n"
+    yield "Seconds on the clock of one thread beside other work, all seeds together.\n"
+    yield "| model | training, s | asked | drawing, s | draws | forwards |"
+    yield "|---|---|---|---|---|---|"
+    for of, how, cost in rows:
+        yield (
+            f"| {of} | {cost.training:.0f} | {how} | {cost.drawing:.0f} | {cost.draws:,} | "
+            f"{cost.forwards:,} |"
+        )
+    training = sum({of: cost.training for of, _, cost in rows}.values())
+    drawn = sum((cost for *_, cost in rows), Cost())
+    yield f"| all | {training:.0f} | | {drawn.drawing:.0f} | {drawn.draws:,} | {drawn.forwards:,} |"
+    yield (
+        f"\n{(training + drawn.drawing) / 60:.0f} minutes in all, without the trials of "
+        "learning rates, scoring and bounding."
+    )
+
+
+def _spent(lab: Lab, name: str, seeds: Sequence[int]) -> dict[str, Cost]:
+    """By way of asking: what a method's training and its draws took; it may not be asked at all."""
+    models = [lab.folder / "models" / lab.slug(name, seed) for seed in seeds]
+    trained = sum((cost_of_training(model) for model in models), Cost())
+    found = {}
+    for how in lab.size.asked:
+        paths = [lab.path(name, seed, how) for seed in seeds]
+        if runs := [Run.open(path) for path in paths if (path / "estimates.parquet").exists()]:
+            found[how] = sum((cost_of(run) for run in runs), trained)
+    return found if found or not trained.training else {UNASKED: trained}
