@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 from common import Lab, Stored
-from sizes import BESIDE, NAMED, PLAIN, SIZES
+from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
 
 from leakbound.stats import Estimate
 from leakbound.text.figures import above, below, number
@@ -174,7 +174,9 @@ def work(claims: Sequence[Claim], about: str) -> None:
     )
     known = [claim for claim in claims if claim.of(options.size)]
     chosen = [claim for claim in known if not options.only or claim.name in options.only]
-    needed = ((claim.beside, need) for claim in chosen for need in claim.needs)
+    needed = [(claim.beside, need) for claim in chosen for need in claim.needs]
+    if not options.only:  # what every page shows beside the claims
+        needed += [("", Need(TARGET)), ("", Need(CONTROL))]
     for beside, need in dict.fromkeys(needed):
         place = lab.beside(beside) if beside else lab
         for seed in options.seeds:
