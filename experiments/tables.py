@@ -134,6 +134,8 @@ def costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
             of = f"{name}, {beside}" if beside else name
             found = _spent(place, name, seeds) if there else {}
             for how in (*size.asked, UNASKED):
+                if how == UNASKED and rows and rows[-1][0] == of:
+                    continue
                 settings = settings_of(size, [Need(name, how if how in size.asked else PLAIN)])
                 if cost := kept.cost(f"{of}: {how}", settings, found.get(how)):
                     rows.append((of, how, cost))
