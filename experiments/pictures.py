@@ -10,7 +10,7 @@ from pathlib import Path
 from claims import Need
 from common import Lab, Stored
 from kept import Drawn, Kept, settings_of
-from sizes import CONTROL, FEWER, RECALL, TARGET
+from sizes import CONTROL, FEWER, RECALL, REWORDED, TARGET
 
 import leakbound
 from leakbound.store import Run
@@ -68,9 +68,9 @@ PICTURES = (
     Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
     Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
     Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
-            (Need("NPO", "reworded"),), soft=True),
+            (Need("NPO", REWORDED),), soft=True),
     Picture("correlation", "Figure 2 of Cheng et al.: sureness and leakage",
-            (Need("NPO", "reworded"),), soft=True),
+            (Need("NPO", REWORDED),), soft=True),
     Picture("centres", "Figure 4 of Cheng et al.: over the number of centres",
             tuple(Need(name, FEWER) for name in _CENTRES), _CENTRES, soft=True),
 )  # fmt: skip

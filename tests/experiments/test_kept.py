@@ -10,6 +10,7 @@ from pathlib import Path
 import findings
 import pytest
 import scholten
+import tables
 from claims import Figure, Need
 from common import Cost
 from kept import Drawn, Found, Kept
@@ -54,6 +55,20 @@ def test_a_page_without_runs_says_what_the_page_of_the_runs_said(tmp_path: Path)
 def _minutes(page: str) -> str:
     (line,) = re.findall(r"^\d+ minutes in all.*$", page, flags=re.MULTILINE)
     return str(line)
+
+
+@pytest.mark.slow
+def test_a_model_that_was_not_asked_once_is_told_of_once_it_is(tmp_path: Path) -> None:
+    """It was trained for others to go on from; its cost stands on one line or the other."""
+    lab, kept = lab_of(tmp_path), Kept()
+    ask(lab, "GA", 0, 0.5)
+    ask(lab, "NPO", 0, 0.5)
+    shutil.rmtree(lab.path("GA"))
+    unasked = "\n".join(tables.costs(lab, (0,), kept))
+    assert "| GA | 60 | – | 0 | 0 | 0 |" in unasked
+    ask(lab, "GA", 0, 0.5)
+    (row,) = (one for one in tables.costs(lab, (0,), kept) if one.startswith("| GA |"))
+    assert row.startswith("| GA | 60 | plain |")
 
 
 def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
