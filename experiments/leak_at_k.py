@@ -120,6 +120,7 @@ CLAIMS = (
         "effect of top-p less that of T on mean P(leak), over {.2, .5, .8, 1}², NPO",
         Rule("above", 0), asked("grid", NPO), partial(_drives, None),
         "The sixteen cells hold at once.",
+        draws=200,
         small="Both knobs bring the leak to 0 at their lower end, and move it about as far.",
     ),
     Claim(
@@ -127,6 +128,7 @@ CLAIMS = (
         "Top-p drives leak@k more than temperature.",
         "effect of top-p less that of T on mean leak@32, NPO", Rule("above", 0),
         asked("grid", NPO), partial(_drives, K), "The sixteen cells hold at once.",
+        draws=200,
     ),
     Claim(
         "grid-200", PAPER, "Temperature and top-p, Protocol",
@@ -141,6 +143,7 @@ CLAIMS = (
         "At T = 1, leak@k grows with top-p.",
         "mean leak@32 at top-p 1 less that at .2, NPO", Rule("above", 0), asked("grid", NPO),
         _top_p,
+        draws=200,
     ),
     Claim(
         "n-200", PAPER, "Protocol",
@@ -148,6 +151,7 @@ CLAIMS = (
         "width of the 99 % interval of mean leak@128 from 200 draws, NPO", Rule("below", 0.1),
         asked("n=200", NPO), partial(_width, "n=200"),
         "The estimate is unbiased, and what 200 draws leave open is this wide.",
+        draws=200,
     ),
     Claim(
         "n-1024", OURS, "beside n-200",

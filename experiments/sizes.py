@@ -54,7 +54,7 @@ PLAIN, FEWER, REWORDED = "plain", "fewer", "reworded"
 GRID = (0.2, 0.5, 0.8, 1.0)
 
 
-def _asked(n: int, fewer: int, grid: int) -> Mapping[str, Asked]:
+def _asked(n: int, fewer: int, grid: int, kept: int = 128) -> Mapping[str, Asked]:
     """By name: as the papers ask, in n draws, and where several laws are asked in fewer."""
     return {
         PLAIN: Asked(n),
@@ -66,7 +66,7 @@ def _asked(n: int, fewer: int, grid: int) -> Mapping[str, Asked]:
         "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
         REWORDED: Asked(fewer, rewritings=Rewritings("rules")),
         "selected": Asked(fewer, rewritings=Rewritings("rules", ids=True)),
-        "kept": Asked(128, kept=24),
+        "kept": Asked(kept, kept=24),
     }
 
 
@@ -284,7 +284,7 @@ SIZES["one-author"] = replace(
     learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8, bf16=True),
     forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=4, bf16=True),
     n=128,
-    asked=_asked(128, 32, 64),
+    asked=_asked(128, 32, 64, kept=32),
     utility={
         "R_r": ("retain", 40),
         "R_RA": ("tofu:real_authors", 40),
