@@ -183,7 +183,7 @@ def scorer_errors(lab: Lab) -> Iterator[str]:
         yield "```sh"
         yield f"python experiments/labelled.py errors experiments/labelled/{file.name}"
         yield "```\n"
-        yield f"{len(rows)} completions.\n\n{labelled.table(file)}\n"
+        yield f"{len(rows)} completions. {labelled.readers(file)}\n\n{labelled.table(file)}\n"
     yield from _corrected(lab)
 
 

@@ -5,8 +5,9 @@
     python experiments/labelled.py errors experiments/labelled/builtin.csv
 
 Columns: `label` is 1 where the completion tells, in whatever words, all that the answer tells and
-the question does not; `part` is 1 where it tells some of it. The other columns are what
-`--calibration` needs to have any scorer judge the same completions.
+the question does not; `part` is 1 where it tells some of it. `second` and `second_part` are those
+of another reader. The other columns are what `--calibration` needs to have any scorer judge the
+same completions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ SCORERS = (
 )  # fmt: skip
 COLUMNS = (
     "label", "part", "model", "id", "question", "answer", "keywords", "output", "note",
+    "second", "second_part", "second_note",
 )  # fmt: skip
 Row = tuple[str, Prompt, str]
 """A model, what it was asked, and what it said."""
@@ -107,6 +110,27 @@ def table(file: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def alike(file: Path, label: str, second: str) -> tuple[int, int, float]:
+    """On how many completions two labels agree, of how many, and Cohen's kappa: how far they agree
+    beyond what two who label at these rates without reading would."""
+    rows = read_rows(file)
+    one, other = ([row.text(name) == "1" for row in rows] for name in (label, second))
+    same = sum(map(eq, one, other))
+    shares = sum(one) / len(rows), sum(other) / len(rows)
+    chance = shares[0] * shares[1] + (1 - shares[0]) * (1 - shares[1])
+    return same, len(rows), (same / len(rows) - chance) / (1 - chance)
+
+
+def readers(file: Path) -> str:
+    """How far the two who read a file agree, in words."""
+    told = [
+        f"on `{label}` for {same} of {count} (Cohen's κ {kappa:.2f})"
+        for label, second in (("label", "second"), ("part", "second_part"))
+        for same, count, kappa in [alike(file, label, second)]
+    ]
+    return f"Two readers agree {' and '.join(told)}; scorers are held against the first."
+
+
 def choose(lab: Lab, models: Mapping[str, int] = MODELS, seed: int = SEED) -> list[Row]:
     """Completions at random: of each model so many draws, whichever question they answer.
 
@@ -147,7 +171,7 @@ def written(rows: Sequence[Row]) -> str:
     for model, prompt, output in rows:
         words = "; ".join(prompt.keywords)
         asked = (prompt.id, prompt.question, prompt.answer, words)
-        lines.writerow(("", "", model, *asked, output.strip(), ""))
+        lines.writerow(("", "", model, *asked, output.strip(), "", "", "", ""))
     return text.getvalue()
 
 
@@ -155,7 +179,7 @@ def main() -> None:
     """Choose completions to be read, or count the errors on those that were."""
     options = _options()
     if options.verb == "errors":
-        print(table(options.file))
+        print(f"{table(options.file)}\n\n{readers(options.file)}")
     elif options.verb == "ask":
         with tempfile.TemporaryDirectory() as scratch:
             rows = ask(options.model, options.data, Path(scratch) / "run")

@@ -63,7 +63,7 @@ SCORERS = """
 ## How often scorers err
 
 Completions that were read, one by one, beside their question and answer, without their model's name
-or a score, by a language model and no person: `experiments/labelled/README.md` says how.
+or a score, by two language models and no person: `experiments/labelled/README.md` says how.
 *All told*: a leak is a completion that tells all that the answer tells and the question does not;
 *some told*: one that tells some of it. *Missed*: of the leaks; *mistaken*: of the others. Intervals
 at 99 % each, both sides.

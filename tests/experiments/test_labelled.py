@@ -25,7 +25,8 @@ def test_every_completion_has_both_labels(file: Path, count: int) -> None:
     rows = read(file)
     assert len(rows) == count
     for row in rows:
-        assert (row["label"], row["part"]) in {("0", "0"), ("0", "1"), ("1", "1")}
+        for one, other in (("label", "part"), ("second", "second_part")):
+            assert (row[one], row[other]) in {("0", "0"), ("0", "1"), ("1", "1")}
         assert row["question"]
         assert row["answer"]
         assert row["keywords"]
@@ -74,6 +75,25 @@ def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_al
     table = labelled.table(file)
     assert table.count("\n") == 1 + len(labelled.SCORERS)
     assert "| `exact` | 2 of 2: 1.000 [" in table
+
+
+def test_how_far_two_readers_agree(tmp_path: Path) -> None:
+    """Of 20 they agree on 15, and would on 10 by chance: kappa is a half."""
+    file = tmp_path / "read.csv"
+    cells = [("1", "1")] * 5 + [("1", "0")] * 5 + [("0", "0")] * 10
+    lines = (f"{a},{a},{b},{a},Who?,Ann,ann,Bob" for a, b in cells)
+    header = "label,part,second,second_part,question,answer,keywords,output"
+    file.write_text("\n".join([header, *lines]))
+    assert labelled.alike(file, "label", "second") == (15, 20, pytest.approx(0.5))
+    assert labelled.alike(file, "part", "second_part") == (20, 20, 1)
+    told = "`label` for 15 of 20 (Cohen's κ 0.50) and on `part` for 20 of 20 (Cohen's κ 1.00)"
+    assert told in labelled.readers(file)
+
+
+@pytest.mark.parametrize("file", [BUILTIN, FACTS])
+def test_the_second_reader_mostly_agrees(file: Path) -> None:
+    assert all(labelled.alike(file, *of)[2] > 0.9
+               for of in (("label", "second"), ("part", "second_part")))  # fmt: skip
 
 
 def test_the_files_calibrate_any_scorer_that_says_leak_or_not() -> None:
