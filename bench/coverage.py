@@ -41,6 +41,7 @@ from leakbound.stats import (
     excess_bound,
     excess_of,
     excess_over_questions,
+    expectation_deviation_over_questions,
     judged_bound,
     leak_at_k_bound,
     leaking_questions,
@@ -50,6 +51,7 @@ from leakbound.stats import (
     mean_over_stopped_questions,
     proportion_bound,
     proportion_over_questions,
+    std_over_questions,
     worst_question,
 )
 from pools import AS_IF, QUERIES, Queries, queries
@@ -268,6 +270,7 @@ MANY = 10  # questions a law where hits are enough
 EACH = list(LAWS.values())
 P = np.repeat([float(law.tail(np.array(0.5))) for law in EACH], MANY)
 MEANS = np.array([law.mean for law in EACH])
+SDS = np.array([law.std for law in EACH])
 UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # shares of n that each law is given
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
 LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
@@ -348,6 +351,14 @@ STATEMENTS: dict[str, Statement] = {
         ),
         0.2 * 0.5 + 0.4 * MEANS.mean(),
     ),
+    "mean of sds": (
+        lambda d, **how: std_over_questions(d.scores, seed=d.seed, **how),
+        SDS.mean(),
+    ),
+    "mean of means + 2 sds": (
+        lambda d, **how: expectation_deviation_over_questions(d.scores, seed=d.seed, **how),
+        (MEANS + 2 * SDS).mean(),
+    ),
     "mean of means, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
     f"mean leak@{BLOCK}": (
         lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCK, seed=d.seed, **how),
@@ -380,6 +391,8 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "mean over questions": "mean of means",
     "proportion over questions": "mean leak probability",
     "leak@k over questions": f"mean leak@{BLOCK}",
+    "std over questions": "mean of sds",
+    "mean + sd over questions": "mean of means + 2 sds",
     "mass mean over questions": "mean of masses",
     "worst question": "worst question",
     "every question": "every question",

@@ -15,10 +15,12 @@ from leakbound.stats import (
     BOUNDS,
     Estimate,
     corrected_bound,
+    expectation_deviation_over_questions,
     mean_bound,
     mean_leak_at_k_over_questions,
     mean_over_questions,
     proportion_over_questions,
+    std_over_questions,
 )
 
 Statement = Callable[..., Estimate]
@@ -63,9 +65,16 @@ ROWS: dict[str, Statement] = {
     "mean, weighted": partial(mean_over_questions, weights=np.arange(1.0, 7.0)),
     "mean of proportions": of_hits,
     "mean of proportions, judged": of_judged_hits,
+    "mean deviation": std_over_questions,
+    "mean + sd": expectation_deviation_over_questions,
     "mean leak@3": lambda *args, **how: mean_leak_at_k_over_questions(args[0], 3, *args[1:], **how),
 }
-KEYED = {"mean", "mean leak@3"}  # whose bounds meet each question's draws in an order
+KEYED = {
+    "mean",
+    "mean leak@3",
+    "mean deviation",
+    "mean + sd",
+}  # whose bounds meet each question's draws in an order
 ENTRY_A_QUESTION = {"every", "every, dependent"}
 QUESTIONS, DRAWS = 6, 40
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
@@ -80,6 +89,8 @@ LISTED = {
     "mean over questions",
     "proportion over questions",
     "leak@k over questions",
+    "std over questions",
+    "mean + sd over questions",
 }
 
 
@@ -97,18 +108,19 @@ def ends(made: Estimate) -> tuple[np.ndarray, np.ndarray]:
 
 @every_statement
 def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
-    largest = QUESTIONS if name == "leaking" else 1
+    largest = {"leaking": QUESTIONS, "mean deviation": 0.5, "mean + sd": (1 + 5**0.5) / 2}
+    most = largest.get(name, 1)
     for side in ("upper", "lower", "both"):
         made = ROWS[name](SCORES, side=side)
         low, high = ends(made)
         assert (low >= 0).all()
-        assert (high <= largest).all()
+        assert (high <= most).all()
         assert (low <= made.value).all()
         assert (made.value <= high).all()
         if side == "upper":
             assert not low.any()
         if side == "lower":
-            assert (high == largest).all()
+            assert (high == most).all()
         assert (made.side, made.confidence) == (side, 0.99)
         assert np.sum(made.n) == SCORES.size
 

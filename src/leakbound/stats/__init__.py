@@ -99,6 +99,10 @@ from leakbound.stats.questions import every_question as every_question
 from leakbound.stats.questions import leaking_questions as leaking_questions
 from leakbound.stats.questions import mean_over_stopped_questions as mean_over_stopped_questions
 from leakbound.stats.questions import worst_question as worst_question
+from leakbound.stats.spread_over_questions import (
+    expectation_deviation_over_questions as expectation_deviation_over_questions,
+)
+from leakbound.stats.spread_over_questions import std_over_questions as std_over_questions
 from leakbound.stats.stopping import Claim as Claim
 from leakbound.stats.stopping import Looks as Looks
 from leakbound.stats.stopping import parse_claim as parse_claim
@@ -145,6 +149,14 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
         ),
         "leak@k over questions": ListedBound(
             mean_leak_at_k_over_questions, "scores of questions", replace(_AT_K, scope="mean")
+        ),
+        "std over questions": ListedBound(
+            std_over_questions, "scores of questions", replace(STD.about, scope="mean")
+        ),
+        "mean + sd over questions": ListedBound(
+            expectation_deviation_over_questions,
+            "scores of questions",
+            replace(_ED, scope="mean"),
         ),
         "mass proportion": ListedBound(mass_proportion_bound, "masses", LEAK),
         "mass mean": ListedBound(mass_mean_bound, "masses", MEAN.about),

@@ -22,6 +22,9 @@ centres those are the spread of all questions' scores together; d_i, near questi
 the mean of all, takes away what lies between the questions, which is no chance. Questions that
 always leak and questions that never do then cost nothing.
 
+*What is bet on* may be any reading of the draws between limits that earlier rounds fix, and where
+its expectation given these is above mu_i, the proof above holds the more.
+
 Candidates m are tested from the top, each at the full alpha, and the first that stands ends the
 scan: a fixed-sequence test, as in `betting`, on a grid that is finer where m(1 - m) is small.
 """
@@ -29,7 +32,7 @@ scan: a fixed-sequence test, as in `betting`, on a grid that is finer where m(1 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +45,21 @@ STYLE = Style(prior=1.0, caution=0.9)
 FEWEST = 8  # rounds below which there is too little to learn from, and the portfolio is narrower
 FINENESS = 40  # candidates for each square root of a draw: steps of a thirtieth of a half-width
 GRID = (1_000, 20_000)
+TINY = 1e-9  # of what no draw can reach: a bet on it cannot lose
 TESTS = 65_536  # draws times candidates at once, to fill the cache; changes no result
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """One round as it is read: a value for each unit, between limits known before the round."""
+
+    values: Array
+    low: float
+    high: Array | float
+
+
+Reading = Callable[[Counts, Array], Met]
+"""(the row of each unit of a round, the units) -> the round as it is read; rounds come in turn."""
 
 
 def mean_upper(
@@ -57,9 +74,9 @@ def mean_upper(
     """
     asked = weights > 0
     draws = rows.in_order(missing=1)[asked]
-    plan = _Plan.of(draws, rows.n[asked], weights[asked])
-    number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.scores))), *GRID))
-    return _first_standing(plan, (grid or arcsine)(number), alpha)
+    plan = Plan.of(draws, rows.n[asked], weights[asked])
+    number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
+    return first_standing(plan.rounds(as_they_are), (grid or arcsine)(number), alpha, 1.0)
 
 
 def arcsine(number: int) -> Array:
@@ -67,17 +84,23 @@ def arcsine(number: int) -> Array:
     return np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
 
 
+def as_they_are(row: Counts, scores: Array) -> Met:
+    return Met(scores, 0.0, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
-class _Round:
+class Round:
     """What one round bets on: residuals x - d and stakes, one a draw, largest stake 1.
 
-    `reach` is the largest 1 - d; `centre` and `spread` forecast the mean of all and the mean
-    square around it; `left` is the sum of squared stakes from this round on, `before` the number
-    of draws until it.
+    All x lie in [`low`, `high`], and `reach` is the largest residual there could be; `centre` and
+    `spread` forecast the mean of all and the mean square around it; `left` is the sum of squared
+    stakes from this round on, `before` the number of draws until it.
     """
 
     residuals: Array
     stakes: Array
+    low: float
+    high: float
     reach: float
     centre: float
     spread: float
@@ -86,20 +109,21 @@ class _Round:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """The draws of all rounds in turn: their scores, rows and stakes; `cuts` ends each round."""
+class Plan:
+    """All rounds in turn: units, each a draw or several, their rows and stakes; `cuts` ends each
+    round."""
 
-    scores: Array
+    units: Array
     row: Counts
     stakes: Array
     cuts: Counts
     weights: Array
 
     @classmethod
-    def of(cls, draws: Array, n: Counts, weights: Array) -> _Plan:
-        """Share the draws of each row, (Q, widest) of which n_i count, among min n rounds."""
+    def of(cls, units: Array, n: Counts, weights: Array) -> Plan:
+        """Share the units of each row, (Q, widest, ...) of which n_i count, among min n rounds."""
         number = int(n.min())
-        row, place = np.nonzero(np.arange(draws.shape[1]) < n[:, None])
+        row, place = np.nonzero(np.arange(units.shape[1]) < n[:, None])
         # draw t of n_i is in round floor(t T/n_i): evenly many in each, at least one
         turn = place * number // n[row]
         share = np.bincount(row * number + turn, minlength=len(n) * number)
@@ -107,27 +131,30 @@ class _Plan:
         order = np.lexsort((place, row, turn))
         cuts = np.cumsum(np.bincount(turn, minlength=number))
         stakes = stakes[order] / stakes.max()
-        return cls(draws[row, place][order], row[order], stakes, cuts, weights)
+        return cls(units[row, place][order], row[order], stakes, cuts, weights)
 
-    def rounds(self) -> Iterator[_Round]:
-        """Each round with what earlier ones say of it."""
+    def rounds(self, reading: Reading) -> Iterator[Round]:
+        """Each round, read in turn, with what earlier ones say of it."""
         questions = len(self.weights)
         squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]
         seen = _Seen(self.weights, *np.zeros((3, questions)))
         start = 0
         for end in self.cuts.tolist():
-            row, scores = self.row[start:end], self.scores[start:end]
+            row = self.row[start:end]
+            met = reading(row, self.units[start:end])
             centres, centre, spread = seen.forecast()
-            yield _Round(
-                residuals=scores - centres[row],
+            yield Round(
+                residuals=met.values - centres[row],
                 stakes=self.stakes[start:end],
-                reach=float(1 - centres.min()),
+                low=met.low,
+                high=float(np.max(met.high)),
+                reach=float(np.max(met.high - centres[row])),
                 centre=centre,
                 spread=spread,
                 left=float(squared[start]),
                 before=start,
             )
-            seen = seen.after(row, scores)
+            seen = seen.after(row, met.values)
             start = end
 
 
@@ -174,11 +201,11 @@ class _Seen:
         return shrunk * (mean - centre), centre, spread
 
 
-def _first_standing(plan: _Plan, candidates: Array, alpha: float) -> float:
-    """The last candidate that is rejected before one stands; 1 where the first does."""
-    rounds = list(plan.rounds())
+def first_standing(plan: Iterable[Round], candidates: Array, alpha: float, trivial: float) -> float:
+    """The last candidate that is rejected before one stands; `trivial` where the first does."""
+    rounds = list(plan)
     widest = max(len(one.stakes) for one in rounds)
-    bound, size = 1.0, max(TESTS // widest, 32)
+    bound, size = trivial, max(TESTS // widest, 32)
     for start in range(0, len(candidates), size):
         block = candidates[start : start + size]
         stands = _stands(rounds, block, math.log(1 / alpha))
@@ -189,7 +216,7 @@ def _first_standing(plan: _Plan, candidates: Array, alpha: float) -> float:
     return bound
 
 
-def _stands(rounds: list[_Round], candidates: Array, goal: float) -> np.ndarray:
+def _stands(rounds: list[Round], candidates: Array, goal: float) -> np.ndarray:
     """Which candidates no bet rejects."""
     need, open_ = np.full(len(candidates), goal), np.arange(len(candidates))
     for one in rounds:
@@ -206,10 +233,10 @@ def _stands(rounds: list[_Round], candidates: Array, goal: float) -> np.ndarray:
     return stands
 
 
-def _bet(one: _Round, m: Array, need: Array) -> Array:
+def _bet(one: Round, m: Array, need: Array) -> Array:
     """The bet that reaches the goal in the draws that are left, if the forecasts are right."""
-    most, prior = m * (1 - m), STYLE.prior
+    most, prior = np.maximum((m - one.low) * (one.high - m), TINY), STYLE.prior
     squares = one.before * (one.spread + (m - one.centre) ** 2)
     guess = (squares + prior * most + np.sqrt(prior * squares)) / (one.before + prior)
     bet = np.sqrt(2 * need / (one.left * np.minimum(guess, most)))
-    return np.minimum(bet, STYLE.caution / (one.reach - m))
+    return np.minimum(bet, STYLE.caution / np.maximum(one.reach - m, TINY))

@@ -1,0 +1,183 @@
+"""The mean over questions of the standard deviation, and of mean + rho standard deviations.
+
+What the papers' tables average over a data set. A bound of each question, all at once, pays for
+every question; these pay once, by betting in rounds (see `rounds`) on statistics whose expectation
+is on one side of each question's sd_i, whatever its law:
+
+*Below.* A question's draws are cut into blocks. By Jensen's inequality the expected sample standard
+deviation of a block (divisor b - 1) is at most the root of the expected variance, sd_i. Block means
+plus rho times these have expectations of at most mu_i + rho sd_i, and their mean over the questions
+is bounded from below.
+
+*Above.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X - v)^2/(2c)],
+by (sd - c)^2 >= 0. So with v and c made of earlier rounds alone, given these the expectation of
+
+    x + rho [c/2 + (x - v)^2/(2c)]
+
+is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and sd_i. The proof in
+`rounds` asks for no more: bets are against the claim that the mean over the questions is m or
+more, and what they are on may have a larger mean than that. The first draws of every question are
+read and not bet on, since before them v and c are guesses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.stats import rounds
+from leakbound.stats.deviation import STD
+from leakbound.stats.estimand import Estimand, bounded
+from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.expectation_deviation import score_of
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.order import Seed
+
+FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
+CANDIDATES = 4_000
+_STEPS: Array = np.arange(1, CANDIDATES, dtype=np.float64) / CANDIDATES
+PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
+
+
+def std_over_questions(
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of sd(X_i), scores in [0, 1], one row a question.
+
+    For independent draws, those of a question i.i.d., numbers of draws fixed beforehand, each
+    question's in the order that `seed` keys. `value` is the mean of the standard deviations with
+    divisor n; missing draws count for the claim's opposite. Proof above.
+    """
+    rows = Leakage.read(scores, counts, missing)
+    return _bounded(rows, STD, 0.0, 1.0, confidence=confidence, side=side, seed=seed)
+
+
+def expectation_deviation_over_questions(
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    rho: float = 2.0,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of E[X_i] + rho * sd(X_i), rho >= 0, at all of alpha.
+
+    Everything else as in `std_over_questions`.
+    """
+    rows = Leakage.read(scores, counts, missing)
+    return _bounded(rows, score_of(rho), 1.0, rho, confidence=confidence, side=side, seed=seed)
+
+
+def _bounded(
+    rows: Leakage,
+    of_one: Estimand,
+    level: float,
+    rho: float,
+    *,
+    confidence: float,
+    side: Side,
+    seed: Seed,
+) -> Estimate:
+    """Bound the mean over the rows of level * mu_i + rho * sd_i; `level` is 0 or 1."""
+    rows = rows.ordered(seed)
+    assert rows.keys is not None
+    most = of_one.span[1]
+    return bounded(
+        replace(of_one.about, scope="mean", over=len(rows.n)),
+        rows,
+        np.array(rows.scored().each(of_one.value).mean()),
+        lambda alpha: np.asarray(_lower(rows, level, rho, most, alpha)),
+        lambda alpha: np.asarray(_upper(rows, level, rho, most, alpha)),
+        confidence=confidence,
+        side=side,
+        span=of_one.span,
+        together=True,
+        method="betting in rounds on deviations",
+        seed=rows.keys.one,
+    )
+
+
+def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -> float:
+    questions, first = len(rows.n), math.isqrt(int(rows.n.min()))
+    n, draws = rows.n - first, rows.in_order(missing=np.nan)
+    if not n.min():
+        return most
+    reading = _Tangents(level, rho, math.log(1 / alpha) / n.sum(), np.zeros((3, questions)))
+    for place in range(first):
+        reading.learn(np.arange(questions), draws[:, place])
+    plan = rounds.Plan.of(draws[:, first:], n, np.ones(questions))
+    candidates = most * _STEPS[::-1]
+    return rounds.first_standing(plan.rounds(reading), candidates, alpha, most)
+
+
+@dataclass(slots=True)
+class _Tangents:
+    """Reads draws as level * x + rho [c/2 + (x - v)^2/(2c)], v and c from what was read before.
+
+    `least`: below which no c^2 is; that of a question that always scores alike would be 0.
+    `met`: of each question the number of draws, their sum and their sum of squares.
+    """
+
+    level: float
+    rho: float
+    least: float
+    met: Array = field(repr=False)
+
+    def __call__(self, row: Counts, draws: Array) -> rounds.Met:
+        centre, width = (each[row] for each in self._guess())
+        curve, base = self.rho / (2 * width), self.rho * width / 2
+        highest = np.maximum(self.level + curve * (1 - centre) ** 2, curve * centre**2)
+        read = np.where(
+            np.isnan(draws), highest, self.level * draws + curve * (draws - centre) ** 2
+        )
+        self.learn(row, draws)
+        return rounds.Met(base + read, float(base.min()), base + highest)
+
+    def learn(self, row: Counts, draws: Array) -> None:
+        """Take draws into account in what is read next; missing ones tell nothing."""
+        known = ~np.isnan(draws)
+        row, draws = row[known], draws[known]
+        powers = (np.ones_like(draws), draws, draws**2)
+        questions = self.met.shape[1]
+        self.met += [np.bincount(row, power, minlength=questions) for power in powers]
+
+    def _guess(self) -> tuple[Array, Array]:
+        """Of every question its mean and standard deviation, the latter drawn to that of all."""
+        count, total, squares = self.met
+        mean = np.divide(total, count, where=count > 0, out=np.full_like(total, 0.5))
+        around, free = np.maximum(squares - total * mean, 0), np.maximum(count - 1, 0)
+        usual = (PRIOR + around.sum()) / (1 + free.sum())
+        variance = (TRUST * usual + around) / (TRUST + free)
+        return mean, np.sqrt(np.maximum(variance, self.least))
+
+
+def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -> float:
+    """Bets on 1 - z/highest, z = level * mean + rho * sd of a block, 0 where a draw is missing."""
+    size = _block_size(int(rows.n.min()))
+    if size < 2:
+        return 0.0
+    blocks, draws = rows.n // size, rows.in_order(missing=np.nan)
+    cut = draws[:, : blocks.max() * size].reshape(len(draws), -1, size)
+    read = level * cut.mean(axis=2) + rho * cut.std(axis=2, ddof=1)
+    highest = level + rho * math.sqrt(size / (size - 1)) / 2
+    plan = rounds.Plan.of(1 - np.nan_to_num(read) / highest, blocks, np.ones(len(draws)))
+    candidates = 1 - most / highest * _STEPS
+    falls = rounds.first_standing(plan.rounds(rounds.as_they_are), candidates, alpha, 1.0)
+    return highest * (1 - falls)
+
+
+def _block_size(n: int) -> int:
+    """Long blocks have little bias and leave few to bet on; below 2 there is none."""
+    number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
+    return n // number if n >= 2 * number else min(n, 2)

@@ -1,0 +1,257 @@
+"""The mean of deviations over questions: what its proofs say, what its formulas say, and misses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from test_rounds import one_round
+
+from leakbound.errors import InputError
+from leakbound.stats import (
+    Estimate,
+    every_question,
+    expectation_deviation_bound,
+    expectation_deviation_over_questions,
+    mean_over_questions,
+    std_bound,
+    std_over_questions,
+)
+from leakbound.stats.leakage import Leakage
+
+RNG = np.random.default_rng(0)
+TRIALS = 60
+ALLOWED = int(binom.ppf(1 - 1e-4, TRIALS, 0.1))  # more happen once in 10,000 correct tests
+STEPS = 4_000
+
+
+def ordered(scores: np.ndarray, seed: int) -> list[list[float]]:
+    """Each question's draws in the order that the seed gives them."""
+    rows: list[list[float]] = Leakage.read(scores).ordered(seed).in_order(missing=1).tolist()
+    return rows
+
+
+Read = Callable[[list[list[float]], float], tuple[list[float], list[float], list[float]]]
+"""(all draws up to a round, rounds before it) -> values, lowest, highest of every question."""
+
+
+def survives(
+    rounds: list[tuple[list[float], list[float], list[float]]], m: float, alpha: float
+) -> bool:
+    """One candidate, question by question, in plain arithmetic."""
+    questions, need = len(rounds[0][0]), math.log(1 / alpha)
+    past: list[list[float]] = [[] for _ in range(questions)]
+    for t, (values, lows, highs) in enumerate(rounds):
+        d, centre, spread = one_round(past, [1.0] * questions)
+        most = max((m - min(lows)) * (max(highs) - m), 1e-9)
+        met = t * questions
+        squares = met * (spread + (m - centre) ** 2)
+        guess = (squares + most + math.sqrt(squares)) / (met + 1)
+        left = (len(rounds) - t) * questions
+        reach = max(high - own for high, own in zip(highs, d, strict=True))
+        bet = math.sqrt(2 * need / (left * min(guess, most)))
+        bet = min(bet, 0.9 / max(reach - m, 1e-9))
+        for i, value in enumerate(values):
+            need -= math.log(1 + bet * (m - value + d[i]))
+            past[i].append(value)
+        if need <= 1e-12:
+            return False
+    return True
+
+
+def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -> list:  # type: ignore[type-arg]
+    """The rounds of the upper bound: x + rho [c/2 + (x - v)^2/(2c)], v and c from before."""
+    first = math.isqrt(len(draws[0]))
+    least = math.log(1 / alpha) / (len(draws) * (len(draws[0]) - first))
+    rounds = []
+    for t in range(first, len(draws[0])):
+        means = [sum(own[:t]) / t for own in draws]
+        around = [sum((x - v) ** 2 for x in own[:t]) for own, v in zip(draws, means, strict=True)]
+        usual = (1 / 16 + sum(around)) / (1 + len(draws) * (t - 1))
+        values, lows, highs = [], [], []
+        for own, v, squares in zip(draws, means, around, strict=True):
+            c = math.sqrt(max((4 * usual + squares) / (4 + t - 1), least))
+            reading = [
+                level * x + rho * (c / 2 + (x - v) ** 2 / (2 * c)) for x in (own[t], 0.0, 1.0)
+            ]
+            values.append(reading[0])
+            lows.append(rho * c / 2)
+            highs.append(max(reading[1:]))
+        rounds.append((values, lows, highs))
+    return rounds
+
+
+def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list, float]:  # type: ignore[type-arg]
+    """The rounds of the lower bound, on what a block falls short of the highest it could be."""
+    n = len(draws[0])
+    number = max(8, math.isqrt(n // 2))
+    size = n // number
+    highest = level + rho * math.sqrt(size / (size - 1)) / 2
+    rounds = []
+    for b in range(n // size):
+        cut = [own[b * size : (b + 1) * size] for own in draws]
+        read = [
+            level * sum(x) / size
+            + rho * math.sqrt(sum((y - sum(x) / size) ** 2 for y in x) / (size - 1))
+            for x in cut
+        ]
+        rounds.append(([1 - one / highest for one in read], [0.0] * len(cut), [1.0] * len(cut)))
+    return rounds, highest
+
+
+@pytest.mark.parametrize(
+    ("bound", "level", "most"),
+    [
+        (std_over_questions, 0.0, 0.5),
+        (expectation_deviation_over_questions, 1.0, (1 + math.sqrt(5)) / 2),
+    ],
+)
+@pytest.mark.parametrize(("questions", "n"), [(3, 40), (1, 90), (12, 17)])
+def test_ends_are_the_last_candidates_that_the_formulas_reject(
+    bound: Callable[..., Estimate], level: float, most: float, questions: int, n: int
+) -> None:
+    scores = RNG.beta(np.linspace(1, 6, questions)[:, None], 6, (questions, n))
+    made = bound(scores, confidence=0.9, side="both", seed=3)
+    rho, draws = 1.0 + level, ordered(scores, 3)
+    above = tangents(draws, level, rho, 0.05)
+    grid = [most * j / STEPS for j in range(STEPS - 1, 0, -1)]
+    first = next(j for j, m in enumerate(grid) if survives(above, m, 0.05))
+    assert made.upper == pytest.approx(grid[first - 1] if first else most, abs=1e-12)
+    below, highest = blocks(draws, level, rho)
+    grid = [most * j / STEPS for j in range(1, STEPS)]
+    first = next(j for j, m in enumerate(grid) if survives(below, 1 - m / highest, 0.05))
+    assert made.lower == pytest.approx(grid[first - 1] if first else 0.0, abs=1e-12)
+    value = np.mean(level * scores.mean(axis=1) + rho * scores.std(axis=1))
+    assert made.value == pytest.approx(value)
+    assert made.lower < made.value < made.upper
+
+
+@pytest.mark.parametrize("law", [[0.9, 0.0, 0.1], [0.5, 0.0, 0.5], [0.2, 0.5, 0.3]])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_large(
+    law: list[float], size: int
+) -> None:
+    """Exactly, over every outcome of scores 0, .4 and 1."""
+    values = np.array([0.0, 0.4, 1.0])
+    mean = values @ law
+    sd = math.sqrt(((values - mean) ** 2) @ law)
+    expected = sum(
+        math.prod(law[i] for i in which) * values[list(which)].std(ddof=1)
+        for which in product(range(3), repeat=size)
+    )
+    assert expected <= sd + 1e-12
+    for c, centre in product((0.01, sd, 0.4), (mean, 0.0, 0.8)):
+        tangent = c / 2 + ((values - centre) ** 2 / (2 * c)) @ law
+        assert tangent >= sd - 1e-12
+        assert tangent == pytest.approx(sd) or (c, centre) != (sd, mean)
+
+
+COINS = np.array([0.0, 0.02, 0.3, 1.0, 0.5, 0.1])
+Draws = Callable[[np.random.Generator], np.ndarray]
+SHAPES = np.array([0.3, 1, 4, 8, 20, 60])
+LAWS: dict[str, tuple[Draws, np.ndarray, np.ndarray]] = {
+    "unlike coins": (
+        lambda g: (g.random((6, 40)) < COINS[:, None]) * 1.0,
+        COINS,
+        np.sqrt(COINS * (1 - COINS)),
+    ),
+    "rare and large": (
+        lambda g: (g.random((6, 40)) < 0.01) * 1.0,
+        np.full(6, 0.01),
+        np.full(6, math.sqrt(0.0099)),
+    ),
+    "coins alike": (
+        lambda g: g.integers(0, 2, (6, 40)) * 1.0,
+        np.full(6, 0.5),
+        np.full(6, 0.5),
+    ),
+    "smooth": (
+        lambda g: g.beta(SHAPES[:, None] / 2, SHAPES[:, None] / 2, (6, 40)),
+        np.full(6, 0.5),
+        0.5 / np.sqrt(SHAPES + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_ends_hold_as_often_as_they_say(law: str, uneven: bool) -> None:
+    draw, means, deviations = LAWS[law]
+    rng = np.random.default_rng(5)
+    n = np.array([24, 40, 31, 40, 26, 24]) if uneven else np.full(6, 40)
+    counts = np.arange(40) < n[:, None]
+    misses = {"sd above": 0, "sd below": 0, "ed above": 0, "ed below": 0}
+    for seed in range(TRIALS):
+        scores = draw(rng)
+        for name, bound, truth in (
+            ("sd", std_over_questions, deviations.mean()),
+            ("ed", expectation_deviation_over_questions, (means + 2 * deviations).mean()),
+        ):
+            made = bound(scores, counts, confidence=0.8, side="both", seed=seed)
+            misses[f"{name} above"] += float(made.upper) < truth - 1e-12
+            misses[f"{name} below"] += float(made.lower) > truth + 1e-12
+    assert max(misses.values()) <= ALLOWED, misses
+
+
+@pytest.mark.parametrize("n", [128, 1024])
+def test_they_are_far_narrower_than_bounds_of_every_question(n: int) -> None:
+    rng = np.random.default_rng(7)
+    scores = rng.beta(5, 15, (20, n))
+    for over, each in (
+        (std_over_questions, std_bound),
+        (expectation_deviation_over_questions, expectation_deviation_bound),
+    ):
+        made = over(scores, side="both", seed=1)
+        every = every_question(partial(each, scores, seed=1), 20, side="both")
+        width = float(np.mean(np.asarray(every.upper) - np.asarray(every.lower)))
+        assert float(made.upper) - float(made.lower) < width / 4
+
+
+def test_questions_that_never_vary_are_told_to() -> None:
+    made = std_over_questions(np.full((24, 1024), 0.3), side="both", seed=0)
+    assert made.value == pytest.approx(0)
+    assert made.lower == 0
+    assert float(made.upper) < 0.02
+
+
+def test_without_a_weight_on_the_deviation_it_bounds_the_mean() -> None:
+    scores = RNG.beta(2, 5, (5, 60))
+    made = expectation_deviation_over_questions(scores, rho=0, side="both", seed=2)
+    mean = mean_over_questions(scores, side="both", seed=2)
+    assert made.value == pytest.approx(mean.value)
+    assert float(made.upper) == pytest.approx(float(mean.upper), abs=0.05)
+    with pytest.raises(InputError, match="rho"):
+        expectation_deviation_over_questions(scores, rho=-1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_hardly_any_draws_say_hardly_anything(n: int) -> None:
+    for scores in (np.zeros((4, n)), np.tile([0.0, 1.0, 0.0], (4, 1))[:, :n]):
+        made = std_over_questions(scores, side="both", seed=0)
+        assert 0 <= made.lower <= made.value <= made.upper <= 0.5
+    assert std_over_questions(np.zeros((4, 1)), seed=0).upper == 0.5
+
+
+def test_what_is_missing_may_be_anything() -> None:
+    """Above as far from the mean as can be, below as if its block did not vary."""
+    scores = RNG.beta(4, 4, (8, 60))
+    whole = std_over_questions(scores, side="both", seed=1)
+    few = std_over_questions(scores[:, :50], missing=10, side="both", seed=1)
+    assert (few.n, few.missing) == (480, 80)
+    assert few.upper > whole.upper
+    assert few.lower < whole.lower
+    gone = std_over_questions(np.empty((3, 0)), missing=50, side="both", seed=1)
+    assert math.isnan(float(gone.value))
+    assert (gone.lower, gone.upper) == (0, 0.5)
+
+
+def test_it_says_what_it_is_about() -> None:
+    made = expectation_deviation_over_questions(RNG.random((3, 20)), seed=4)
+    assert made.estimand == "mean + 2 standard deviations"
+    assert "mean over" in made.target
+    assert (made.about.over, made.seed, made.n) == (3, 4, 60)
