@@ -2,8 +2,7 @@
 
 Everything about one model is a bound function, so that a difference of two shares alpha between
 them (`stats.excess_of`); differences of means are those of `leakbound.compare`, which bets on draws
-question by question. A mean over the questions of deviations takes the means of ends that hold for
-all questions at once.
+question by question.
 """
 
 from __future__ import annotations
@@ -26,14 +25,12 @@ from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.views.read import read_view
 from leakbound.scorers import make_scorer
-from leakbound.stats.about import About
 from leakbound.stats.estimate import Estimate, Side
 from leakbound.store import Arm, Run
 from leakbound.store.trained import read_trained
 from leakbound.types import Decoding
 
 CONFIDENCE = 0.99
-RHO = 2.0
 Bound = Callable[..., Estimate]
 Law = Callable[[Decoding], bool]
 
@@ -80,51 +77,23 @@ def at_k(evidence: Fixed, k: int) -> Bound:
 
 def spread(evidence: Fixed) -> Bound:
     """The mean over the questions of the standard deviation of their scores."""
-    scores = evidence.scores
-    each = partial(stats.std_bound, scores.scores, scores.counts, seed=evidence.keys)
-
-    def bound(*, confidence: float, side: Side) -> Estimate:
-        ends = stats.every_question(
-            partial(each, missing=scores.missing), len(scores.query_ids),
-            confidence=confidence, side=side,
-        )  # fmt: skip
-        return averaged(ends)
-
-    return bound
-
-
-def averaged(each: Estimate) -> Estimate:
-    """The mean over the questions, from ends that hold for all of them at once."""
-    about = replace(each.about, scope="mean", jointly=False)
-    return replace(
-        each,
-        about=about,
-        value=float(np.mean(each.value)),
-        lower=float(np.mean(each.lower)),
-        upper=float(np.mean(each.upper)),
-        n=int(np.sum(each.n)),
-        missing=int(np.sum(each.missing)),
-        seed=None,
-    )
+    return partial(stats.std_over_questions, **_scored(evidence))
 
 
 def expected_deviation(evidence: Fixed) -> Bound:
-    """The mean over the questions of mean + 2 standard deviations; alpha is shared by the two."""
+    """The mean over the questions of mean + 2 standard deviations."""
+    return partial(stats.expectation_deviation_over_questions, **_scored(evidence))
 
-    def bound(*, confidence: float, side: Side) -> Estimate:
-        half = (1 + confidence) / 2
-        mean = evidence.mean(confidence=half, side=side)
-        wide = spread(evidence)(confidence=half, side=side)
-        return replace(
-            wide,
-            about=About(quantity="expectation deviation", scope="mean", constant=RHO),
-            value=float(mean.value) + RHO * float(wide.value),
-            lower=float(mean.lower) + RHO * float(wide.lower),
-            upper=float(mean.upper) + RHO * float(wide.upper),
-            confidence=confidence,
-        )
 
-    return bound
+def _scored(evidence: Fixed) -> dict[str, Any]:
+    """The draws of all questions, each in the order of its key."""
+    scores = evidence.scores
+    return {
+        "scores": scores.scores,
+        "counts": scores.counts,
+        "missing": scores.missing,
+        "seed": evidence.keys,
+    }
 
 
 def lowest_deviation(stored: Stored, *, method: str, others: Sequence[str]) -> Figure:

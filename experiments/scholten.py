@@ -227,7 +227,7 @@ CLAIMS = (
         partial(
             _spread_between, ("NPO + entropy weight 2", FEWER), ("NPO + entropy weight 0.2", FEWER)
         ),
-        "A quarter of the draws of other claims: the intervals of a deviation are wide.",
+        "A quarter of the draws of other claims.",
     ),
     Claim(
         "4b-temperature", PAPER, "Figure 4b",

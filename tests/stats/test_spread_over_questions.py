@@ -27,7 +27,6 @@ from leakbound.stats.leakage import Leakage
 RNG = np.random.default_rng(0)
 TRIALS = 60
 ALLOWED = int(binom.ppf(1 - 1e-4, TRIALS, 0.1))  # more happen once in 10,000 correct tests
-STEPS = 4_000
 
 
 def ordered(scores: np.ndarray, seed: int) -> list[list[float]]:
@@ -118,12 +117,13 @@ def test_ends_are_the_last_candidates_that_the_formulas_reject(
     scores = RNG.beta(np.linspace(1, 6, questions)[:, None], 6, (questions, n))
     made = bound(scores, confidence=0.9, side="both", seed=3)
     rho, draws = 1.0 + level, ordered(scores, 3)
+    steps = min(max(math.ceil(40 * math.sqrt(questions * n)), 500), 4_000)
     above = tangents(draws, level, rho, 0.05)
-    grid = [most * j / STEPS for j in range(STEPS - 1, 0, -1)]
+    grid = [most * j / steps for j in range(steps - 1, 0, -1)]
     first = next(j for j, m in enumerate(grid) if survives(above, m, 0.05))
     assert made.upper == pytest.approx(grid[first - 1] if first else most, abs=1e-12)
     below, highest = blocks(draws, level, rho)
-    grid = [most * j / STEPS for j in range(1, STEPS)]
+    grid = [most * j / steps for j in range(1, steps)]
     first = next(j for j, m in enumerate(grid) if survives(below, 1 - m / highest, 0.05))
     assert made.lower == pytest.approx(grid[first - 1] if first else 0.0, abs=1e-12)
     value = np.mean(level * scores.mean(axis=1) + rho * scores.std(axis=1))

@@ -100,7 +100,9 @@ def _over_mean(material: Material, model: Model, cells: Sequence[Measured]) -> l
     if mean is not None:
         ends = (mean.value, mean.lower, mean.upper)
         rows.append(MomentRow(model.label, over, material.quantity, mean.confidence, *ends))
-    if (value_ := mean_of(_each(cells, _ED))) is not None:
+    if row := model.rows.of(material.scorer.name).first(quantity=_ED, scope="mean"):
+        rows.append(MomentRow(model.label, over, "ED", row.confidence, row.value, None, row.upper))
+    elif (value_ := mean_of(_each(cells, _ED))) is not None:
         rows.append(MomentRow(model.label, over, "ED", confidence, value_, None, None))
     return rows
 

@@ -37,8 +37,7 @@ from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 
 FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
-CANDIDATES = 4_000
-_STEPS: Array = np.arange(1, CANDIDATES, dtype=np.float64) / CANDIDATES
+CANDIDATES = (500, 4_000)
 PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
 
 
@@ -117,7 +116,7 @@ def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     for place in range(first):
         reading.learn(np.arange(questions), draws[:, place])
     plan = rounds.Plan.of(draws[:, first:], n, np.ones(questions))
-    candidates = most * _STEPS[::-1]
+    candidates = most * _steps(rows.n.sum())[::-1]
     return rounds.first_standing(plan.rounds(reading), candidates, alpha, most)
 
 
@@ -172,9 +171,15 @@ def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     read = level * cut.mean(axis=2) + rho * cut.std(axis=2, ddof=1)
     highest = level + rho * math.sqrt(size / (size - 1)) / 2
     plan = rounds.Plan.of(1 - np.nan_to_num(read) / highest, blocks, np.ones(len(draws)))
-    candidates = 1 - most / highest * _STEPS
+    candidates = 1 - most / highest * _steps(rows.n.sum())
     falls = rounds.first_standing(plan.rounds(rounds.as_they_are), candidates, alpha, 1.0)
     return highest * (1 - falls)
+
+
+def _steps(draws: int) -> Array:
+    """Shares of the largest there could be, ascending: finer for more draws."""
+    number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *CANDIDATES))
+    return np.arange(1, number, dtype=np.float64) / number
 
 
 def _block_size(n: int) -> int:

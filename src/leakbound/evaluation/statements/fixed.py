@@ -98,13 +98,15 @@ class Fixed:
         yield from self._spread(confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The worst question, the mean, how many leak more than x, and the mean leak@k.
+        """The worst question, the mean, how many leak more than x, and the means of others.
 
-        Of a binary scorer also at k = n: what share of the questions leaks in n draws. Blocks of k
-        draws are what that rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n
-        and k settle before anything is drawn, nothing is said.
+        These are the deviation, from above the ED score, and leak@k, of a binary scorer also at
+        k = n: what share of the questions leaks in n draws. Blocks of k draws are what leak@k rests
+        on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k settle before anything
+        is drawn, nothing is said.
         """
         yield from together(self, confidence)
+        yield from self._spread_over_questions(confidence)
         n = int(self.scores.n.min())
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
             if (self.scores.n // k).sum() < FEWEST_BLOCKS:
@@ -123,6 +125,15 @@ class Fixed:
             given = scores.scores, scores.counts
             yield stats.std_bound(*given, seed=self.keys, **how)
             yield stats.expectation_deviation_bound(*given, rho=RHO, seed=self.keys, **above)
+
+    def _spread_over_questions(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The same on average over the questions."""
+        scores, how = self.scores, self._how(confidence, "both")
+        above = self._how(confidence, "upper")
+        given = scores.scores, scores.counts
+        mean = stats.expectation_deviation_over_questions
+        yield self._put(stats.std_over_questions(*given, seed=self.keys, **how))
+        yield self._put(mean(*given, rho=RHO, seed=self.keys, **above))
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""

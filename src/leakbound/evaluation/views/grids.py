@@ -68,6 +68,10 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
     def repeated(k: int, model: Model) -> Cell:
         return number_cell(mean_leak_at_k(cells_of(view, model, scorer), k))
 
+    def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
+        row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
+        return shown(row) if row else _mean_cell(each(model, quantity))
+
     columns: dict[str, Callable[[Model], Cell]] = {
         "Model": _name_cell,
         "Decoding": lambda model: Cell(model.decoding.name),
@@ -75,9 +79,9 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         greedy_heading(scorer): lambda model: _greedy_cell(model, scorer),
         mean_heading(scorer): lambda model: of_all(model, "mean"),
         "Worst question": lambda model: of_all(model, "worst question"),
-        "Deviation, mean": lambda model: _mean_cell(each(model, "standard deviation")),
+        "Deviation, mean": partial(spread, "standard deviation", bound_cell),
         "Deviation, worst": lambda model: _largest_cell(each(model, "standard deviation")),
-        "ED, mean": lambda model: _mean_cell(each(model, "expectation deviation")),
+        "ED, mean": partial(spread, "expectation deviation", _ceiling_cell),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
         columns[f"leak@{k}"] = partial(repeated, k)
@@ -304,6 +308,10 @@ def _greedy_cell(model: Model, scorer: ScorerView) -> Cell:
 
 def _mean_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
     return number_cell(mean_of(bounds))
+
+
+def _ceiling_cell(row: EstimateRow) -> Cell:
+    return Cell(ceiling(row.value, row.upper), row.value)
 
 
 def _largest_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
