@@ -35,63 +35,70 @@ def ordered(scores: np.ndarray, seed: int) -> list[list[float]]:
     return rows
 
 
-Read = Callable[[list[list[float]], float], tuple[list[float], list[float], list[float]]]
-"""(all draws up to a round, rounds before it) -> values, lowest, highest of every question."""
+Met = tuple[list[int], list[float], list[float], list[float]]
+"""One round: the question of each unit, its value, and the least and most it could have been."""
 
 
-def survives(
-    rounds: list[tuple[list[float], list[float], list[float]]], m: float, alpha: float
-) -> bool:
-    """One candidate, question by question, in plain arithmetic."""
-    questions, need = len(rounds[0][0]), math.log(1 / alpha)
+def survives(rounds: list[Met], questions: int, m: float, alpha: float) -> bool:
+    """One candidate, unit by unit, in plain arithmetic; a question's units share its stake."""
+    stakes = [[1 / row.count(i) for i in row] for row, *_ in rounds]
+    largest, need, met = max(map(max, stakes)), math.log(1 / alpha), 0
+    left = [sum((c / largest) ** 2 for one in stakes[t:] for c in one) for t in range(len(rounds))]
     past: list[list[float]] = [[] for _ in range(questions)]
-    for t, (values, lows, highs) in enumerate(rounds):
+    for t, (row, values, lows, highs) in enumerate(rounds):
         d, centre, spread = one_round(past, [1.0] * questions)
         most = max((m - min(lows)) * (max(highs) - m), 1e-9)
-        met = t * questions
         squares = met * (spread + (m - centre) ** 2)
         guess = (squares + most + math.sqrt(squares)) / (met + 1)
-        left = (len(rounds) - t) * questions
-        reach = max(high - own for high, own in zip(highs, d, strict=True))
-        bet = math.sqrt(2 * need / (left * min(guess, most)))
+        reach = max(high - d[i] for high, i in zip(highs, row, strict=True))
+        bet = math.sqrt(2 * need / (left[t] * min(guess, most)))
         bet = min(bet, 0.9 / max(reach - m, 1e-9))
-        for i, value in enumerate(values):
-            need -= math.log(1 + bet * (m - value + d[i]))
+        for i, value, stake in zip(row, values, stakes[t], strict=True):
+            need -= math.log(1 + bet * stake / largest * (m - value + d[i]))
             past[i].append(value)
+            met += 1
         if need <= 1e-12:
             return False
     return True
 
 
-def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -> list:  # type: ignore[type-arg]
+def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -> list[Met]:
     """The rounds of the upper bound: x + rho [c/2 + (x - v)^2/(2c)], v and c from before."""
     first = math.isqrt(len(draws[0]))
-    least = math.log(1 / alpha) / (len(draws) * (len(draws[0]) - first))
+    n = len(draws[0]) - first
+    number = n // math.ceil(n / 32)
+    least = math.log(1 / alpha) / (len(draws) * n)
+    turn = [t * number // n for t in range(n)]
     rounds = []
-    for t in range(first, len(draws[0])):
-        means = [sum(own[:t]) / t for own in draws]
-        around = [sum((x - v) ** 2 for x in own[:t]) for own, v in zip(draws, means, strict=True)]
-        usual = (1 / 16 + sum(around)) / (1 + len(draws) * (t - 1))
-        values, lows, highs = [], [], []
-        for own, v, squares in zip(draws, means, around, strict=True):
-            c = math.sqrt(max((4 * usual + squares) / (4 + t - 1), least))
-            reading = [
-                level * x + rho * (c / 2 + (x - v) ** 2 / (2 * c)) for x in (own[t], 0.0, 1.0)
-            ]
-            values.append(reading[0])
-            lows.append(rho * c / 2)
-            highs.append(max(reading[1:]))
-        rounds.append((values, lows, highs))
+    for this in range(number):
+        seen = first + turn.index(this)
+        means = [sum(own[:seen]) / seen for own in draws]
+        around = [
+            sum((x - v) ** 2 for x in own[:seen]) for own, v in zip(draws, means, strict=True)
+        ]
+        usual = (1 / 16 + sum(around)) / (1 + len(draws) * (seen - 1))
+        met: Met = ([], [], [], [])
+        for i, (own, v, squares) in enumerate(zip(draws, means, around, strict=True)):
+            c = math.sqrt(max((4 * usual + squares) / (4 + seen - 1), least))
+
+            def reading(x: float, v: float = v, c: float = c) -> float:
+                return level * x + rho * (c / 2 + (x - v) ** 2 / (2 * c))
+
+            for x in own[seen : seen + turn.count(this)]:
+                limits = (rho * c / 2, max(reading(0.0), reading(1.0)))
+                for cells, new in zip(met, (i, reading(x), *limits), strict=True):
+                    cells.append(new)  # type: ignore[arg-type]
+        rounds.append(met)
     return rounds
 
 
-def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list, float]:  # type: ignore[type-arg]
+def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met], float]:
     """The rounds of the lower bound, on what a block falls short of the highest it could be."""
     n = len(draws[0])
     number = max(8, math.isqrt(n // 2))
     size = n // number
     highest = level + rho * math.sqrt(size / (size - 1)) / 2
-    rounds = []
+    rounds: list[Met] = []
     for b in range(n // size):
         cut = [own[b * size : (b + 1) * size] for own in draws]
         read = [
@@ -99,7 +106,8 @@ def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list, fl
             + rho * math.sqrt(sum((y - sum(x) / size) ** 2 for y in x) / (size - 1))
             for x in cut
         ]
-        rounds.append(([1 - one / highest for one in read], [0.0] * len(cut), [1.0] * len(cut)))
+        falls, every = [1 - one / highest for one in read], len(cut)
+        rounds.append((list(range(every)), falls, [0.0] * every, [1.0] * every))
     return rounds, highest
 
 
@@ -120,11 +128,11 @@ def test_ends_are_the_last_candidates_that_the_formulas_reject(
     steps = min(max(math.ceil(40 * math.sqrt(questions * n)), 500), 4_000)
     above = tangents(draws, level, rho, 0.05)
     grid = [most * j / steps for j in range(steps - 1, 0, -1)]
-    first = next(j for j, m in enumerate(grid) if survives(above, m, 0.05))
+    first = next(j for j, m in enumerate(grid) if survives(above, questions, m, 0.05))
     assert made.upper == pytest.approx(grid[first - 1] if first else most, abs=1e-12)
     below, highest = blocks(draws, level, rho)
     grid = [most * j / steps for j in range(1, steps)]
-    first = next(j for j, m in enumerate(grid) if survives(below, 1 - m / highest, 0.05))
+    first = next(j for j, m in enumerate(grid) if survives(below, questions, 1 - m / highest, 0.05))
     assert made.lower == pytest.approx(grid[first - 1] if first else 0.0, abs=1e-12)
     value = np.mean(level * scores.mean(axis=1) + rho * scores.std(axis=1))
     assert made.value == pytest.approx(value)

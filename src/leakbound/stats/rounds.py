@@ -74,7 +74,8 @@ def mean_upper(
     """
     asked = weights > 0
     draws = rows.in_order(missing=1)[asked]
-    plan = Plan.of(draws, rows.n[asked], weights[asked])
+    n = rows.n[asked]
+    plan = Plan.of(draws, n, weights[asked], int(n.min()))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
     return first_standing(plan.rounds(as_they_are), (grid or arcsine)(number), alpha, 1.0)
 
@@ -120,9 +121,11 @@ class Plan:
     weights: Array
 
     @classmethod
-    def of(cls, units: Array, n: Counts, weights: Array) -> Plan:
-        """Share the units of each row, (Q, widest, ...) of which n_i count, among min n rounds."""
-        number = int(n.min())
+    def of(cls, units: Array, n: Counts, weights: Array, number: int) -> Plan:
+        """Share the units of each row, (Q, widest, ...) of which n_i count, among so many rounds.
+
+        There are `number` <= min n of them.
+        """
         row, place = np.nonzero(np.arange(units.shape[1]) < n[:, None])
         # draw t of n_i is in round floor(t T/n_i): evenly many in each, at least one
         turn = place * number // n[row]

@@ -38,6 +38,7 @@ from leakbound.stats.order import Seed
 
 FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
 CANDIDATES = (500, 4_000)
+MOST_ROUNDS = 32  # above, of draws that are bet on: more take longer and are no narrower
 PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
 
 
@@ -115,7 +116,9 @@ def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     reading = _Tangents(level, rho, math.log(1 / alpha) / n.sum(), np.zeros((3, questions)))
     for place in range(first):
         reading.learn(np.arange(questions), draws[:, place])
-    plan = rounds.Plan.of(draws[:, first:], n, np.ones(questions))
+    fewest = int(n.min())
+    number = fewest // math.ceil(fewest / MOST_ROUNDS)  # so that they are alike
+    plan = rounds.Plan.of(draws[:, first:], n, np.ones(questions), number)
     candidates = most * _steps(rows.n.sum())[::-1]
     return rounds.first_standing(plan.rounds(reading), candidates, alpha, most)
 
@@ -170,10 +173,11 @@ def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     cut = draws[:, : blocks.max() * size].reshape(len(draws), -1, size)
     read = level * cut.mean(axis=2) + rho * cut.std(axis=2, ddof=1)
     highest = level + rho * math.sqrt(size / (size - 1)) / 2
-    plan = rounds.Plan.of(1 - np.nan_to_num(read) / highest, blocks, np.ones(len(draws)))
+    falls = 1 - np.nan_to_num(read) / highest
+    plan = rounds.Plan.of(falls, blocks, np.ones(len(draws)), int(blocks.min()))
     candidates = 1 - most / highest * _steps(rows.n.sum())
-    falls = rounds.first_standing(plan.rounds(rounds.as_they_are), candidates, alpha, 1.0)
-    return highest * (1 - falls)
+    most_fall = rounds.first_standing(plan.rounds(rounds.as_they_are), candidates, alpha, 1.0)
+    return highest * (1 - most_fall)
 
 
 def _steps(draws: int) -> Array:
