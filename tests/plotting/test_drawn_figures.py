@@ -52,6 +52,25 @@ def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float
     return found
 
 
+def test_the_mean_ed_has_the_upper_end_that_is_stored(made: Made, drawn: Path) -> None:
+    found = [
+        row
+        for row in rows(drawn, "moments")
+        if (row["quantity"], row["over"]) == ("ED", "mean over the questions")
+    ]
+    assert found
+    stored_ = [
+        row
+        for run in made.runs
+        for row in run.estimates.where(quantity="expectation deviation", scope="mean", scorer=ROUGE)
+    ]
+    for row in found:
+        ends = {(f"{one.value}", f"{one.upper}") for one in stored_}
+        assert (row["value"], row["upper"]) in ends
+        assert row["lower"] == ""
+        assert float(row["upper"]) > float(row["value"])
+
+
 @pytest.mark.slow
 def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
     how = {"only": ["questions", "leak-at-k", "histogram"]}

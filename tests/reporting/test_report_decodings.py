@@ -32,7 +32,7 @@ from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
 from leakbound.stats import About
 from leakbound.store import Estimates, Run
-from leakbound.text.figures import DASH, number
+from leakbound.text.figures import DASH, above, below, number
 from leakbound.types import Decoding
 
 pytestmark = pytest.mark.slow
@@ -123,6 +123,35 @@ def test_deviations_are_not_averaged_over_fewer_questions(view: View) -> None:
     full, partial = shown.texts
     assert "–" not in full
     assert partial == ("–", "–")
+
+
+def test_the_mean_deviation_and_ed_stand_with_their_ends(
+    view: View, decodings: dict[str, Run]
+) -> None:
+    """Of a scorer that is not binary; of a binary one the estimates alone."""
+    assert {scorer.binary for scorer in view.scorers} == {True, False}
+    for scorer in view.scorers:
+        model = next(m for m in view.models if m.label == "grid, T=0.5")
+        shown = summary_grid(replace(view, models=(model,)), scorer)
+        (texts,) = shown.only("Deviation, mean", "ED, mean").texts
+        stored = decodings["grid"].estimates.where(
+            arm="target T=0.5", scorer=scorer.name, scope="mean"
+        )
+        spread = [stored.first(quantity=q) for q in ("standard deviation", "expectation deviation")]
+        if scorer.binary:
+            assert spread == [None, None]
+            assert not any(mark in text for text in texts for mark in "[≤")
+            continue
+        deviation, score = spread
+        assert deviation is not None
+        assert score is not None
+        assert deviation.over == len(view.questions)
+        assert deviation.lower < deviation.value < deviation.upper < 0.5
+        assert (
+            texts[0]
+            == f"{deviation.value:.3f} [{below(deviation.lower)}, {above(deviation.upper)}]"
+        )
+        assert texts[1] == f"{score.value:.3f} (≤ {above(score.upper)})"
 
 
 def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str, Run]) -> None:

@@ -90,7 +90,7 @@ def as_they_are(row: Counts, scores: Array) -> Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundBets:
     """What one round bets on: residuals x - d and stakes, one a draw, largest stake 1.
 
     All x lie in [`low`, `high`], and `reach` is the largest residual there could be; `centre` and
@@ -136,7 +136,7 @@ class Plan:
         stakes = stakes[order] / stakes.max()
         return cls(units[row, place][order], row[order], stakes, cuts, weights)
 
-    def rounds(self, reading: Reading) -> Iterator[Round]:
+    def rounds(self, reading: Reading) -> Iterator[RoundBets]:
         """Each round, read in turn, with what earlier ones say of it."""
         questions = len(self.weights)
         squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]
@@ -146,7 +146,7 @@ class Plan:
             row = self.row[start:end]
             met = reading(row, self.units[start:end])
             centres, centre, spread = seen.forecast()
-            yield Round(
+            yield RoundBets(
                 residuals=met.values - centres[row],
                 stakes=self.stakes[start:end],
                 low=met.low,
@@ -204,7 +204,9 @@ class _Seen:
         return shrunk * (mean - centre), centre, spread
 
 
-def first_standing(plan: Iterable[Round], candidates: Array, alpha: float, trivial: float) -> float:
+def first_standing(
+    plan: Iterable[RoundBets], candidates: Array, alpha: float, trivial: float
+) -> float:
     """The last candidate that is rejected before one stands; `trivial` where the first does."""
     rounds = list(plan)
     widest = max(len(one.stakes) for one in rounds)
@@ -219,7 +221,7 @@ def first_standing(plan: Iterable[Round], candidates: Array, alpha: float, trivi
     return bound
 
 
-def _stands(rounds: list[Round], candidates: Array, goal: float) -> np.ndarray:
+def _stands(rounds: list[RoundBets], candidates: Array, goal: float) -> np.ndarray:
     """Which candidates no bet rejects."""
     need, open_ = np.full(len(candidates), goal), np.arange(len(candidates))
     for one in rounds:
@@ -236,7 +238,7 @@ def _stands(rounds: list[Round], candidates: Array, goal: float) -> np.ndarray:
     return stands
 
 
-def _bet(one: Round, m: Array, need: Array) -> Array:
+def _bet(one: RoundBets, m: Array, need: Array) -> Array:
     """The bet that reaches the goal in the draws that are left, if the forecasts are right."""
     most, prior = np.maximum((m - one.low) * (one.high - m), TINY), STYLE.prior
     squares = one.before * (one.spread + (m - one.centre) ** 2)

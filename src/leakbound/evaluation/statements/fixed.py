@@ -100,13 +100,14 @@ class Fixed:
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the means of others.
 
-        These are the deviation, from above the ED score, and leak@k, of a binary scorer also at
-        k = n: what share of the questions leaks in n draws. Blocks of k draws are what leak@k rests
-        on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k settle before anything
-        is drawn, nothing is said.
+        These are leak@k, of a binary scorer also at k = n (what share of the questions leaks in n
+        draws), and of any other the deviation and, from above, the ED score. Blocks of k draws are
+        what leak@k rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k
+        settle before anything is drawn, nothing is said.
         """
         yield from together(self, confidence)
-        yield from self._spread_over_questions(confidence)
+        if not self.binary:
+            yield from self._spread_over_questions(confidence)
         n = int(self.scores.n.min())
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
             if (self.scores.n // k).sum() < FEWEST_BLOCKS:

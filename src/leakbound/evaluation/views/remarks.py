@@ -42,8 +42,9 @@ def remarks(view: View, scorer: ScorerView) -> str:
     margin = ", given the measured margin" if any(m.explored for m in view.models) else ""
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
-        "outward, and ≤ is the largest upper end of any question; greedy scores, leak@k, deviation "
-        "and ED (the mean plus two standard deviations) are estimates, means over the questions"
+        "outward, and ≤ is an upper end alone, of the worst deviation the largest of any question; "
+        "ED is the mean plus two standard deviations; what has no ends is an estimate, a mean over "
+        "the questions"
     )
     says_of = (
         _leaked, _proved, _weighed, _decided, _explored, _imported, _corrected, _undecided,
