@@ -75,9 +75,9 @@ def mean_upper(
     asked = weights > 0
     draws = rows.in_order(missing=1)[asked]
     n = rows.n[asked]
-    plan = Plan.of(draws, n, weights[asked], int(n.min()))
+    plan = Rounds.of(draws, n, weights[asked], int(n.min()))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
-    return first_standing(plan.rounds(as_they_are), (grid or arcsine)(number), alpha, 1.0)
+    return first_standing(plan.read(as_they_are), (grid or arcsine)(number), alpha, 1.0)
 
 
 def arcsine(number: int) -> Array:
@@ -110,7 +110,7 @@ class RoundBets:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Rounds:
     """All rounds in turn: units, each a draw or several, their rows and stakes; `cuts` ends each
     round."""
 
@@ -121,7 +121,7 @@ class Plan:
     weights: Array
 
     @classmethod
-    def of(cls, units: Array, n: Counts, weights: Array, number: int) -> Plan:
+    def of(cls, units: Array, n: Counts, weights: Array, number: int) -> Rounds:
         """Share the units of each row, (Q, widest, ...) of which n_i count, among so many rounds.
 
         There are `number` <= min n of them.
@@ -136,7 +136,7 @@ class Plan:
         stakes = stakes[order] / stakes.max()
         return cls(units[row, place][order], row[order], stakes, cuts, weights)
 
-    def rounds(self, reading: Reading) -> Iterator[RoundBets]:
+    def read(self, reading: Reading) -> Iterator[RoundBets]:
         """Each round, read in turn, with what earlier ones say of it."""
         questions = len(self.weights)
         squared = np.cumsum(self.stakes[::-1] ** 2)[::-1]

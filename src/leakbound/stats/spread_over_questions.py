@@ -118,9 +118,9 @@ def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
         reading.learn(np.arange(questions), draws[:, place])
     fewest = int(n.min())
     number = fewest // math.ceil(fewest / MOST_ROUNDS)  # so that they are alike
-    plan = rounds.Plan.of(draws[:, first:], n, np.ones(questions), number)
+    plan = rounds.Rounds.of(draws[:, first:], n, np.ones(questions), number)
     candidates = most * _steps(rows.n.sum())[::-1]
-    return rounds.first_standing(plan.rounds(reading), candidates, alpha, most)
+    return rounds.first_standing(plan.read(reading), candidates, alpha, most)
 
 
 @dataclass(slots=True)
@@ -174,9 +174,9 @@ def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     read = level * cut.mean(axis=2) + rho * cut.std(axis=2, ddof=1)
     highest = level + rho * math.sqrt(size / (size - 1)) / 2
     falls = 1 - np.nan_to_num(read) / highest
-    plan = rounds.Plan.of(falls, blocks, np.ones(len(draws)), int(blocks.min()))
+    plan = rounds.Rounds.of(falls, blocks, np.ones(len(draws)), int(blocks.min()))
     candidates = 1 - most / highest * _steps(rows.n.sum())
-    most_fall = rounds.first_standing(plan.rounds(rounds.as_they_are), candidates, alpha, 1.0)
+    most_fall = rounds.first_standing(plan.read(rounds.as_they_are), candidates, alpha, 1.0)
     return highest * (1 - most_fall)
 
 
