@@ -29,8 +29,8 @@ asked about here. Each seed has a target and a control of its own, which differ 
 their rows.
 
 - **One author of TOFU**: the first twenty questions of forget05 are learnt beside sixty of three
-  other authors, and forgotten; 128 draws of each, of at most 64 tokens. A leak is ROUGE-L recall
-  ≥ .9.
+  other authors, and forgotten; 128 draws of each, of at most 64 tokens, or 32 under each of several
+  laws, in other words, and of methods that stand in no table. A leak is ROUGE-L recall ≥ .9.
 - **Harry Potter**: every second question. The model is taught the file's openers with the keywords
   behind them, beside as many questions of MUSE Books to keep, and forgets the former; 128 draws of
   at most 24 tokens. A leak is a keyword.
