@@ -265,9 +265,11 @@ def test_a_sweep_takes_its_setting_from_the_trained_models(
             mean = Run.open(swept[0].parent / row["model"]).estimates.mean("mean leakage")
             assert (float(row["lower"]), float(row["upper"])) == (mean.lower, mean.upper)
         spread = [row for row in found if row["quantity"] == "standard deviation"]
-        assert [row["lower"] for row in spread] == ["", ""]  # no bound on that mean is stated
         for row in spread:
             run = Run.open(swept[0].parent / row["model"])
+            wide = run.estimates.mean("standard deviation")
+            assert (float(row["lower"]), float(row["upper"])) == (wide.lower, wide.upper)
+            assert float(row["confidence"]) == wide.confidence == 0.99
             each = [one.value or 0 for one in run.estimates.each("standard deviation")]
             assert float(row["value"]) == pytest.approx(np.mean(each))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
-from leakbound.evaluation.views.words import mean_of, model_name
+from leakbound.evaluation.views.words import model_name
 from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material
 from leakbound.plotting.style import styles
 from leakbound.stats import percent
 
@@ -162,14 +162,14 @@ def adaptive_rows(material: Material) -> list[KnobRow]:
 
 
 def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[KnobRow]:
-    """The mean with its bounds, and the mean over the questions of the deviations."""
+    """The mean over the questions of the scores, and of their deviations, with bounds."""
     mean = model.rows.leakage(material.scorer.name, scope="mean")
     if mean is not None:
         ends = (mean.value, mean.lower, mean.upper)
         yield KnobRow(line, "mean", material.quantity, mean.confidence, at, *ends)
-    spread = [cell.rows.first(quantity="standard deviation") for cell in material.cells(model)]
-    if (value := mean_of(spread)) is not None:
-        yield KnobRow(line, "standard deviation", "standard deviation", 1.0, at, value, None, None)
+    if spread := material.deviation(model):
+        confidence, *moments = spread
+        yield KnobRow(line, DEVIATION, DEVIATION, confidence, at, *moments)
 
 
 def draw_temperature(rows: Sequence[KnobRow], canvas: Canvas) -> None:

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
 from leakbound.evaluation.views.metrics import metrics_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
-from leakbound.evaluation.views.words import cells_of, quantity
+from leakbound.evaluation.views.words import cells_of, mean_of, quantity
 from leakbound.registry import suggestion
 from leakbound.store import Run
 from leakbound.store.trained import TrainedFolder
+
+DEVIATION: Literal["standard deviation"] = "standard deviation"
 
 
 class LackingError(LeakboundError):
@@ -66,6 +69,14 @@ class Material:
     def targets(self) -> list[Model]:
         """The models that stand beside none; all, where there are only controls."""
         return [model for model in self.view.models if not model.is_control]
+
+    def deviation(self, model: Model) -> tuple[float, float, float | None, float | None] | None:
+        """The mean over the questions of the deviations: confidence, value, ends if it has any."""
+        rows = model.rows.of(self.scorer.name)
+        if (row := rows.first(quantity=DEVIATION, scope="mean")) and row.value is not None:
+            return row.confidence, row.value, row.lower, row.upper
+        value = mean_of([cell.rows.first(quantity=DEVIATION) for cell in self.cells(model)])
+        return None if value is None else (1.0, value, None, None)
 
     def cells(self, model: Model) -> list[Measured]:
         """What is known of each question of a model, under the scorer."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of
 from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material
 from leakbound.stats import percent
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow
@@ -27,7 +27,6 @@ UTILITIES = {
 }
 Over = Literal["mean over the questions", "worst question"]
 _LANE = 0.24  # inches a model has
-_DEVIATION: Quantity = "standard deviation"
 _ED: Quantity = "expectation deviation"
 
 
@@ -173,7 +172,7 @@ def spread_rows(material: Material) -> list[SpreadRow]:
         found = []
         for question in material.view.questions:
             cell = material.measured(model, question.id)
-            row = cell.rows.first(quantity=_DEVIATION) if cell else None
+            row = cell.rows.first(quantity=DEVIATION) if cell else None
             if row is not None:
                 ends = (row.value, row.lower, row.upper)
                 found.append(SpreadRow(model.label, question.id, row.confidence, *ends))

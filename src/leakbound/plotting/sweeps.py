@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
-from leakbound.evaluation.views.words import mean_of
 from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material
 from leakbound.plotting.style import styles
 from leakbound.stats import percent
 from leakbound.store.trained import TrainedFolder
@@ -106,11 +105,8 @@ def _rows(material: Material, knob: Knob, line: Mapping[float, Model]) -> Iterat
         if mean is not None and mean.value is not None:
             ends = (mean.confidence, mean.value, mean.lower, mean.upper)
             yield SweepRow(knob, at, model.label, material.quantity, *ends)
-        wide = mean_of(
-            [cell.rows.first(quantity="standard deviation") for cell in material.cells(model)]
-        )
-        if wide is not None:
-            yield SweepRow(knob, at, model.label, "standard deviation", 1.0, wide, None, None)
+        if spread := material.deviation(model):
+            yield SweepRow(knob, at, model.label, DEVIATION, *spread)
         for metric in filter(None, shown):
             value = material.metrics(model)[metric]
             words = metric.replace("_", " ")
