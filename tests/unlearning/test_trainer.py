@@ -20,7 +20,7 @@ from leakbound.unlearning.batches import Assembly, ScoredAnswers
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References
-from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, PassShare
+from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, PassShare, _are_finite
 from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
@@ -109,3 +109,18 @@ def test_a_term_that_comes_twice_is_told_as_one(tmp_path: Path) -> None:
     unlearn(str(base), twice, forget=FORGET, retain=RETAIN, out=out, settings=settings)
     (line,) = [json.loads(text) for text in (out / "training.jsonl").read_text().splitlines()]
     assert line["forget npo"] + line["retain nll"] == pytest.approx(line["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "finite"),
+    [
+        ([0.0, -1e38], True),
+        ([3e38, 3e38], True),  # their sum is not
+        ([3e38, 3e38, -torch.inf], False),
+        ([torch.inf, -torch.inf], False),
+        ([torch.nan, 0.0], False),
+    ],
+)
+def test_gradients_are_finite_if_every_number_is(numbers: list[float], finite: bool) -> None:
+    some = torch.ones(2, 3)
+    assert _are_finite([some, torch.tensor(numbers), some]) is finite
