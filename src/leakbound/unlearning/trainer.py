@@ -254,9 +254,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
     """True if every number is finite, as it is where their sums are; huge ones are looked at."""
     sums = torch.stack([gradient.sum() for gradient in gradients])
-    return bool(sums.isfinite().all()) or all(
-        bool(each.isfinite().all()) for each in gradients
-    )
+    return bool(sums.isfinite().all()) or all(bool(each.isfinite().all()) for each in gradients)
 
 
 def _told(line: Mapping[str, float]) -> dict[str, float]:
