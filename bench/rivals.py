@@ -27,9 +27,9 @@ import numpy as np
 from beams import beam_search
 from explore import Drawn
 from leakbound import stats
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prefix_cache import prefix_model
 from leakbound.evaluation.drawing.propose import SHOWN_DRAWS
 from leakbound.sampling.forest import Root
 from leakbound.scorers import score_ranges, score_texts

@@ -40,8 +40,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import load_model
-from leakbound.engines.prefix_cache import CachedModel, Cascade, prefix_model
+from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.inputs import NUMBER
 from leakbound.inputs.lists import RuleInputs
 from leakbound.sampling import Forest, Root

@@ -64,7 +64,7 @@ class Forest:
     """leakbound's own: each distinct prefix is forwarded once."""
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
-        from leakbound.engines.prefix_cache import prefix_model
+        from leakbound.engines.branching import prefix_model
 
         self.seam, _ = prefix_model(_llama(model, threads), frozenset(work.ends))
         self.forwarded: int | None = None

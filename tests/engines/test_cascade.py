@@ -13,6 +13,7 @@ from counting import host_transfers, key_bytes
 from test_prefix_cache import BRANCHING, GROUPED, SIZES, SMALL_HEADS, VOCAB, build, grow
 
 from leakbound.engines import prefix_cache
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.cascade import (
     NAME,
     Attended,
@@ -23,7 +24,7 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel, prefix_model
+from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 from tiny import tiny_model_folder

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from leakbound.engines import Prompting
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prefix_cache import CachedModel, Cascade, prefix_model
+from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws, Query, Sample
 from tiny import tiny_llama, tiny_model_folder

@@ -9,7 +9,8 @@ import pytest
 import torch
 import transformers as tf
 
-from leakbound.engines.prefix_cache import CachedModel, RecomputedModel, prefix_model
+from leakbound.engines.branching import prefix_model
+from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import CachedModel, prefix_model
+from leakbound.engines.prefix_cache import CachedModel
 from leakbound.engines.probe import probe
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader

@@ -11,9 +11,8 @@ here: causal, and sliding where the model's layers are.
 Where prompts are long and rows many (`Cascade`), rows gather what they generated alone, and a
 prompt's keys and values are read once for all of its rows (see `cascade`).
 
-Whether a model follows either contract is not assumed but tried: `prefix_model` compares
-branching probes with plain forwards, and falls back to gathering whole paths, and from there to
-`RecomputedModel`, where they differ.
+Whether a model follows either contract is not assumed but tried (`branching`); where it does not,
+whole paths are gathered, or every prefix is recomputed.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from transformers import Cache
 
 from leakbound.engines.cascade import KeysValues, Shared, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
-from leakbound.sampling.model import Handles, PrefixModel, WholePrefixes
+from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
-_FAR = 1e-3  # logits that differ by more, relative to the largest one, are of another law
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +48,6 @@ class Cascade:
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
         return longest >= self.tokens and rows >= self.rows * prompts
-
-
-_ALWAYS = Cascade(tokens=1, rows=1)
-
-
-def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel, str | None]:
-    """The fastest exact seam for a causal LM, and a note where that is the slow one.
-
-    The slow one forwards every prefix from its first token: state-space models and others
-    whose cache cannot branch.
-    """
-    plain = _probe(RecomputedModel(model, eos_token_ids))
-    reason = _differs(CachedModel(model, eos_token_ids), plain)
-    if reason is None:
-        joined = CachedModel(model, eos_token_ids, _ALWAYS)
-        cascade = Cascade() if _differs(joined, plain) is None else None
-        return CachedModel(model, eos_token_ids, cascade), None
-    note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
-    return RecomputedModel(model, eos_token_ids), note
 
 
 class CachedModel:
@@ -345,36 +324,3 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
         inputs["logits_to_keep"] = 1
     logits: torch.Tensor = model(**inputs).logits[:, -1]
     return logits if logits.dtype == torch.float64 else logits.float()
-
-
-def _probe(seam: PrefixModel) -> list[torch.Tensor]:
-    """Logits after the tokens of two prompts that branch, at once.
-
-    The second prompt branches off in the middle of the first.
-    """
-    vocab = seam.vocab_size
-    a, b = ([i % vocab for i in ids] for ids in ((1, 2, 3), (1, 2, 4, 5, 12)))
-    first, second = seam.prefill(a)[0], seam.prefill(b)[0]
-    parents, over = np.array([first, first, second]), np.array([False, True, True])
-    found = []
-    for tokens in (np.array([6, 7, 8]) % vocab, np.array([9, 10, 11]) % vocab):
-        parents, logits = seam.extend(parents, tokens, over)
-        found.append(logits.double())
-        over = np.ones(3, dtype=bool)
-    return found
-
-
-def _differs(cached: CachedModel, plain: Sequence[torch.Tensor]) -> str | None:
-    """Why a seam is of another law than plain forwards, as the probe tells; None where it is not.
-
-    The largest difference of logits is relative to the largest logit. Half-precision models are
-    compared in their own noise.
-    """
-    try:
-        pairs = list(zip(_probe(cached), plain, strict=True))
-    except Exception as error:  # whatever an unusual architecture raises means: not this way
-        return f"{type(error).__name__}: {error}".splitlines()[0][:160]
-    worst = max(float((a - b).abs().max() / (1 + b.abs().max())) for a, b in pairs)
-    noise = {torch.bfloat16: 50.0, torch.float16: 10.0}.get(cached.dtype, 1.0)
-    difference = worst / noise
-    return f"its cached logits differ by {difference:.1e}" if difference > _FAR else None

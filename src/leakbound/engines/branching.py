@@ -1,0 +1,209 @@
+"""Whether a model may branch its cache: tried when it is loaded, never assumed.
+
+Two prompts, the second of which goes on from the middle of the first, and two steps of three rows
+after them are forwarded by each seam, and once more as whole sequences without a cache. In float32
+the logits must agree. In half precision they need not: what one layer rounds otherwise, thirty
+layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in float32, after these
+tokens, the two are more than half apart), so that their distance tells nothing. There every layer
+is fed what it was fed in the whole sequences, and has to say what it said there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+
+from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
+from leakbound.sampling.model import PrefixModel
+
+_ALWAYS = Cascade(tokens=1, rows=1)
+_PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
+_AFTER = (0, 0, 1)  # which of them each row goes on from
+_STEPS = ((6, 7, 8), (9, 10, 11))  # what each row goes on with
+_ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # what models call it
+# what differs by more, relative to the largest, is of another law
+_FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
+_FAR_EXACT = 1e-3
+
+
+def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel, str | None]:
+    """The fastest exact seam for a causal LM, and a note where that is the slow one.
+
+    The slow one forwards every prefix from its first token: state-space models and others
+    whose cache cannot branch.
+    """
+    plain = RecomputedModel(model, eos_token_ids)
+    layers = None if plain.dtype not in _FAR else FedLayers.of(model, _sequences(plain.vocab_size))
+    want = _forwards(plain)
+    reason = _differs(CachedModel(model, eos_token_ids), want, layers)
+    if reason is None:
+        joined = _differs(CachedModel(model, eos_token_ids, _ALWAYS), want, layers)
+        cascade = Cascade() if joined is None else None
+        return CachedModel(model, eos_token_ids, cascade), None
+    note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
+    return plain, note
+
+
+class FedLayers:
+    """A model's layers, each fed what it was fed when some sequences were forwarded whole.
+
+    far: by how much anything said otherwise at the same tokens, relative to the largest number
+    there: the embeddings, which no layer is fed before, and what the attention of each layer gives.
+    """
+
+    def __init__(
+        self, layers: Sequence[tuple[Any, Any]], model: Any, sequences: Sequence[Sequence[int]]
+    ) -> None:
+        self.far = 0.0
+        self._layers = layers
+        self._rows: Sequence[int] = ()
+        self._ends: Sequence[int] = ()
+        self._fed: list[list[torch.Tensor]] = [[] for _ in layers]
+        self._said: list[list[torch.Tensor]] = [[] for _ in layers]
+        with self._hooks(self._record_fed, self._record_said), torch.inference_mode():
+            for sequence in sequences:
+                model(input_ids=torch.tensor([sequence], device=model.device), use_cache=False)
+
+    @classmethod
+    def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
+        """The layers of a transformers model; None where they are not where others have them."""
+        count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+        for found in model.modules():
+            if isinstance(found, torch.nn.ModuleList) and len(found) == count:
+                pairs = [(layer, _attention_of(layer)) for layer in found]
+                if all(attention is not None for _, attention in pairs):
+                    return cls(pairs, model, sequences)
+        return None
+
+    def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
+        """Say of which sequences the next forward's rows are, and how many tokens in they end."""
+        self._rows, self._ends = rows, ends
+
+    @contextmanager
+    def feeding(self) -> Iterator[None]:
+        """Feed the layers, and compare what they say."""
+        self.far = 0.0
+        with self._hooks(self._feed, self._compare_said):
+            yield
+
+    @contextmanager
+    def _hooks(self, before: Any, after: Any) -> Iterator[None]:
+        handles = []
+        for i, (layer, attention) in enumerate(self._layers):
+            handles += [
+                layer.register_forward_pre_hook(_with(before, i), with_kwargs=True),
+                attention.register_forward_hook(_with(after, i)),
+            ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _record_fed(self, i: int, _: Any, given: Any, named: Any) -> None:
+        self._fed[i].append(_hidden(given, named)[0])
+
+    def _record_said(self, i: int, _: Any, __: Any, output: Any) -> None:
+        self._said[i].append(_first(output)[0])
+
+    def _feed(self, i: int, _: Any, given: Any, named: Any) -> tuple[Any, Any]:
+        hidden = _hidden(given, named)
+        fed = self._of(self._fed[i], hidden.shape[1])
+        if i == 0:
+            self._compare(hidden, fed)
+        if given:
+            return (fed, *given[1:]), named
+        return given, {**named, "hidden_states": fed}
+
+    def _compare_said(self, i: int, _: Any, __: Any, output: Any) -> None:
+        said = _first(output)
+        self._compare(said, self._of(self._said[i], said.shape[1]))
+
+    def _of(self, known: Sequence[torch.Tensor], new: int) -> torch.Tensor:
+        """Rows × new tokens × width, of what is known of whole sequences."""
+        pairs = zip(self._rows, self._ends, strict=True)
+        return torch.stack([known[row][end - new : end] for row, end in pairs])
+
+    def _compare(self, found: torch.Tensor, want: torch.Tensor) -> None:
+        self.far = max(self.far, distance(found, want))
+
+
+def distance(found: torch.Tensor, want: torch.Tensor) -> float:
+    """The largest difference relative to the largest number that is wanted.
+
+    Infinite where a number is not finite and should be; 0 where the model's own are not.
+    """
+    found, want = found.double(), want.double()
+    if not want.isfinite().all():
+        return 0.0
+    largest = want.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((found - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
+
+
+def _with(hook: Any, i: int) -> Any:
+    return lambda *given: hook(i, *given)
+
+
+def _attention_of(layer: Any) -> Any:
+    return next((getattr(layer, name) for name in _ATTENTION if hasattr(layer, name)), None)
+
+
+def _hidden(given: Any, named: Any) -> torch.Tensor:
+    hidden: torch.Tensor = given[0] if given else named["hidden_states"]
+    return hidden
+
+
+def _first(output: Any) -> torch.Tensor:
+    found: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return found
+
+
+def _sequences(vocab: int) -> list[list[int]]:
+    """What the rows of the probe have been given in the end."""
+    return [
+        [i % vocab for i in (*_PROMPTS[prompt], *new)]
+        for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
+    ]
+
+
+def _forwards(seam: PrefixModel, layers: FedLayers | None = None) -> list[torch.Tensor]:
+    """Logits after the tokens of two prompts that branch, at once."""
+    at = (lambda rows, ends: None) if layers is None else layers.at
+    roots = []
+    for i, prompt in enumerate(_PROMPTS):
+        at([_AFTER.index(i)], [len(prompt)])
+        roots.append(seam.prefill([token % seam.vocab_size for token in prompt])[0])
+    parents, over = np.array([roots[i] for i in _AFTER]), np.array([False, True, True])
+    found = []
+    for step, tokens in enumerate(_STEPS, start=1):
+        at([*range(len(_AFTER))], [len(_PROMPTS[i]) + step for i in _AFTER])
+        parents, logits = seam.extend(parents, np.array(tokens) % seam.vocab_size, over)
+        found.append(logits.double())
+        over = np.ones(len(parents), dtype=bool)
+    return found
+
+
+def _differs(
+    seam: CachedModel, want: Sequence[torch.Tensor], layers: FedLayers | None
+) -> str | None:
+    """Why a seam is of another law than plain forwards, as the probe tells; None where it is not.
+
+    The largest difference of logits is relative to the largest logit.
+    """
+    try:
+        with nullcontext() if layers is None else layers.feeding():
+            found = _forwards(seam, layers)
+    except Exception as error:  # whatever an unusual architecture raises means: not this way
+        return f"{type(error).__name__}: {error}".splitlines()[0][:160]
+    most = _FAR.get(seam.dtype, _FAR_EXACT)
+    if layers is not None and layers.far > most:
+        return f"its cached attention differs by {layers.far:.1e}"
+    worst = max(
+        float((a - b).abs().max() / (1 + b.abs().max())) for a, b in zip(found, want, strict=True)
+    )
+    return f"its cached logits differ by {worst:.1e}" if worst > most else None
