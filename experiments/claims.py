@@ -107,7 +107,7 @@ class Claim:
     needs: the runs that it rests on; a script makes them.
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
-    small: what else does so at the small size alone, some of it seen in its runs.
+    small, middle: what else does so at that size alone, some of it seen in its runs.
     beside: which data it is about, of those that one size asks about beside its benchmark; "": the
         benchmark of any size.
     draws: how many draws a question it speaks of, or needs; a size that has fewer cannot test it.
@@ -125,12 +125,17 @@ class Claim:
     beside: str = ""
     draws: int = 0
     small: str = ""
+    middle: str = ""
 
     def of(self, size: str) -> bool:
         """True if it can be tested at this size."""
         if self.beside:
             return BESIDE[self.beside].beside == size
         return SIZES[NAMED[size]].n >= self.draws
+
+    def aside(self, size: str) -> str:
+        """What bears on reading it at this size alone."""
+        return {"small": self.small, "middle": self.middle}.get(size, "")
 
     def lab(self, lab: Lab) -> Lab:
         """Where its runs are."""

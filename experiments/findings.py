@@ -260,8 +260,7 @@ def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     yield "|---|---|---|"
     for seed, figure in zip(seeds, figures, strict=True):
         yield f"| {seed} | {figure.text} | {figure.said} |"
-    aside = claim.small if size == "small" else ""
-    why = " ".join(filter(None, (_why(claim, seeds, figures), claim.bears, aside)))
+    why = " ".join(filter(None, (_why(claim, seeds, figures), claim.bears, claim.aside(size))))
     yield f"\nThe claim asks for a figure {claim.rule.text}. {why}"
     yield (
         f"Its runs took {spent.training / 60:.1f} minutes of training, that of models they go on "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import findings
@@ -74,12 +75,14 @@ def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_label
     assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
 
 
-def test_what_was_seen_at_the_small_size_is_said_on_its_page_alone() -> None:
-    claim = next(one for one in leak_at_k.CLAIMS if one.name == "k-npo")
+@pytest.mark.parametrize("size", ["small", "middle", "full"])
+def test_what_was_seen_at_one_size_is_said_on_its_page_alone(size: str) -> None:
+    known = next(one for one in leak_at_k.CLAIMS if one.name == "k-npo")
+    claim = replace(known, small="Seen when small.", middle="Seen in the middle.")
     found = Found((Figure(0.1, 0.0, 0.2, 0.99),) * 2, Cost())
-    finding = findings.Finding("leak_at_k.py", claim, found)
-    for size, said in (("small", True), ("middle", False)):
-        assert (claim.small in "\n".join(findings._entry(size, finding, (0, 1)))) == said
+    entry = "\n".join(findings._entry(size, findings.Finding("leak_at_k.py", claim, found), (0, 1)))
+    assert ("Seen when small." in entry) == (size == "small")
+    assert ("Seen in the middle." in entry) == (size == "middle")
 
 
 def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path: Path) -> None:
