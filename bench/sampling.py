@@ -13,12 +13,13 @@ Rewritings of the first forget01 questions in one forest against one forest each
 counted at the model, and CPU time; 20 rule-made ones a question, 64 draws of at most 32 tokens.
 The same keys make the same draws both ways but where roundings differ: how many do is told.
 
-    python bench/sampling.py --prompts 36,500 [--draws 256] [--new 6] [--rounds 3] [--json FILE]
+    python bench/sampling.py --prompts 36,500 [--half] [--draws 256] [--new 6] [--rounds 3]
 
 Prompts of so many tokens, their keys read once for all rows against gathered for each row: forests
 of one random model of SmolLM2-135M's shape, which forward nearly every draw by itself, in turn.
 Median seconds and their median ratio, the draws that come out equal, and the largest difference of
-a completion's log-probability to that of float64 weights, both ways.
+a completion's log-probability to that of float64 weights, both ways. `--half`: in bfloat16, where
+draws that come out equal are a matter of rounding.
 """
 
 from __future__ import annotations
@@ -289,11 +290,16 @@ class Prompted:
         return max(errors)
 
 
-def read_once(lengths: Sequence[int], draws: int, new: int, rounds: int) -> list[dict[str, Any]]:
+def read_once(
+    lengths: Sequence[int], draws: int, new: int, rounds: int, dtype: torch.dtype
+) -> list[dict[str, Any]]:
     """Both ways after prompts of each length, printed as they finish."""
-    model = smollm2_shape()
+    model = smollm2_shape().to(dtype)
     double = copy.deepcopy(model).double()
-    print(f"{torch.get_num_threads()} threads, {rounds} rounds, n = {draws:,}, {new} new tokens\n")
+    print(
+        f"{torch.get_num_threads()} threads, {rounds} rounds, n = {draws:,}, {new} new tokens, "
+        f"{str(dtype).removeprefix('torch.')}\n"
+    )
     print("| prompt tokens | gathered | read once | ratio | equal draws | off, gathered | once |")
     print("|---|---|---|---|---|---|---|")
     found = []
@@ -350,11 +356,13 @@ def main() -> None:
     parser.add_argument("--prompts", help="lengths of prompts: read once against gathered instead")
     parser.add_argument("--draws", type=int, default=256, help="for --prompts")
     parser.add_argument("--new", type=int, default=6, help="new tokens, for --prompts")
+    parser.add_argument("--half", action="store_true", help="in bfloat16, for --prompts")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.prompts:
         lengths = [int(each) for each in options.prompts.split(",")]
-        result: Any = read_once(lengths, options.draws, options.new, options.rounds)
+        dtype = torch.bfloat16 if options.half else torch.float32
+        result: Any = read_once(lengths, options.draws, options.new, options.rounds, dtype)
     elif options.rewritings:
         result = share(Rewritings(options.rewritings, options.data, options.questions))
     else:
