@@ -137,6 +137,21 @@ def test_a_model_without_known_layers_is_told_by_its_logits() -> None:
     assert note is not None
 
 
+def test_layers_that_run_twice_are_told_by_their_logits() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    for layer in model.model.layers:
+        once = layer.forward
+        layer.forward = lambda hidden, once=once, **named: once(once(hidden, **named), **named)
+    assert FedLayers.of(model, [[1, 2]]) is None
+
+
+def test_attention_that_gives_something_else_is_told_by_logits() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    model.model.layers[0].self_attn.register_forward_hook(lambda *_: (None, None))
+    assert FedLayers.of(model, [[1, 2]]) is None
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
 def test_a_model_that_is_broken_is_no_other_law() -> None:
     model = build(BRANCHING["llama"]).to(torch.bfloat16)
     with torch.no_grad():

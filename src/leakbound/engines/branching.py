@@ -71,14 +71,19 @@ class FedLayers:
 
     @classmethod
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
-        """The layers of a transformers model; None where they are not where others have them."""
-        count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
-        for found in model.modules():
-            if isinstance(found, torch.nn.ModuleList) and len(found) == count:
-                pairs = [(layer, _attention_of(layer)) for layer in found]
-                if all(attention is not None for _, attention in pairs):
-                    return cls(pairs, model, sequences)
-        return None
+        """The layers of a transformers model; None where they are not as others' are.
+
+        They run once each, in one list, and take hidden states and give attention as others do.
+        """
+        pairs = _layers_of(model)
+        try:
+            found = cls(pairs, model, sequences) if pairs else None
+        except Exception:  # whatever an unusual architecture raises
+            return None
+        return found if found and found._once(len(sequences)) else None
+
+    def _once(self, sequences: int) -> bool:
+        return all(len(known) == sequences for known in (*self._fed, *self._said))
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
         """Say of which sequences the next forward's rows are, and how many tokens in they end."""
@@ -147,6 +152,17 @@ def distance(found: torch.Tensor, want: torch.Tensor) -> float:
 
 def _with(hook: Any, i: int) -> Any:
     return lambda *given: hook(i, *given)
+
+
+def _layers_of(model: Any) -> list[tuple[Any, Any]]:
+    """Each layer with its attention; none where the model has no such list."""
+    count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    for found in model.modules():
+        if isinstance(found, torch.nn.ModuleList) and len(found) == count:
+            pairs = [(layer, _attention_of(layer)) for layer in found]
+            if all(attention is not None for _, attention in pairs):
+                return pairs
+    return []
 
 
 def _attention_of(layer: Any) -> Any:
