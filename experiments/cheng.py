@@ -28,6 +28,7 @@ from evidence import (
     spread,
     utilities,
 )
+from scholten import SILENT
 from sizes import FEWER, PLAIN, RECALL, REWORDED
 
 PAPER = "Cheng et al."
@@ -108,6 +109,7 @@ CLAIMS = (
         "Sampling finds leaks that greedy answers do not show.",
         "mean P(leak) less the share of greedy answers that leak, NPO", Rule("above", 0),
         plain(NPO), _beyond_greedy,
+        middle=SILENT,
     ),
     Claim(
         "f3-full", PAPER, "Figure 3",

@@ -107,6 +107,7 @@ class Claim:
     needs: the runs that it rests on; a script makes them.
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
+    sizes: at which alone it is tested; none: at any.
     small, middle: what else does so at that size alone, some of it seen in its runs.
     beside: which data it is about, of those that one size asks about beside its benchmark; "": the
         benchmark of any size.
@@ -124,6 +125,7 @@ class Claim:
     bears: str = ""
     beside: str = ""
     draws: int = 0
+    sizes: tuple[str, ...] = ()
     small: str = ""
     middle: str = ""
 
@@ -131,7 +133,7 @@ class Claim:
         """True if it can be tested at this size."""
         if self.beside:
             return BESIDE[self.beside].beside == size
-        return SIZES[NAMED[size]].n >= self.draws
+        return SIZES[NAMED[size]].n >= self.draws and size in (self.sizes or NAMED)
 
     def aside(self, size: str) -> str:
         """What bears on reading it at this size alone."""

@@ -164,19 +164,32 @@ def least(found: Mapping[str, Estimate]) -> Figure:
     )
 
 
-def hidden(stored: Stored, method: str, control: str) -> Figure:
+def most(found: Mapping[str, Figure]) -> Figure:
+    """The largest of several that hold at once, and whose it is."""
+    values = {name: one.value for name, one in found.items() if one.value is not None}
+    said = ", ".join(f"{name} {value:.3f}".replace("-", "−") for name, value in values.items())
+    return Figure(
+        max(values.values(), default=None),
+        max(one.lower for one in found.values()),
+        max(one.upper for one in found.values()),
+        CONFIDENCE,
+        said,
+    )
+
+
+def hidden(stored: Stored, method: str, control: str, confidence: float = CONFIDENCE) -> Figure:
     """The largest excess over the control among the questions whose greedy answer is clean."""
     scorer = stored.lab.size.leak
     clean = tuple(q for q, score in greedy(stored, method, scorer).items() if score == 0)
     if not clean:
-        return Figure(None, 0.0, 1.0, CONFIDENCE, "no greedy answer is clean")
+        return Figure(None, 0.0, 1.0, confidence, "no greedy answer is clean")
     mine, theirs = (fixed(stored, name, scorer) for name in (method, control))
     gap = partial(
         stats.excess_of,
         replace(mine, scores=mine.scores.of(clean)).leakage,
         replace(theirs, scores=theirs.scores.of(clean)).leakage,
     )
-    found = stats.worst_question(gap, len(clean), confidence=CONFIDENCE, side="both")
+    found = stats.worst_question(gap, len(clean), confidence=confidence, side="both")
     asked = len(mine.scores.query_ids)
     return Figure.of(found, f"{len(clean)} of {asked} greedy answers are clean")
 

@@ -28,6 +28,7 @@ from evidence import (
     logged,
     lowest_deviation,
     metric,
+    most,
     spread,
     utilities,
 )
@@ -39,6 +40,11 @@ from leakbound.types import Decoding
 PAPER = "Scholten et al."
 NPO, MIXED = "NPO", "NPO + entropy"
 BASELINES = ("GA", "GD", "RMU", NPO)
+OTHERS = ("GA", "GD", "RMU", "CEL")
+SILENT = (
+    "At the rate that on forget01 brought NPO level with the control it goes below the control "
+    "here, and not one of its draws leaks: there is nothing to hide, to rise or to lower."
+)
 
 
 def _share_above(stored: Stored, method: str = NPO) -> Figure:
@@ -49,6 +55,11 @@ def _share_above(stored: Stored, method: str = NPO) -> Figure:
     )
     value, lower, upper = (float(end) / asked for end in (found.value, found.lower, found.upper))
     return Figure(value, lower, upper, CONFIDENCE)
+
+
+def _hidden_by_any(methods: tuple[str, ...], stored: Stored) -> Figure:
+    each = 1 - (1 - CONFIDENCE) / len(methods)
+    return most({name: hidden(stored, name, CONTROL, each) for name in methods})
 
 
 def _share_beside_control(stored: Stored) -> Figure:
@@ -181,6 +192,16 @@ CLAIMS = (
         "largest P(leak) beyond the control's, of the questions whose greedy answer is clean, NPO",
         Rule("above", 0), plain(NPO, CONTROL),
         partial(hidden, method=NPO, control=CONTROL),
+        middle=SILENT,
+    ),
+    Claim(
+        "3a-hidden-any", PAPER, "beside Figure 3a",
+        "Of methods that forget less, some one silences a greedy answer and leaves its leak.",
+        "largest P(leak) beyond the control's, of the questions whose greedy answer is clean, of "
+        "GA, GD, RMU, CEL",
+        Rule("above", 0), plain(*OTHERS, CONTROL), partial(_hidden_by_any, OTHERS),
+        "The four hold at once. Stated once NPO's figures, in which nothing leaks, were known.",
+        sizes=("middle", "full"),
     ),
     Claim(
         "3a-share", PAPER, "Figure 3a",
@@ -188,6 +209,7 @@ CLAIMS = (
         "share of the questions with P(leak) above .1, NPO", Rule("above", 1 / 3), plain(NPO),
         _share_above,
         "Their model is Llama-2-Who-is-Harry-Potter, which is not NPO's.",
+        middle=SILENT,
     ),
     Claim(
         "3d-tail", PAPER, "Figure 3d",
@@ -198,6 +220,7 @@ CLAIMS = (
         small="Entropy optimisation makes the likeliest answer likelier. Here that is a sentence "
         "of the right template with another name in it, which often scores .9 or more and leaks no "
         "keyword.",
+        middle=SILENT,
     ),
     Claim(
         "3e-binary", PAPER, "Figure 3e",

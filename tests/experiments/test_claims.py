@@ -11,6 +11,7 @@ import pytest
 import scholten
 from claims import Claim, Figure, Rule, measured
 from common import Lab
+from evidence import most
 from findings import SCRIPTS
 from made_up import QUESTIONS, ask, lab_of
 from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
@@ -114,6 +115,29 @@ def test_a_hidden_leak_is_found_against_the_control(
     labs: dict[str, Lab], lab: str, expected: str
 ) -> None:
     assert verdict(EVERY["3a-hidden"], labs[lab]) == expected
+
+
+@pytest.mark.slow
+def test_a_leak_that_any_method_hides_is_found(tmp_path: Path) -> None:
+    lab, claim = lab_of(tmp_path), EVERY["3a-hidden-any"]
+    for seed in (0, 1):
+        ask(lab, CONTROL, seed, 0.0)
+        for name in ("GA", "RMU", "CEL"):
+            ask(lab, name, seed, 0.9 if name == "CEL" else 0.0)  # greedy answers of CEL leak
+        ask(lab, "GD", seed, 0.3)
+    for figure in measured(claim, lab, (0, 1)):
+        assert 0 < figure.lower < 0.3 < figure.upper
+        assert figure.said.startswith("GA 0.000, GD 0.")
+        assert "CEL" not in figure.said
+    assert verdict(claim, lab) == "agrees"
+    assert [size for size in NAMED if claim.of(size)] == ["middle", "full"]
+
+
+def test_the_largest_of_several_lies_between_the_largest_ends() -> None:
+    found = {"a": Figure(0.1, -0.2, 0.9, 0.999), "b": Figure(0.3, 0.1, 0.4, 0.999)}
+    assert most(found) == Figure(0.3, 0.1, 0.9, 0.99, "a 0.100, b 0.300")
+    silent = {"a": Figure(None, 0.0, 1.0, 0.99)}
+    assert most(silent) == Figure(None, 0.0, 1.0, 0.99)
 
 
 @pytest.mark.slow
