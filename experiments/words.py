@@ -37,6 +37,9 @@ their rows.
 - **JailbreakBench**: all hundred goals, of the model as it is; 32 draws of at most 24 tokens.
 - **MUSE News**: every fourth knowmem question; 128 draws of at most 24 tokens.
 
+On two cores the seeds run side by side: each script with `--seeds 0 --threads 1` in one shell and
+with `--seeds 1 --threads 1` in another.
+
 What it cannot tell: a model of 135 million parameters that was taught eighty rows is no model that
 met them among billions of others. Two seeds are the fewest that can disagree.
 """,
