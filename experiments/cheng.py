@@ -146,6 +146,8 @@ CLAIMS = (
         "mean ROUGE-L recall of CEL less half of the best baseline's", Rule("below", 0),
         plain("CEL", *BASELINES), partial(_half, PLAIN, BASELINES),
         "CEL with the printed τ = .05, at which its push is not active here.",
+        middle="DPO teaches a refusal, which recalls few words of any answer; RMU recalls more "
+        "than CEL.",
     ),
     Claim(
         "t1-full", PAPER, "Table 1",

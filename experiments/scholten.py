@@ -272,6 +272,8 @@ CLAIMS = (
         plain(NPO, MIXED), partial(_ed_between, MIXED, NPO),
         small="The spread falls, and the mean rises about as much: sentence templates are what is "
         "left.",
+        middle="With entropy NPO forgets less: it recalls .33 of the answers on average where NPO "
+        "alone recalls .22, and the control .35.",
     ),
     Claim(
         "t1-npo", PAPER, "Table 1",
