@@ -82,6 +82,7 @@ def test_a_layer_that_misuses_the_cache_is_found_in_half_precision(
     seam, note = prefix_model(model, frozenset())
     assert isinstance(seam, RecomputedModel)
     assert note is not None
+    assert seam.held == 0
 
 
 @pytest.mark.parametrize("where", ["embeddings", "head"])

@@ -46,7 +46,7 @@ def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel
         cascade = Cascade() if joined is None else None
         return CachedModel(model, eos_token_ids, cascade), None
     note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
-    return plain, note
+    return RecomputedModel(model, eos_token_ids), note
 
 
 class FedLayers:
