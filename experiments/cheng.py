@@ -48,8 +48,8 @@ def _gap(stored: Stored, *, worst: bool) -> Figure:
     return gap(stored, NPO, REWORDED, stored.lab.size.leak, worst=worst)
 
 
-def _correlation(stored: Stored) -> Figure:
-    return correlation(stored, NPO, REWORDED, RECALL)
+def _correlation(stored: Stored, method: str = NPO) -> Figure:
+    return correlation(stored, method, REWORDED, RECALL)
 
 
 def _selected(stored: Stored) -> Figure:
@@ -133,6 +133,15 @@ CLAIMS = (
         Rule("above", 0.6), asked(REWORDED, NPO), _correlation,
         "A description of these draws, as theirs is.",
         small="The upper bounds are of some twelve draws a query.",
+    ),
+    Claim(
+        "f1-leaking", PAPER, "Figures 1 and 2",
+        "The same of a model that leaks.",
+        "median r of log-probability and the upper bound on ROUGE-L recall, over queries, GD",
+        Rule("above", 0.6), asked(REWORDED, "GD"), partial(_correlation, method="GD"),
+        "A description of these draws, as theirs is. Stated once NPO's figures, in which nothing "
+        "leaks, were known.",
+        sizes=("middle", "full"),
     ),
     Claim(
         "ids", PAPER, "Section 4.3",
