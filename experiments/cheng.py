@@ -139,8 +139,8 @@ CLAIMS = (
         "The same of a model that leaks.",
         "median r of log-probability and the upper bound on ROUGE-L recall, over queries, GD",
         Rule("above", 0.6), asked(REWORDED, "GD"), partial(_correlation, method="GD"),
-        "A description of these draws, as theirs is. Stated once NPO's figures, in which nothing "
-        "leaks, were known.",
+        "A description of these draws, as theirs is. Stated after this figure of GD, GA, CEL and "
+        "DPO had been seen at the middle size, all between −.05 and .14.",
         sizes=("middle", "full"),
     ),
     Claim(

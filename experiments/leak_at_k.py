@@ -94,7 +94,7 @@ CLAIMS = (
         "least of five: mean leak@32 less the control's", Rule("above", 0),
         plain(*METHODS, CONTROL), partial(_all_beyond, METHODS, K),
         "The five differences hold at once.",
-        middle="GA, GD and RMU leak, beyond doubt; NPO, with entropy or without, does not.",
+        middle="Of GA, GD and RMU many draws leak; of NPO, with entropy or without, not one.",
     ),
     Claim(
         "k-control", PAPER, "Table of the retrained model",
