@@ -148,6 +148,7 @@ CLAIMS = (
         "Selected inputs, those answered as surely as the question, leak more than rewritings do.",
         "mean P(leak) over selected inputs less that over all rewritings, NPO", Rule("above", 0),
         asked("selected", NPO) + asked(REWORDED, NPO), _selected,
+        middle="Sixteen answers to each text select, a quarter of what is usual. " + SILENT,
     ),
     Claim(
         "t1-half", PAPER, "Table 1",

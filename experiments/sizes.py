@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leakbound.demo import FORGET, LEARN
+from leakbound.inputs import DRAWS as IDS_DRAWS
 from leakbound.study import Rewritings
 from leakbound.unlearning import Sampling, TrainingSettings
 
@@ -54,7 +55,9 @@ PLAIN, FEWER, REWORDED = "plain", "fewer", "reworded"
 GRID = (0.2, 0.5, 0.8, 1.0)
 
 
-def _asked(n: int, fewer: int, grid: int, kept: int = 128) -> Mapping[str, Asked]:
+def _asked(
+    n: int, fewer: int, grid: int, kept: int = 128, ids_draws: int = IDS_DRAWS
+) -> Mapping[str, Asked]:
     """By name: as the papers ask, in n draws, and where several laws are asked in fewer."""
     return {
         PLAIN: Asked(n),
@@ -65,7 +68,7 @@ def _asked(n: int, fewer: int, grid: int, kept: int = 128) -> Mapping[str, Asked
         "temperatures": Asked(fewer, GRID),
         "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
         REWORDED: Asked(fewer, rewritings=Rewritings("rules")),
-        "selected": Asked(fewer, rewritings=Rewritings("rules", ids=True)),
+        "selected": Asked(fewer, rewritings=Rewritings("rules", ids=True, ids_draws=ids_draws)),
         "kept": Asked(kept, kept=24),
     }
 
@@ -284,7 +287,7 @@ SIZES["one-author"] = replace(
     learn=TrainingSettings(epochs=10, learning_rate=1e-4, batch_size=8, bf16=True),
     forget=TrainingSettings(epochs=5, learning_rate=5e-5, batch_size=4, bf16=True),
     n=128,
-    asked=_asked(128, 32, 64, kept=32),
+    asked=_asked(128, 32, 64, kept=32, ids_draws=16),
     utility={
         "R_r": ("retain", 40),
         "R_RA": ("tofu:real_authors", 40),
