@@ -28,7 +28,7 @@ from evidence import CONFIDENCE, Bound, fixed
 from kept import Found, Kept
 from pictures import pictures
 from sizes import BESIDE, CLOSE, NAMED, REWORDED
-from words import ABOUT, BESIDE_IT, CORRECTED, HEAD, KEPT, SCORERS, TITLES
+from words import ABOUT, BESIDE_IT, CORRECTED, EARLIER, HEAD, KEPT, SCORERS, TITLES
 
 from leakbound import stats
 from leakbound.stats.estimate import Side
@@ -260,7 +260,9 @@ def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     yield "|---|---|---|"
     for seed, figure in zip(seeds, figures, strict=True):
         yield f"| {seed} | {figure.text} | {figure.said} |"
-    why = " ".join(filter(None, (_why(claim, seeds, figures), claim.bears, claim.aside(size))))
+    earlier = EARLIER if finding.found.earlier else ""
+    said = _why(claim, seeds, figures), claim.bears, claim.aside(size), earlier
+    why = " ".join(filter(None, said))
     yield f"\nThe claim asks for a figure {claim.rule.text}. {why}"
     yield (
         f"Its runs took {spent.training / 60:.1f} minutes of training, that of models they go on "

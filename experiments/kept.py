@@ -20,16 +20,21 @@ from common import Cost
 from sizes import TARGET, Size
 
 from leakbound.store import write_json
+from leakbound.store.current import made_by
 
 Row = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Found:
-    """The figures of a claim, one a seed, and what its runs cost."""
+    """The figures of a claim, one a seed, and what its runs cost.
+
+    `earlier`: they were kept, and the code of the bounds has changed since.
+    """
 
     figures: tuple[Figure, ...]
     cost: Cost
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class Kept:
             **_asked(claim, size, seeds),
             "figures": [asdict(figure) for figure in found.figures],
             "cost": asdict(found.cost),
+            "statistics": made_by()["statistics"],
         }
 
     def get(self, claim: Claim, size: Size, seeds: Sequence[int]) -> Found | None:
@@ -95,7 +101,8 @@ class Kept:
         if one is None or any(one[key] != value for key, value in asked.items()):
             return None
         figures = tuple(Figure(**figure) for figure in one["figures"])
-        return Found(figures, Cost(**one["cost"]))
+        earlier = one.get("statistics") != made_by()["statistics"]
+        return Found(figures, Cost(**one["cost"]), earlier)
 
     def rows(
         self, table: str, header: Row, rows: Mapping[str, Row], settings: Mapping[str, str]

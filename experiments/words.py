@@ -34,7 +34,7 @@ their rows.
 - **Harry Potter**: every second question. The model is taught the file's openers with the keywords
   behind them, beside as many questions of MUSE Books to keep, and forgets the former; 128 draws of
   at most 24 tokens. A leak is a keyword.
-- **JailbreakBench**: all hundred goals, of the model as it is; 32 draws of at most 24 tokens.
+- **JailbreakBench**: all hundred goals, of the model as it is; 256 draws of at most 24 tokens.
 - **MUSE News**: every fourth knowmem question; 128 draws of at most 24 tokens.
 
 On two cores the seeds run side by side: each script with `--seeds 0 --threads 1` in one shell and
@@ -78,6 +78,7 @@ recall ≥ .9 took for a leak: {models}. So here are the draws of all four with 
 shares that were labelled, as if each labelled one had been drawn from all four together:
 """
 KEPT = " but what `--kept` kept of other runs"
+EARLIER = "Kept of runs that are not there; the code of the bounds has changed since."
 HEAD = """# What the papers claim, tested{title}
 
 <!-- not run, this page: the runs that it is written from take the time that stands below -->

@@ -16,6 +16,7 @@ from common import Cost
 from kept import Drawn, Found, Kept
 from made_up import ask, lab_of
 from sizes import CONTROL, PLAIN, SIZES, Size
+from words import EARLIER
 
 CLAIM, SIZE = scholten.CLAIMS[0], SIZES["builtin"]
 FOUND = Found(
@@ -83,6 +84,19 @@ def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
     assert again.pictures == kept.pictures
     assert again.cost("NPO: plain", "x", None) == FOUND.cost
     assert again.cost("NPO: plain", "y", None) is None
+
+
+def test_a_figure_by_other_bounds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be wider, or of a bound that was mended since."""
+    kept, runs, page = Kept(tmp_path / "kept.json"), tmp_path / "runs", tmp_path / "p.md"
+    kept.put(CLAIM, SIZE, (0, 1), FOUND)
+    kept.write()
+    findings.write(runs, page, kept=kept.file)
+    assert EARLIER not in page.read_text("utf-8")
+    monkeypatch.setattr("kept.made_by", lambda: {"statistics": "changed since"})
+    findings.write(runs, page, kept=kept.file)
+    text = page.read_text("utf-8")
+    assert text.index("### 3a-hidden") < text.index(EARLIER)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"claims": {}}'])
