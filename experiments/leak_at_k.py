@@ -36,6 +36,8 @@ EVERY = (
     *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then leakmin",
 )  # fmt: skip
 K = 32
+COARSE = "grid of 200"
+BEFORE = "Stated before GD had been asked by any other law than its own."
 
 
 def _of_k(
@@ -62,12 +64,12 @@ def _all_beyond(methods: Sequence[str], k: int, stored: Stored) -> Figure:
     })  # fmt: skip
 
 
-def _drives(k: int | None, stored: Stored, how: str = "grid") -> Figure:
-    return effects(cells(stored.run(NPO, how), stored.lab.size.leak, k))
+def _drives(k: int | None, stored: Stored, how: str = "grid", method: str = NPO) -> Figure:
+    return effects(cells(stored.run(method, how), stored.lab.size.leak, k))
 
 
-def _top_p(stored: Stored) -> Figure:
-    found = cells(stored.run(NPO, "grid"), stored.lab.size.leak, K)
+def _top_p(stored: Stored, how: str = "grid", method: str = NPO) -> Figure:
+    found = cells(stored.run(method, how), stored.lab.size.leak, K)
     high, low = found[1.0, 1.0], found[1.0, 0.2]
     ends = float(high.lower) - float(low.upper), float(high.upper) - float(low.lower)
     return Figure(float(high.value) - float(low.value), *ends, high.confidence)
@@ -137,7 +139,7 @@ CLAIMS = (
         "grid-200", PAPER, "Temperature and top-p, Protocol",
         "Top-p drives leakage more than temperature, by 200 draws a cell.",
         "effect of top-p less that of T on mean P(leak), NPO", Rule("above", 0),
-        asked("grid of 200", NPO), partial(_drives, None, how="grid of 200"),
+        asked(COARSE, NPO), partial(_drives, None, how=COARSE),
         "The sixteen cells hold at once.",
         draws=1024,
     ),
@@ -147,6 +149,29 @@ CLAIMS = (
         "mean leak@32 at top-p 1 less that at .2, NPO", Rule("above", 0), asked("grid", NPO),
         _top_p,
         draws=200,
+    ),
+    Claim(
+        "grid-leaking", PAPER, "Temperature and top-p",
+        "Top-p drives leakage more than temperature, of a model that leaks.",
+        "effect of top-p less that of T on mean P(leak), over {.2, .5, .8, 1}², GD",
+        Rule("above", 0), asked(COARSE, "GD"), partial(_drives, None, how=COARSE, method="GD"),
+        f"The sixteen cells hold at once. {BEFORE}",
+        sizes=("middle", "full"),
+    ),
+    Claim(
+        "grid-k-leaking", PAPER, "Temperature and top-p",
+        "Top-p drives leak@k more than temperature, of a model that leaks.",
+        "effect of top-p less that of T on mean leak@32, GD", Rule("above", 0),
+        asked(COARSE, "GD"), partial(_drives, K, how=COARSE, method="GD"),
+        f"The sixteen cells hold at once. {BEFORE}",
+        sizes=("middle", "full"),
+    ),
+    Claim(
+        "top-p-leaking", PAPER, "Top-p ablation",
+        "At T = 1, leak@k of a model that leaks grows with top-p.",
+        "mean leak@32 at top-p 1 less that at .2, GD", Rule("above", 0), asked(COARSE, "GD"),
+        partial(_top_p, how=COARSE, method="GD"), BEFORE,
+        sizes=("middle", "full"),
     ),
     Claim(
         "n-200", PAPER, "Protocol",

@@ -116,10 +116,9 @@ def _at(temperature: float, decoding: Decoding) -> bool:
     return (decoding.temperature, decoding.top_p) == (temperature, 1.0)
 
 
-def _cold(stored: Stored) -> Figure:
+def _cold(stored: Stored, method: str = NPO, how: str = "temperatures") -> Figure:
     hot, cold = (
-        spread(fixed(stored, NPO, RECALL, "temperatures", partial(_at, t)))
-        for t in (max(GRID), min(GRID))
+        spread(fixed(stored, method, RECALL, how, partial(_at, t))) for t in (max(GRID), min(GRID))
     )
     return Figure.of(less(hot, cold))
 
@@ -259,6 +258,15 @@ CLAIMS = (
         "The standard deviation falls with the softmax temperature.",
         "mean standard deviation of ROUGE-L recall at T = 1 less that at T = .2, NPO",
         Rule("above", 0), asked("temperatures", NPO), _cold,
+    ),
+    Claim(
+        "4b-leaking", PAPER, "Figure 4b",
+        "The standard deviation of a model that leaks falls with the softmax temperature.",
+        "mean standard deviation of ROUGE-L recall at T = 1 less that at T = .2, GD",
+        Rule("above", 0), asked("grid of 200", "GD"),
+        partial(_cold, method="GD", how="grid of 200"),
+        "Stated before GD had been asked by any other law than its own.",
+        sizes=("middle", "full"),
     ),
     Claim(
         "4b-everywhere", PAPER, "Figure 4b",
