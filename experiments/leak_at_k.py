@@ -227,6 +227,7 @@ CLAIMS = (
         "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
         asked(FEWER, "NPO then leakmin", "NPO twice as long"),
         partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K), how=FEWER),
+        middle=SILENT,
     ),
     Claim(
         "leakmin-leak-n", OURS, "leakmin",
@@ -252,6 +253,7 @@ CLAIMS = (
         partial(_of_k, ("NPO then leakmin", K), ("NPO + entropy", K)),
         small="NPO then leakmin goes over the questions twice as often. Stated once the figures of "
         "leakmin-leak were known.",
+        middle=SILENT,
     ),
     Claim(
         "k-every", OURS, "beside k-all",
@@ -259,6 +261,7 @@ CLAIMS = (
         f"least of {len(EVERY)}: mean leak@128 less the control's", Rule("above", 0),
         plain(*EVERY, CONTROL), partial(_all_beyond, EVERY, 128),
         "The differences hold at once, so that each is wide.",
+        middle=SILENT,
     ),
     Claim(
         "k-muse", PAPER, "Tables by method, MUSE News",

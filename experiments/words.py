@@ -3,7 +3,7 @@
 TITLES = {"small": "", "middle": " on a real model", "full": " on a large model"}
 BESIDE_IT = {
     "small": "[The same on a real model](findings-middle.md).",
-    "middle": "[The same on a small model](findings.md), where all of them were run.",
+    "middle": "[The same on a small model](findings.md).",
     "full": "[The same on a small model](findings.md).",
 }
 ABOUT = {
