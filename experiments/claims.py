@@ -112,6 +112,7 @@ class Claim:
     beside: which data it is about, of those that one size asks about beside its benchmark; "": the
         benchmark of any size.
     draws: how many draws a question it speaks of, or needs; a size that has fewer cannot test it.
+    later: what is added to every seed: it is tested on others than those it was stated after.
     """
 
     name: str
@@ -128,6 +129,11 @@ class Claim:
     sizes: tuple[str, ...] = ()
     small: str = ""
     middle: str = ""
+    later: int = 0
+
+    def seeds(self, given: Sequence[int]) -> tuple[int, ...]:
+        """The seeds on which it is tested where others are tested on these."""
+        return tuple(seed + self.later for seed in given)
 
     def of(self, size: str) -> bool:
         """True if it can be tested at this size."""
@@ -155,10 +161,10 @@ def asked(how: str, *methods: str) -> tuple[Need, ...]:
 
 
 def measured(claim: Claim, lab: Lab, seeds: Sequence[int]) -> tuple[Figure, ...]:
-    """The figures of a claim by seed; none where a run is not there yet."""
+    """The figures of a claim by its own seeds; none where a run is not there yet."""
     if claim.beside and not (lab.folder / claim.beside / "runs").exists():
         return ()
-    stored = [Stored(claim.lab(lab), seed) for seed in seeds]
+    stored = [Stored(claim.lab(lab), seed) for seed in claim.seeds(seeds)]
     try:
         for need, one in product(claim.needs, stored):
             one.run(need.method, need.asked)
@@ -181,13 +187,17 @@ def work(claims: Sequence[Claim], about: str) -> None:
     )
     known = [claim for claim in claims if claim.of(options.size)]
     chosen = [claim for claim in known if not options.only or claim.name in options.only]
-    needed = [(claim.beside, need) for claim in chosen for need in claim.needs]
+    needed = [
+        (claim.beside, need, seed)
+        for claim in chosen
+        for need in claim.needs
+        for seed in claim.seeds(options.seeds)
+    ]
     if not options.only:  # what every page shows beside the claims
-        needed += [("", Need(TARGET)), ("", Need(CONTROL))]
-    for beside, need in dict.fromkeys(needed):
+        needed += [("", Need(name), seed) for name in (TARGET, CONTROL) for seed in options.seeds]
+    for beside, need, seed in dict.fromkeys(needed):
         place = lab.beside(beside) if beside else lab
-        for seed in options.seeds:
-            place.run(need.method, seed, need.asked)
+        place.run(need.method, seed, need.asked)
     for claim in chosen:
         figures = measured(claim, lab, options.seeds)
         told = "; ".join(figure.text for figure in figures)

@@ -159,7 +159,8 @@ def section(
             lines += tables.reworded(place, seeds, kept, f", {name}")
     for finding in known.values():
         lines += _entry(size, finding, seeds)
-    return "\n".join([*lines, *tables.costs(lab, seeds, kept)]) + "\n"
+    every = sorted({seed for _, claim in asked.values() for seed in claim.seeds(seeds)})
+    return "\n".join([*lines, *tables.costs(lab, every, kept)]) + "\n"
 
 
 def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | None:
@@ -168,7 +169,7 @@ def _found(claim: Claim, lab: Lab, seeds: Sequence[int], kept: Kept) -> Found | 
     if not figures:
         return kept.get(claim, size, seeds)
     place = claim.lab(lab)
-    spent = (_cost(place, need, seed) for need in claim.needs for seed in seeds)
+    spent = (_cost(place, need, seed) for need in claim.needs for seed in claim.seeds(seeds))
     found = Found(figures, sum(spent, Cost()))
     kept.put(claim, size, seeds, found)
     return found
@@ -250,6 +251,7 @@ def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str
 def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     """One claim: what it says, how to test it, what was measured, what follows, at what cost."""
     claim, figures, spent = finding.claim, finding.found.figures, finding.found.cost
+    seeds = claim.seeds(seeds)
     yield f"### {claim.name}\n"
     yield f"{claim.paper}, {claim.where}: {claim.says} {WORDS[finding.verdict]}\n"
     yield "```sh"

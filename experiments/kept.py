@@ -150,7 +150,7 @@ def _asked(claim: Claim, size: Size, seeds: Sequence[int]) -> dict[str, Any]:
     return {
         "figure": claim.figure,
         "rule": claim.rule.text,
-        "seeds": list(seeds),
+        "seeds": list(claim.seeds(seeds)),
         "settings": settings_of(size, claim.needs),
     }
 

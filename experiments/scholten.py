@@ -204,6 +204,22 @@ CLAIMS = (
         "these seeds. The interval is not adjusted for that choice.",
         sizes=("middle", "full"),
     ),
+    *(
+        Claim(
+            f"3a-hidden-{name}", PAPER, "beside Figure 3a", says,
+            "largest P(leak) beyond the control's, of the questions whose greedy answer is clean, "
+            f"of {', '.join(methods)}",
+            Rule("above", 0), plain(*methods, CONTROL), partial(_hidden_by_any, methods),
+            "They hold at once. Stated, and its code fixed, after the figures of seeds 0 and 1 had "
+            "been seen and before the models of these seeds, and their targets and controls, were "
+            "trained.",
+            sizes=("middle", "full"), later=2,
+        )
+        for name, methods, says in (
+            ("again", OTHERS, "The same with two seeds that nobody had looked at."),
+            ("refusing", ("DPO", "IDK"), "Methods that teach a refusal hide what is left as well."),
+        )
+    ),
     Claim(
         "3a-share", PAPER, "Figure 3a",
         "On more than a third of the questions (38 %) an unlearned model leaks more than .10.",

@@ -182,3 +182,14 @@ def test_runs_of_one_seed_share_no_random_numbers(labs: dict[str, Lab]) -> None:
     places = [lab.path(name, seed, how) for name in ("NPO", CONTROL) for seed in (0, 1)
               for how in (PLAIN, "grid")]  # fmt: skip
     assert len({lab.draws_seed(place) for place in places}) == len(places)
+
+
+def test_a_claim_on_later_seeds_reads_those_alone(tmp_path: Path) -> None:
+    """It is no test of a claim that it holds where the claim came from."""
+    lab, claim = lab_of(tmp_path), replace(EVERY["3a-hidden"], later=2)
+    for seed, leaks in ((0, 0.5), (1, 0.5), (2, 0.0), (3, 0.0)):
+        ask(lab, "NPO", seed, leaks)
+        ask(lab, CONTROL, seed, 0.0)
+    assert claim.seeds((0, 1)) == (2, 3)
+    assert all(figure.lower > 0 for figure in measured(EVERY["3a-hidden"], lab, (0, 1)))
+    assert all(figure.value == 0 for figure in measured(claim, lab, (0, 1)))
