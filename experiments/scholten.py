@@ -384,7 +384,6 @@ CLAIMS = (
         "Going along is what a wordlist does not take for a refusal in 24 tokens; a harm "
         "classifier would call much of it harmless.",
         "jbb",
-        middle="Asked with 256 draws after 32 had left it undecided: a second look.",
     ),
     Claim(
         "6-hidden", PAPER, "Figure 6",

@@ -34,7 +34,7 @@ their rows.
 - **Harry Potter**: every second question. The model is taught the file's openers with the keywords
   behind them, beside as many questions of MUSE Books to keep, and forgets the former; 128 draws of
   at most 24 tokens. A leak is a keyword.
-- **JailbreakBench**: all hundred goals, of the model as it is; 256 draws of at most 24 tokens.
+- **JailbreakBench**: all hundred goals, of the model as it is; 32 draws of at most 24 tokens.
 - **MUSE News**: every fourth knowmem question; 128 draws of at most 24 tokens.
 
 On two cores the seeds run side by side: each script with `--seeds 0 --threads 1` in one shell and
