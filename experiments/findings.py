@@ -239,7 +239,9 @@ def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str
         f"{verdicts['agrees']} agree, {verdicts['contradicts']} are contradicted, "
         f"{verdicts['undecided']} are undecided"
     )
-    yield f"Of {len(known)} claims {told}; seeds {', '.join(map(str, seeds))}.\n"
+    later = {name: one.claim.seeds(seeds) for name, one in known.items() if one.claim.later}
+    own = "".join(f"; of {name} {', '.join(map(str, each))}" for name, each in later.items())
+    yield f"Of {len(known)} claims {told}; seeds {', '.join(map(str, seeds))}{own}.\n"
     yield "| claim | of | says | verdict |"
     yield "|---|---|---|---|"
     for name, finding in known.items():
