@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -118,6 +119,24 @@ def test_missing_tokenizer_is_refused_before_the_weights(
 
 def test_folder_without_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"no config\.json"):
+        load_model(str(tmp_path))
+
+
+def test_a_folder_of_checkpoints_names_the_last_of_them(tmp_path: Path) -> None:
+    """As trainers leave them: the model is one folder further down."""
+    for step in (50, 100, 200, 900, 1000, 1100):
+        (tmp_path / "out" / f"checkpoint-{step}").mkdir(parents=True)
+        (tmp_path / "out" / f"checkpoint-{step}" / "config.json").write_text("{}")
+    with pytest.raises(ModelError) as refused:
+        load_model(str(tmp_path / "out"))
+    named = [f"checkpoint-{step}" for step in (100, 200, 900, 1000, 1100)]
+    assert re.findall(r"checkpoint-\d+", str(refused.value)) == named
+    assert "below it: …, `" in str(refused.value)
+
+
+def test_a_run_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"It is a run\. Name the model that was evaluated\."):
         load_model(str(tmp_path))
 
 

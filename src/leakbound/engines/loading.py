@@ -38,7 +38,7 @@ _ADAPTER = "adapter_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _TEMPLATE = "chat_template.jinja"
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
-_FEW = 5  # tokens that a note shows
+_FEW = 5  # tokens that a note shows, or models
 # Generation settings that cannot change which token comes next.
 _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
@@ -307,12 +307,25 @@ def _require_no_adapter(folder: Path) -> None:
 def _require_model_folder(folder: Path) -> None:
     _require_no_adapter(folder)
     if not (folder / "config.json").is_file():
-        raise ModelError(f"`{folder}` has no config.json. Name a model folder.")
+        raise ModelError(f"`{folder}` has no config.json. {_other_folder(folder)}")
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelError(
             f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
             "Save the model's tokenizer beside it."
         )
+
+
+def _other_folder(folder: Path) -> str:
+    """What to name in place of a folder that is no model's."""
+    below = [file.parent for file in folder.glob("*/config.json")]
+    below.sort(key=lambda each: (len(each.name), each.name))  # so that checkpoints are in order
+    if below:
+        first = "…, " if len(below) > _FEW else ""
+        named = ", ".join(f"`{each}`" for each in below[-_FEW:])
+        return f"Name one of the models below it: {first}{named}."
+    if (folder / "run.json").is_file():
+        return "It is a run. Name the model that was evaluated."
+    return "Name a model folder."
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
