@@ -153,7 +153,7 @@ def costs(lab: Lab, seeds: Sequence[int], kept: Kept) -> Iterator[str]:
     yield f"| all | {training:.0f} | | {drawn.drawing:.0f} | {drawn.draws:,} | {drawn.forwards:,} |"
     yield (
         f"\n{(training + drawn.drawing) / 60:.0f} minutes in all, without the trials of "
-        "learning rates, scoring and bounding."
+        "learning rates, draws that select inputs, scoring and bounding."
     )
 
 
