@@ -29,7 +29,7 @@ Row = tuple[str, ...]
 class Found:
     """The figures of a claim, one a seed, and what its runs cost.
 
-    `earlier`: they were kept, and the code of the bounds has changed since.
+    `earlier`: they were kept, and are not known to be by the code of the bounds as it is now.
     """
 
     figures: tuple[Figure, ...]

@@ -27,7 +27,7 @@ from evidence import (
     utilities,
 )
 from scholten import SILENT
-from sizes import CONTROL, FEWER, PLAIN, RECALL
+from sizes import COARSE, CONTROL, FEWER, PLAIN, RECALL
 
 PAPER, OURS = "Leak@k", "leakbound"
 NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
@@ -36,7 +36,6 @@ EVERY = (
     *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then leakmin",
 )  # fmt: skip
 K = 32
-COARSE = "grid of 200"
 BEFORE = "Stated before GD had been asked by any other law than its own."
 
 

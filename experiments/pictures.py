@@ -10,7 +10,7 @@ from pathlib import Path
 from claims import Need
 from common import Lab, Stored
 from kept import Drawn, Kept, settings_of
-from sizes import CONTROL, FEWER, RECALL, REWORDED, TARGET
+from sizes import COARSE, CONTROL, FEWER, RECALL, REWORDED, TARGET
 
 import leakbound
 from leakbound.store import Run
@@ -67,7 +67,7 @@ PICTURES = (
     ),
     Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
     Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
-    Picture("grid", "Temperature and top-p, of GD", (Need("GD", "grid of 200"),), name="grid-gd"),
+    Picture("grid", "Temperature and top-p, of GD", (Need("GD", COARSE),), name="grid-gd"),
     Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
             (Need("NPO", REWORDED),), soft=True),
     Picture("correlation", "Figure 2 of Cheng et al.: sureness and leakage",

@@ -32,7 +32,7 @@ from evidence import (
     spread,
     utilities,
 )
-from sizes import CLOSE, CONTROL, FEWER, GRID, PLAIN, RECALL, TARGET
+from sizes import CLOSE, COARSE, CONTROL, FEWER, GRID, PLAIN, RECALL, TARGET
 
 from leakbound import stats
 from leakbound.types import Decoding
@@ -213,7 +213,7 @@ CLAIMS = (
             "They hold at once. Stated, and its code fixed, after the figures of seeds 0 and 1 had "
             "been seen and before the models of these seeds, and their targets and controls, were "
             "trained.",
-            sizes=("middle", "full"), later=2,
+            sizes=("middle",), later=2,
         )
         for name, methods, says in (
             ("again", OTHERS, "The same with two seeds that nobody had looked at."),
@@ -279,8 +279,8 @@ CLAIMS = (
         "4b-leaking", PAPER, "Figure 4b",
         "The standard deviation of a model that leaks falls with the softmax temperature.",
         "mean standard deviation of ROUGE-L recall at T = 1 less that at T = .2, GD",
-        Rule("above", 0), asked("grid of 200", "GD"),
-        partial(_cold, method="GD", how="grid of 200"),
+        Rule("above", 0), asked(COARSE, "GD"),
+        partial(_cold, method="GD", how=COARSE),
         "Stated before GD had been asked by any other law than its own.",
         sizes=("middle", "full"),
     ),

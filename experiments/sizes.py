@@ -51,7 +51,7 @@ class Asked:
     kept: int | None = None
 
 
-PLAIN, FEWER, REWORDED = "plain", "fewer", "reworded"
+PLAIN, FEWER, REWORDED, COARSE = "plain", "fewer", "reworded", "grid of 200"
 GRID = (0.2, 0.5, 0.8, 1.0)
 
 
@@ -64,7 +64,7 @@ def _asked(
         FEWER: Asked(fewer),
         "n=200": Asked(200),
         "grid": Asked(grid, GRID, GRID),
-        "grid of 200": Asked(200, GRID, GRID),
+        COARSE: Asked(200, GRID, GRID),
         "temperatures": Asked(fewer, GRID),
         "adaptive": Asked(fewer, adaptive=(None, 0.9, 0.8, 0.7)),
         REWORDED: Asked(fewer, rewritings=Rewritings("rules")),

@@ -78,7 +78,9 @@ recall ≥ .9 took for a leak: {models}. So here are the draws of all four with 
 shares that were labelled, as if each labelled one had been drawn from all four together:
 """
 KEPT = " but what `--kept` kept of other runs"
-EARLIER = "Kept of runs that are not there; the code of the bounds has changed since."
+EARLIER = (
+    "Kept of runs that are not there; the code of the bounds is another now, or it is not known."
+)
 HEAD = """# What the papers claim, tested{title}
 
 <!-- not run, this page: the runs that it is written from take the time that stands below -->
