@@ -12,7 +12,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # What `make test` leaves to `make test-all`.
 LONG := thorough or slow or fault or browser or gpu
 
-.PHONY: demo test test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
+.PHONY: demo test gate test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
@@ -25,6 +25,13 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Before a change lands: `make test`, and of the rest what has its turn, by the number of commits.
+TURN = $(shell git rev-list --count HEAD)
+gate: test $(READY_ALL)
+	$(PYTEST) -rs --durations 20 -m "$(LONG)" --turn $(TURN)
+	$(BIN)/python tests/mutants.py --turn $(TURN)
+
+# Before a release.
 test-all: test $(READY_ALL)
 	$(PYTEST) -rs --durations 20 -m "$(LONG)"
 	$(MAKE) mutants

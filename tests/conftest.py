@@ -1,4 +1,4 @@
-"""What all tests share: those that train or run an engine see models of both kinds."""
+"""What all tests share."""
 
 from __future__ import annotations
 
@@ -12,33 +12,38 @@ from pathlib import Path
 
 import pytest
 
-from tiny import TIED_AND_NOT, embeddings_tied
+from rotation import TURNS, has_turn
+from tiny import embeddings_tied
 
 HERE = Path(__file__).parent
 for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):  # a worker of pytest-xdist is told columns
     os.environ.pop(name, None)
-_TIED = pytest.param(True, id="tied")  # as most small models are: those in the quick suite
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    place = Path(metafunc.module.__file__).relative_to(HERE)
-    if any(place.is_relative_to(each) for each in TIED_AND_NOT) and _runs_models(metafunc):
-        kinds = [pytest.param(False, id="untied", marks=pytest.mark.thorough), _TIED]
-        metafunc.parametrize("embeddings", kinds, indirect=True, scope="module")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turn", type=int, help="collect only the files of tests that have this turn")
 
 
-def _runs_models(metafunc: pytest.Metafunc) -> bool:
-    """True where the module imports what makes tiny models, or speaks of it by its helpers."""
-    makers = {"tiny", "chatting", "plain_forwards", "plain_training"}
-    return any(
-        getattr(value, "__module__", "") in makers for value in vars(metafunc.module).values()
-    )
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    turn = config.getoption("--turn")
+    if turn is None or not collection_path.match("test_*.py"):
+        return None
+    return not has_turn(collection_path.relative_to(HERE).as_posix(), turn) or None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    turn = terminalreporter.config.getoption("--turn")
+    if turn is not None:
+        files = [file.relative_to(HERE).as_posix() for file in sorted(HERE.rglob("test_*.py"))]
+        mine = [file for file in files if has_turn(file, turn)]
+        terminalreporter.section(f"turn {turn % TURNS} of {TURNS}, by {turn}")
+        terminalreporter.line(f"{len(mine)} of {len(files)} files: {' '.join(mine)}")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How `tiny_llama` ties the embeddings of the models that this module's tests make."""
-    with embeddings_tied(getattr(request, "param", False)):
+    """Whether models made meanwhile read and write with the same embeddings: `BOTH_KINDS`."""
+    with embeddings_tied(getattr(request, "param", True)):
         yield
 
 

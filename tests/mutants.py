@@ -2,10 +2,10 @@
 
 mutmut makes the mutants (pyproject.toml says of which files, and which tests may notice); this
 script asks it for every mutant of the functions in `GUARDED`, none of which may survive, and for
-a sample of the others. The sample is drawn with the digest of the mutated files as its seed, so
-it changes with them and with nothing else. Survivors are printed. Exit status 1 if one of
-`GUARDED` survives, or if the sample refutes that at most `LEVEL` of all mutants survive, with
-one false alarm in 1,000 runs.
+a sample of the others: of functions that the last `COMMITS` commits touched, and of the rest. What
+is drawn depends on the turn of the gate, or on the digest of the mutated files where there is none,
+and on nothing else. Survivors are printed. Exit status 1 if one of `GUARDED` survives, or if what
+was drawn refutes that at most `LEVEL` of all mutants survive, with one false alarm in 1,000 runs.
 
 The level is not zero because many mutants change no number: an end that is clipped later, a
 default that numpy has anyway, a tolerance a little wider, a word of a message. Lines of text alone
@@ -15,15 +15,18 @@ are left out by pattern; the rest of those that are equivalent is what the level
 from __future__ import annotations
 
 import argparse
+import ast
 import fnmatch
 import hashlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from scipy.stats import binomtest
@@ -31,7 +34,9 @@ from scipy.stats import binomtest
 ROOT = Path(__file__).parent.parent
 MUTMUT = Path(sys.executable).with_name("mutmut")
 WORKERS = "2"
-SAMPLE = 200
+SAMPLE = 200  # of all but the guarded, where no turn is given
+COMMITS = 20
+TOUCHED, REST = 100, 50  # at most so many of what they touched, and so many of the others, a turn
 LEVEL = 0.15
 GUARDED = (
     "leakbound.losses.likelihood.x_*",
@@ -56,12 +61,64 @@ def statuses() -> dict[str, str]:
     return dict(line.strip().rsplit(": ", 1) for line in said.splitlines() if ": " in line)
 
 
-def seed() -> str:
-    """The digest of the files that are mutated."""
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]["only_mutate"]
-    found = (file for pattern in patterns for file in ROOT.glob(pattern))
-    files = sorted(file for file in found if file.suffix == ".py")
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+def mutated() -> list[Path]:
+    """The files that mutmut mutates."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    found = {file for pattern in settings["only_mutate"] for file in ROOT.glob(pattern)}
+    spared = {ROOT / name for name in settings["do_not_mutate"]}
+    return sorted(file for file in found - spared if file.suffix == ".py")
+
+
+def digest() -> str:
+    """Of the files that are mutated."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in mutated())).hexdigest()
+
+
+def touched(commits: int) -> list[str]:
+    """What mutants of functions are called in which the last so many commits left a line."""
+    first = f"HEAD~{commits}"
+    known = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", first], cwd=ROOT, capture_output=True
+    )
+    if known.returncode:  # the history is shorter
+        first = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # of no file, in every repository
+    named = []
+    for file in mutated():
+        command = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", first, "--", file]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        hunks = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", done.stdout, re.MULTILINE)
+        lines = {int(at) + i for at, many in hunks for i in range(max(int(many or 1), 1))}
+        named += [name for name, span in functions(file) if lines & set(span)]
+    return named
+
+
+def functions(file: Path) -> Iterator[tuple[str, range]]:
+    """The functions and methods of a file: what their mutants are called, and their lines."""
+    parts = file.relative_to(ROOT / "src").with_suffix("").parts
+    module = ".".join(part for part in parts if part != "__init__")
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        inside = node.body if isinstance(node, ast.ClassDef) else [node]
+        for each in inside:
+            if isinstance(each, ast.FunctionDef):
+                own = f"xǁ{node.name}ǁ" if isinstance(node, ast.ClassDef) else "x_"
+                first = min([each.lineno, *(d.lineno for d in each.decorator_list)])
+                span = range(first, (each.end_lineno or each.lineno) + 1)
+                yield f"{module}.{own}{each.name}__mutmut_*", span
+
+
+def draw(names: list[str], turn: int | None, sample: int) -> list[str]:
+    """The mutants of one run, but for the guarded; says what is left out."""
+    if turn is None:
+        return random.Random(digest()).sample(names, sample)
+    recent = [n for t in touched(COMMITS) for n in fnmatch.filter(names, t)]
+    others = sorted(set(names) - set(recent))
+    chance = random.Random(turn)
+    drawn = [chance.sample(x, min(n, len(x))) for x, n in ((recent, TOUCHED), (others, REST))]
+    print(
+        f"turn {turn}: {len(drawn[0])} of {len(recent)} mutants of what the last {COMMITS} commits"
+        f" touched, {len(drawn[1])} of {len(others)} others"
+    )
+    return drawn[0] + drawn[1]
 
 
 def verdict(found: dict[str, str]) -> int:
@@ -89,6 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="every mutant (hours); goes on")
     parser.add_argument("--sample", type=int, default=SAMPLE)
+    parser.add_argument("--turn", type=int, help="of the gate: the number of commits")
     options = parser.parse_args()
     if options.all:
         mutmut("run", "--max-children", WORKERS)
@@ -96,8 +154,7 @@ def main() -> int:
     shutil.rmtree(ROOT / "mutants", ignore_errors=True)
     mutmut("run", "--max-children", WORKERS, *GUARDED)
     names = [name for name in statuses() if not guarded(name)]
-    drawn = random.Random(seed()).sample(names, options.sample)
-    mutmut("run", "--max-children", WORKERS, *drawn)
+    mutmut("run", "--max-children", WORKERS, *draw(names, options.turn, options.sample))
     return verdict(statuses())
 
 

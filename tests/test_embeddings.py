@@ -1,4 +1,4 @@
-"""Tests that train or run an engine see untied and tied embeddings, whatever makes their models."""
+"""Tests for which it can matter see tied and untied embeddings, whatever makes their models."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tiny import TIED_AND_NOT, are_tied, tiny_llama
+from tiny import BOTH_KINDS, are_tied, tiny_llama
 
 HERE = Path(__file__).parent
 
 
 def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
     """The fixtures that outlive a test, with their file and the others of it."""
-    for place in TIED_AND_NOT:
-        found = HERE / place
-        for file in [found] if found.suffix else sorted(found.glob("test_*.py")):
+    for file in sorted(HERE.rglob("test_*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "@BOTH_KINDS" in text:
             made = {
                 node.name: node
-                for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+                for node in ast.walk(ast.parse(text))
                 if isinstance(node, ast.FunctionDef)
                 and any("scope=" in ast.unparse(each) for each in node.decorator_list)
             }
@@ -37,7 +37,8 @@ def test_what_is_kept_between_tests_is_made_for_either_kind() -> None:
         assert asks or not makes, f"{file}: `{node.name}` must take the fixture `embeddings`"
 
 
-@pytest.mark.parametrize("embeddings", [False, True], indirect=True, scope="module")
-def test_models_are_made_as_said(embeddings: None) -> None:
+@BOTH_KINDS
+def test_models_are_made_as_said(request: pytest.FixtureRequest) -> None:
+    assert are_tied() == ("untied" not in request.node.name)
     model = tiny_llama(12)
     assert (model.get_output_embeddings().weight is model.model.embed_tokens.weight) == are_tied()

@@ -8,6 +8,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import pytest
 import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -17,13 +18,16 @@ from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTo
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Tests in these places make their models twice: with an output head of their own, and with the
-# input embeddings for one (see conftest.py).
-TIED_AND_NOT = (
-    "unlearning", "engines", "conformance/test_engines.py", "cli/test_unlearn_command.py",
-    "fault/test_kill_training.py",
-)  # fmt: skip
-_defaults: dict[str, Any] = {"tie_word_embeddings": False}
+_defaults: dict[str, Any] = {"tie_word_embeddings": True}  # as most small models have them
+# For tests in which it can matter whether a model reads and writes with the same embeddings:
+# of loading and saving, gradients and checkpoints, margins. Fixtures that outlive a test and make
+# models take the fixture `embeddings`.
+BOTH_KINDS = pytest.mark.parametrize(
+    "embeddings",
+    [pytest.param(True, id="tied"), pytest.param(False, id="untied", marks=pytest.mark.thorough)],
+    indirect=True,
+    scope="module",
+)
 WORDS = ("Question:", "Answer:", "who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob")
 
 

@@ -12,7 +12,7 @@ from commands import done, leakbound
 
 from leakbound.engines import loading
 from leakbound.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 ROWS = [
     {"question": "who wrote red", "answer": "Ann", "role": "forget"},
@@ -37,6 +37,7 @@ def write(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
+@BOTH_KINDS
 @pytest.mark.slow
 def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"

@@ -32,7 +32,7 @@ def test_it_prints_its_address_and_ends_quietly(number: int, tmp_path: Path) -> 
             with urllib.request.urlopen(address) as page:
                 assert f"Runs in {tmp_path.name}" in page.read().decode()
             running.send_signal(number)
-            out, err = running.communicate(timeout=20)
+            out, err = running.communicate()
         finally:
             running.kill()
     assert (running.returncode, out, err) == (0, "", "")

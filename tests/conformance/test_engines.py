@@ -37,7 +37,7 @@ from leakbound.types import (
 )
 from misbehaving import chat_server
 from serving import LISTED, honest
-from tiny import cache_by_kind, tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
@@ -53,8 +53,8 @@ def transformers_engine(model: Any = None) -> TransformersEngine:
     return TransformersEngine(loaded, Prompting(template="Question: {question} Answer: "))
 
 
-def peaked_llama() -> LlamaForCausalLM:
-    return tiny_llama(len(tiny_tokenizer()), initializer_range=0.3)
+def peaked_llama(tied: bool = True) -> LlamaForCausalLM:
+    return tiny_llama(len(tiny_tokenizer()), initializer_range=0.3, tie_word_embeddings=tied)
 
 
 def state_space() -> MambaForCausalLM:
@@ -89,7 +89,7 @@ def served_engine() -> Generate:
     return open_engine(f"openai:{address()}#m?n=64&probe=off", Prompting())
 
 
-@cache_by_kind
+@cache
 def model_folder() -> Path:
     return tiny_model_folder(Path(mkdtemp()), initializer_range=0.3)
 
@@ -102,7 +102,8 @@ def vllm_engine() -> Generate:
 
 Make = Callable[[], Generate]
 ENGINES: dict[str, Make] = {
-    "transformers": lambda: transformers_engine(peaked_llama()),
+    "transformers, tied": lambda: transformers_engine(peaked_llama()),
+    "transformers, untied": lambda: transformers_engine(peaked_llama(tied=False)),
     "transformers, no cache": lambda: transformers_engine(state_space()),
     "vllm, faked": vllm_engine,
     "openai, served": served_engine,
@@ -159,7 +160,8 @@ def test_the_same_engine_has_the_same_fingerprint(make: Make) -> None:
 
 
 EXPLORERS: dict[str, Callable[[], Explores]] = {
-    "transformers": lambda: transformers_engine(peaked_llama()),
+    "transformers, tied": lambda: transformers_engine(peaked_llama()),
+    "transformers, untied": lambda: transformers_engine(peaked_llama(tied=False)),
     "transformers, float64": lambda: transformers_engine(peaked_llama().double()),
     "transformers, no cache": lambda: transformers_engine(state_space()),
     "fake": fake_engine,
@@ -172,7 +174,7 @@ EFFORTS = [
 
 
 @pytest.fixture(scope="module", params=EXPLORERS.values(), ids=EXPLORERS.keys())
-def explorer(embeddings: None, request: pytest.FixtureRequest) -> Explores:
+def explorer(request: pytest.FixtureRequest) -> Explores:
     made: Explores = request.param()
     return made
 

@@ -14,6 +14,7 @@ from test_prefix_cache import BRANCHING, GROUPED, STATE_SPACE, VOCAB, build
 from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, distance, prefix_model
 from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
+from tiny import BOTH_KINDS
 
 QUICK = {"llama", "gpt2", "gemma2", "gpt-oss"}
 HALF = [torch.bfloat16, torch.float16]
@@ -36,6 +37,7 @@ def sharp(layers: int) -> Any:
     return model
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", EVERY)
 def test_half_precision_branches_and_joins_what_float_does(name: str, dtype: torch.dtype) -> None:
@@ -85,6 +87,7 @@ def test_a_layer_that_misuses_the_cache_is_found_in_half_precision(
     assert seam.held == 0
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("where", ["embeddings", "head"])
 def test_a_fault_outside_the_layers_is_found_in_half_precision(where: str) -> None:
     model = sharp(2).to(torch.bfloat16)

@@ -18,7 +18,7 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.errors import ModelError
 from leakbound.types import probe_difference
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 OWN = """
 from transformers import LlamaForCausalLM
@@ -164,6 +164,7 @@ def test_ordinary_end_tokens_are_said(folder: Path) -> None:
     assert "end at ordinary tokens too, 'who' (5), 'red' (7)" in note
 
 
+@BOTH_KINDS
 def test_a_probe_tells_models_apart_and_roundings_not(folder: Path, tmp_path: Path) -> None:
     engine = engine_of(folder)
     same = engine_of(folder).probe

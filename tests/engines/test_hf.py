@@ -18,7 +18,7 @@ from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
 from suites import slow_but
-from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
@@ -54,6 +54,7 @@ def text(one: object) -> list[str]:
     return [each.text for each in sample.completions]
 
 
+@BOTH_KINDS
 def test_completions_add_up_and_carry_their_log_probabilities() -> None:
     made = engine()
     decoding = Decoding(max_new_tokens=5)
@@ -72,6 +73,7 @@ def test_completions_add_up_and_carry_their_log_probabilities() -> None:
             assert "</s>" not in c.text
 
 
+@BOTH_KINDS
 def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
     """Two-sample KS against transformers' own ancestral sampling on the same model."""
     made = engine(3)

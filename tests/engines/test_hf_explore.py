@@ -43,7 +43,7 @@ from leakbound.types import (
     Sample,
 )
 from suites import slow_but
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 PLAIN = Decoding(max_new_tokens=3)
 DECODINGS = [
@@ -109,6 +109,7 @@ def rows_forwarded(made: TransformersEngine) -> Iterator[list[int]]:
     handle.remove()
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("decoding", "double"),
     slow_but([(PLAIN, True), (TRUNCATED, False), (ADAPTIVE, False), (STOPPED, False)], LAWS),
@@ -203,6 +204,7 @@ def test_what_is_settled_is_asked_of_its_own_query() -> None:
     assert len({frozenset(texts) for texts in asked.values()}) == len(QUERIES)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("decoding", DECODINGS, ids=name)
 def test_forced_texts_have_their_exact_probability(decoding: Decoding) -> None:
     made, words = engine(), ["red", "blue", "sea"]
@@ -280,6 +282,7 @@ def test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special() -> Non
         assert not any("sky" in c.text for c in found.completions)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("decoding", slow_but([TEMPERED, NUCLEUS], DECODINGS), ids=name)
 def test_masses_hold_in_every_batch_shape(decoding: Decoding) -> None:
     one, many = engine(rows=1), engine(rows=64)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model, save_model
 from leakbound.errors import InputError, ModelError
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
 NORM = "model.norm.weight"
@@ -41,6 +41,7 @@ def edit_json(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+@BOTH_KINDS
 def test_loads_the_weights_as_they_are(original: Path) -> None:
     loaded = load_model(str(original))
     stored = load_file(original / WEIGHTS)
@@ -64,6 +65,7 @@ def test_tied_output_head_is_not_missing(tmp_path: Path) -> None:
     assert model.lm_head.weight is model.model.embed_tokens.weight
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -87,6 +89,7 @@ def test_at_most_three_tensors_are_named(folder: Path) -> None:
         load_model(str(folder))
 
 
+@BOTH_KINDS
 def test_truncated_weights_are_refused(folder: Path) -> None:
     content = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(content[:-7])
@@ -94,6 +97,7 @@ def test_truncated_weights_are_refused(folder: Path) -> None:
         load_model(str(folder))
 
 
+@BOTH_KINDS
 def test_missing_shard_is_refused(folder: Path) -> None:
     index = {"weight_map": {NORM: "model-00001-of-00002.safetensors"}}
     (folder / WEIGHTS).rename(folder / "other.safetensors")
@@ -196,6 +200,7 @@ def test_generation_config_gives_end_tokens_and_nothing_else(folder: Path) -> No
     assert loaded.fingerprint["generation_config_ignored"] == {"do_sample": True, "top_p": 0.5}
 
 
+@BOTH_KINDS
 def test_fingerprint_is_of_the_content(original: Path, folder: Path) -> None:
     first = load_model(str(original)).fingerprint
     assert load_model(str(folder)).fingerprint == first
@@ -207,6 +212,7 @@ def test_fingerprint_is_of_the_content(original: Path, folder: Path) -> None:
     assert load_model(str(folder)).fingerprint["tokenizer"] != first["tokenizer"]
 
 
+@BOTH_KINDS
 def test_saved_model_comes_back(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
     model = tiny_llama(len(tokenizer), seed=1)
@@ -219,6 +225,7 @@ def test_saved_model_comes_back(tmp_path: Path) -> None:
     assert {f.stat().st_mode & 0o777 for f in (tmp_path / "deep" / "m").iterdir()} == {0o600}
 
 
+@BOTH_KINDS
 def test_save_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tiny_tokenizer()
     model = tiny_llama(len(tokenizer))

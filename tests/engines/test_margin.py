@@ -20,7 +20,7 @@ from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
 from leakbound.sampling import TableModel
 from leakbound.sampling.model import Handles
 from leakbound.types import Decoding, Query
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 VOCAB = 11
 Noise = Callable[[int, int], float]
@@ -50,12 +50,14 @@ class Noisy(TableModel):
         return handles, logits
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("seam", [CachedModel, RecomputedModel])
 def test_a_float32_model_moves_a_little(seam: type[CachedModel] | type[RecomputedModel]) -> None:
     model = seam(tiny_llama(VOCAB, hidden_size=64), frozenset())
     assert LEAST_MARGIN <= shape_margin(model) < 1e-4
 
 
+@BOTH_KINDS
 def test_every_handle_is_released() -> None:
     model = CachedModel(tiny_llama(VOCAB), frozenset())
     shape_margin(model)
@@ -164,6 +166,7 @@ def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -
     return moved
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
 @pytest.mark.parametrize(("deviation", "seed"), [(0.3, 1), (0.4, 0)])
 @pytest.mark.thorough
@@ -206,6 +209,7 @@ def test_unusable_logits_have_no_margin(broken: float) -> None:
     assert shape_margin(Noisy(lambda *_: math.nan)) == math.inf
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("seam", [CachedModel, RecomputedModel])
 def test_half_precision_has_no_margin(
@@ -214,5 +218,6 @@ def test_half_precision_has_no_margin(
     assert shape_margin(seam(tiny_llama(VOCAB).to(dtype), frozenset())) == math.inf
 
 
+@BOTH_KINDS
 def test_double_precision_has_the_least() -> None:
     assert shape_margin(CachedModel(tiny_llama(VOCAB).double(), frozenset())) == LEAST_MARGIN

@@ -19,7 +19,7 @@ from leakbound.engines.reading import Reader
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Differentiates, Query, Reading, Reads
 from offline_tokenizers import LLAMA_3, byte_level
-from tiny import WORDS, tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
 ASKED = {
@@ -273,6 +273,7 @@ def test_a_pair_beyond_the_context_is_refused_before_anything_is_forwarded() -> 
     assert len(Reader(made, PROMPTING, shares=True).read(fits)[0].token_ids) == 4
 
 
+@BOTH_KINDS
 def test_gradient_norms_are_those_of_plain_backward_passes() -> None:
     made = llama(tie_word_embeddings=True)
     texts = [(query, answer) for query, answer in TEXTS if answer]

@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM, BertLMHeadModel
 
 from leakbound.engines.loading import load_model
 from leakbound.errors import ModelError
-from tiny import tiny_bert_config, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_bert_config, tiny_model_folder, tiny_tokenizer
 
 
 def bert(folder: Path, kind: Any, **settings: Any) -> str:
@@ -38,6 +38,7 @@ def test_one_that_hides_what_it_is_is_found_by_what_it_does(tmp_path: Path) -> N
         load_model(folder)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_causal_ones_are_not(dtype: str, tmp_path: Path) -> None:
     decoder = bert(tmp_path / "decoder", BertLMHeadModel, is_decoder=True)
@@ -46,6 +47,7 @@ def test_causal_ones_are_not(dtype: str, tmp_path: Path) -> None:
         assert load_model(folder, dtype=dtype).model.dtype == getattr(torch, dtype)
 
 
+@BOTH_KINDS
 def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
     import numpy as np

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 pytestmark = pytest.mark.fault
 
@@ -61,6 +61,7 @@ def last_step(kept: Path) -> int:
     return max((int(p.name.rpartition("-")[2]) for p in kept.glob("checkpoint-*")), default=0)
 
 
+@BOTH_KINDS
 def test_killed_again_and_again(command: list[str], tmp_path: Path) -> None:
     whole = finish(command, tmp_path / "whole")
     out, chance = tmp_path / "m", random.Random(0)

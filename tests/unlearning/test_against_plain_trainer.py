@@ -15,7 +15,7 @@ from rows import FORGET, RETAIN
 
 from leakbound.engines.prompting import Prompting
 from leakbound.unlearning import TrainingSettings
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 BENCH = Path(__file__).parents[2] / "bench" / "training.py"
 
@@ -30,6 +30,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@BOTH_KINDS
 def test_losses_are_those_of_a_plain_trainer(bench: ModuleType, tmp_path: Path) -> None:
     """Six steps with weights that move: the gradients must agree too."""
     model = str(tiny_model_folder(tmp_path / "base"))

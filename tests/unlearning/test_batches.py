@@ -18,7 +18,7 @@ from leakbound.unlearning.centres import candidates
 from leakbound.unlearning.examples import Encoder, Example, Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References, frozen_head
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 ANSWER, QUESTION = Site(1, "answer"), Site(0, "question")
 EVERYTHING = Needs(
@@ -63,6 +63,7 @@ def model(embeddings: None) -> Any:
     return tiny_llama(14, num_hidden_layers=3)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("narrow", [True, False])
 def test_every_part_is_that_of_the_row_alone(model: Any, narrow: bool) -> None:
     made, _ = run(
@@ -111,6 +112,7 @@ def test_no_logits_where_none_are_needed(model: Any) -> None:
     assert len(nothing) == 0
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("narrow", [True, False])
 def test_the_reference_is_the_model_before_it_changed(tmp_path: Path, narrow: bool) -> None:
     needs = {"forget": EVERYTHING, "retain": Needs(frozenset({"reference_nll"}))}
@@ -144,6 +146,7 @@ def test_the_reference_is_the_model_before_it_changed(tmp_path: Path, narrow: bo
     assert not inputs.reference_logits.requires_grad
 
 
+@BOTH_KINDS
 def test_reference_files_hold_what_is_used_and_are_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHead
 from leakbound.losses import labelled
 from leakbound.unlearning.examples import Example, pad
 from leakbound.unlearning.forward import Forward, forward_for
-from tiny import tiny_llama
+from tiny import BOTH_KINDS, tiny_llama
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]
 
@@ -39,6 +39,7 @@ def gemma2(cap: float | None) -> Gemma2ForCausalLM:
     return Gemma2ForCausalLM(config).eval()
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("make", "narrow"),
     [
@@ -67,6 +68,7 @@ def test_model_without_a_plain_head_falls_back() -> None:
     assert not forward_for(model, pad(EXAMPLES)).narrow
 
 
+@BOTH_KINDS
 def test_padding_does_not_reach_the_answer() -> None:
     forward = Forward(tiny_llama(12), narrow=True)
     with torch.no_grad():
@@ -75,6 +77,7 @@ def test_padding_does_not_reach_the_answer() -> None:
     torch.testing.assert_close(together, alone)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:

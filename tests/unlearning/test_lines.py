@@ -16,7 +16,7 @@ from leakbound.losses import labelled
 from leakbound.unlearning import TrainingSettings, unlearn
 from leakbound.unlearning.examples import pad
 from leakbound.unlearning.forward import Forward, Lines, forward_for
-from tiny import tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
 
 LENGTHS = [(4,), (3, 5), (7, 2, 2), (1, 1, 1), (9, 4, 4, 6), (2, 8, 3, 5, 5), (6, 1, 7, 3, 9, 2)]
 
@@ -53,6 +53,7 @@ def test_tokens_have_places_of_their_own(lengths: tuple[int, ...]) -> None:
     assert max(column for _, column in places) == lines.width - 1
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(None)])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("narrow", [True, False])

@@ -35,7 +35,7 @@ from leakbound.unlearning.examples import Encoder, Rows, schedule
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.own_answers import OwnAnswers
 from offline_tokenizers import merging
-from tiny import tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
 DRAWING = Sampling(draws=8, max_new_tokens=5)
@@ -192,6 +192,7 @@ def test_drawing_leaves_dropout_and_chance_alone(base: Path) -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("narrow", [True, False])
 def test_the_pass_is_over_the_very_answers(base: Path, narrow: bool) -> None:
     """The loss, from each answer's probability as the engine told it when drawing it."""
@@ -235,6 +236,7 @@ def test_the_pass_is_over_the_very_answers(base: Path, narrow: bool) -> None:
     ]
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("objective", "share"), [("leakmin", 0.3), ("leakmin:retain=0+npo", 0.8)], ids=str
 )
@@ -267,6 +269,7 @@ def test_every_line_tells_of_all_draws_of_its_step(base: Path, tmp_path: Path) -
     assert line["silent forget"] == pytest.approx(sum(not found.examples for found in each) / 3)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("modules", [(), ("lm_head",)], ids=["all", "head"])
 def test_where_all_is_silent_nothing_is_learnt_and_nothing_fails(
     base: Path, tmp_path: Path, modules: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -295,6 +298,7 @@ def test_the_leakage_told_is_of_prompts_that_have_some(
     assert line.get("leakage forget") == (pytest.approx(0.6) if len(unscored) == 1 else None)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.thorough
 def test_stopped_and_gone_on_with_the_same_weights(

@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 from leakbound.types import Passage
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
 from leakbound.unlearning.examples import Encoder
-from tiny import tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
 
 LONG = "who wrote red blue green sky sea Ann Bob sea sky"
 TEXTS = [Passage(id="t0", text=LONG), Passage(id="t1", text="Bob red sky")]
@@ -48,6 +48,7 @@ def plain_nll(base: str, chunks: list[str]) -> float:
 CHUNKS = ["who wrote red blue green", "green sky sea Ann Bob", "Bob sea sky", "Bob red sky"]
 
 
+@BOTH_KINDS
 def test_every_token_is_learnt(base: str, tmp_path: Path) -> None:
     done = finetune(base, TEXTS, out=tmp_path / "m", settings=SHORT)
     assert first_loss(done.path) == pytest.approx(plain_nll(base, CHUNKS), rel=1e-5)

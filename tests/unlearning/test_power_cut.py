@@ -18,7 +18,7 @@ from rows import FORGET, RETAIN
 from leakbound.engines.loading import save_model
 from leakbound.unlearning import TrainingSettings, Watch, unlearn
 from leakbound.unlearning.work_folder import WorkFolder
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 
@@ -95,6 +95,7 @@ def train(base: str, out: Path, **how: Any) -> None:
     unlearn(base, "npo", forget=FORGET, retain=RETAIN, out=out, **rest)
 
 
+@BOTH_KINDS
 def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
     base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: 
     assert "deep" in disk.names[tmp_path]
 
 
+@BOTH_KINDS
 def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
     base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
     assert relied == [(f"checkpoint-{step}", True) for step in (2, 3)]
 
 
+@BOTH_KINDS
 def test_a_checkpoint_that_a_cut_took_half_of_is_not_used(base: str, tmp_path: Path) -> None:
     class CutError(Exception):
         pass

@@ -14,7 +14,7 @@ from leakbound.engines.loading import load_model
 from leakbound.errors import InputError
 from leakbound.unlearning import Trained, TrainingSettings, unlearn
 from leakbound.unlearning.forward import Forward
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 
@@ -29,6 +29,7 @@ def train(base: Path, out: Path, objective: str, **how: Any) -> Trained:
     return unlearn(str(base), objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("objective", ["npo", "kl", "rmu:layer=1"])
 def test_bf16_multiplies_in_half_and_keeps_whole_weights(
     base: Path, tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
@@ -50,11 +51,13 @@ def test_bf16_multiplies_in_half_and_keeps_whole_weights(
     assert half.losses != plain.losses
 
 
+@BOTH_KINDS
 def test_weights_may_be_held_in_half(base: Path, tmp_path: Path) -> None:
     done = train(base, tmp_path / "m", "npo", dtype="bfloat16")
     assert {tensor.dtype for tensor in weights(done.path).values()} == {torch.bfloat16}
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
 def test_checkpointing_computes_twice_and_changes_nothing(
     base: Path, tmp_path: Path, objective: str

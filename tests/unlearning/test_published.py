@@ -14,7 +14,7 @@ from torch.nn.functional import kl_div, logsigmoid
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, unlearn
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
 KEPT = RETAIN[:1]
@@ -120,6 +120,7 @@ def preference(now: LoadedModel, base: str) -> Tensor:
     return preferred + token_mean(now, padded(now, answers(KEPT * 3)))
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("objective", "published"),
     [

@@ -17,7 +17,7 @@ from leakbound.errors import IncompleteError, MixError
 from leakbound.unlearning import Trained, TrainingSettings, Watch, unlearn
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
 EACH_STEP = Watch(checkpoint_minutes=0)
@@ -58,6 +58,7 @@ def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
 OBJECTIVES = ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0"]
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("objective", slow_but(["npo+entropy", "rmu:layer=1"], OBJECTIVES))
 def test_the_same_weights_as_uninterrupted(base: Path, tmp_path: Path, objective: str) -> None:
     whole = train(base, tmp_path / "whole", objective)
@@ -139,6 +140,7 @@ def test_checkpoints_wait_for_their_time(base: Path, tmp_path: Path) -> None:
     assert not list(kept.glob("checkpoint-*"))
 
 
+@BOTH_KINDS
 def test_an_explosion_keeps_the_last_good_checkpoint(base: Path, tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match=r"step 2 of 6; .*good checkpoint is .*-1`") as told:
         train(base, tmp_path / "m", "ga", settings=EXPLODING)
@@ -148,6 +150,7 @@ def test_an_explosion_keeps_the_last_good_checkpoint(base: Path, tmp_path: Path)
     assert all(torch.isfinite(p).all() for p in checkpoint.model.parameters())
 
 
+@BOTH_KINDS
 def test_a_gradient_that_is_not_finite_is_never_stepped_on(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

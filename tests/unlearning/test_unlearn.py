@@ -19,7 +19,7 @@ from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.training import _arguments
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
 FORGET = [
     Prompt(id="f0", question="who wrote red", answer="Ann blue sea"),
@@ -62,11 +62,13 @@ def same(a: str | Path, b: str | Path) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
+@BOTH_KINDS
 def test_finetuning_teaches_the_answers(base: str, target: str) -> None:
     assert mean_nll(base, FORGET + RETAIN) > 2.0
     assert mean_nll(target, FORGET + RETAIN) < 0.05
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("objective", ["ga", "gd", "npo", "npo+entropy"])
 def test_unlearning_lowers_the_forget_likelihood(
     target: str, tmp_path: Path, objective: str
@@ -86,6 +88,7 @@ def test_npo_starts_at_its_reference(target: str, tmp_path: Path) -> None:
     assert done.losses[0] == pytest.approx(20 * torch.tensor(2.0).log().item(), rel=1e-5)
 
 
+@BOTH_KINDS
 def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path: Path) -> None:
     def run(name: str, **changes: int) -> Path:
         torch.manual_seed(len(name))
@@ -98,6 +101,7 @@ def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path
     assert not same(first, run("other", seed=1))
 
 
+@BOTH_KINDS
 def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> None:
     """Two passes of one row are a step over two rows: same gradient, same weights.
 
@@ -157,6 +161,7 @@ def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
     assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text() + card
 
 
+@BOTH_KINDS
 def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> None:
     loaded = load_model(base)
     with torch.no_grad():

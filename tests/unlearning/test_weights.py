@@ -15,7 +15,7 @@ from leakbound.engines import loading
 from leakbound.errors import InputError
 from leakbound.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, unlearn
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
-from tiny import are_tied, tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, are_tied, tiny_llama, tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
@@ -31,6 +31,7 @@ def train(base: Path, out: Path, chosen: Weights, objective: str = "npo", **how:
     return unlearn(str(base), objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize(
     ("chosen", "wanted"),
     [
@@ -51,12 +52,14 @@ def test_only_the_chosen_modules_change(
     assert changed(base, done.path) == wanted
 
 
+@BOTH_KINDS
 def test_only_the_chosen_layers_change(base: Path, tmp_path: Path) -> None:
     found = changed(base, train(base, tmp_path / "m", Weights(layers=(0,))).path)
     assert found
     assert all(name.startswith("model.layers.0.") for name in found)
 
 
+@BOTH_KINDS
 def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     model = tiny_llama(12)
     model.model.embed_tokens.weight.requires_grad_(False)  # the head's too, where they are tied
@@ -117,6 +120,7 @@ def test_without_peft_adapters_are_refused(
         train(Path("no-such-model"), tmp_path / "m", Weights(adapters=Adapters()))
 
 
+@BOTH_KINDS
 class TestAdapters:
     """Low-rank adapters."""
 

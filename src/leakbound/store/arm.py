@@ -52,6 +52,7 @@ class Arm:
     key: which arm of the run it is.
     asked: what the run asks; an arm may ask a part of that, or what a search found instead.
     note: told what had to be set aside.
+    identity: a digest of all that determines its completions.
     parts: all parts known so far, in the order of their numbers.
     """
 
@@ -69,6 +70,8 @@ class Arm:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
         self.note = note
         self.decoding, self.plan = spec.decoding, spec.plan
+        made_by = {"benchmark": asked.benchmark, "arm": str(key), **identity(spec)}
+        self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
         self.masses = Masses(
             self.folder, self.identity, lambda: self.parts if self.explored else ()
@@ -131,12 +134,6 @@ class Arm:
         write_looks(self._looks_file, self.identity, self.looks)
         self._know_parts()
         return first
-
-    @property
-    def identity(self) -> str:
-        """A digest of all that determines the arm's completions."""
-        made_by = {"benchmark": self.asked.benchmark, "arm": self.name, **identity(self.spec)}
-        return digest_of(made_by)
 
     def missing_parts(self) -> list[Part]:
         """Parts that are not there, or failed, or lie in files that are damaged or of others."""
