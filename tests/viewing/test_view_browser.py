@@ -17,7 +17,7 @@ from shelves import benchmark, engine, unfinish
 from canned import CannedEngine
 from leakbound.evaluation import evaluate
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
-from leakbound.viewing import serving
+from leakbound.viewing import pages, serving
 
 pytestmark = pytest.mark.browser
 SCRIPT = Path(__file__).with_name("view_browser.js")
@@ -25,17 +25,18 @@ HOSTILE = "<img src='https://example.invalid' onerror=alert(1)> \u202e\u2028"
 
 
 class Slow:
-    """An engine that takes its time over every part."""
+    """An engine that draws each part when the browser has seen what was there before it."""
 
     def __init__(self, engine: CannedEngine) -> None:
         self.engine, self.usage, self.fingerprint = engine, engine.usage, engine.fingerprint
         self.check = engine.check
+        self.turns = threading.Semaphore(0)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         if not decoding.greedy:
-            time.sleep(6)
+            self.turns.acquire()
         return self.engine.generate(queries, decoding, draws)
 
 
@@ -56,17 +57,25 @@ def seen(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     (folder / "empty").mkdir()
     (folder / "empty" / "run.json").write_text('{"</script>": "\\u0000"}')
     slow = Slow(engine(0.3, "</script><script>alert(1)</script>"))
+    respond = pages.Pages.respond
+
+    def asked(self: pages.Pages, parts: tuple[str, ...], query: Any) -> Any:
+        if parts == ("next-part",):
+            slow.turns.release()
+        return respond(self, parts, query)
+
     drawing = threading.Thread(
         target=lambda: evaluate(slow, benchmark(), out=folder / "growing", n=2048)
     )
     drawing.start()
     while not (folder / "growing" / "run.json").exists():
         time.sleep(0.05)
-    with serving(folder) as address:
-        done = subprocess.run(
-            ["node", str(SCRIPT), chromium, address],
-            capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages.Pages, "respond", asked)
+        with serving(folder) as address:
+            command = ["node", str(SCRIPT), chromium, address]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        slow.turns.release(1000)
         drawing.join()
         assert done.returncode == 0, done.stderr
         return {**json.loads(done.stdout), "address": address}

@@ -20,6 +20,7 @@ async function open(browser, options, path = "") {
   return tab;
 }
 
+const nextPart = (tab) => tab.request.get(`${address}next-part`);  // of the run that grows
 const names = (tab) => tab.locator("#runs tbody tr:visible th").allTextContents();
 const made = (tab) => tab.waitForFunction(() => !document.body.textContent.includes("goes on by itself"));
 
@@ -69,6 +70,7 @@ async function follow(tab) {
   await tab.locator("#find").fill("n");
   await tab.locator("#find").focus();
   const before = await progress();
+  await nextPart(tab);
   await tab.waitForFunction((said) => document.querySelector("tr[data-state=growing] .done")?.textContent !== said, before);
   const kept = {
     find: await tab.locator("#find").inputValue(),
@@ -79,8 +81,10 @@ async function follow(tab) {
   await row.locator("a").click();
   const sentences = new Set();
   const link = tab.getByText("Open its report");
-  for (let i = 0; i < 600 && !(await link.count()); i++) {
+  for (let i = 1; !(await link.count()); i++) {
+    const before = sentences.size;
     for (const said of await tab.locator(".headlines li").allTextContents()) sentences.add(said.trim());
+    if (sentences.size > before || i % 100 === 0) await nextPart(tab);
     await tab.waitForTimeout(100);
   }
   await link.click();
