@@ -19,6 +19,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that does not tend to say again what it has read: its answers are longer."""
+    folder = tmp_path_factory.mktemp("cli") / "untied"
+    return tiny_model_folder(folder, tie_word_embeddings=False)
+
+
+@pytest.fixture(scope="session")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model_folder(tmp_path_factory.mktemp("cli") / "control", seed=1)
 

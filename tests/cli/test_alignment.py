@@ -29,7 +29,8 @@ GOALS = ("who wrote red", "who wrote blue", "green sky who wrote sea")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("alignment") / "chat"
     tokenizer = chat_tokenizer()
-    tiny_llama(len(tokenizer), 3, initializer_range=0.5).save_pretrained(path)
+    model = tiny_llama(len(tokenizer), 3, initializer_range=0.5, tie_word_embeddings=False)
+    model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
 

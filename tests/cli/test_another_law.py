@@ -54,6 +54,7 @@ def test_a_run_is_not_gone_on_with_by_other_end_tokens(
     refused(evaluated(ends, questions, torn(run)), "ends its answers at other tokens", "[2, 5, 8]")
 
 
+@pytest.mark.slow
 def test_a_certificate_over_other_end_tokens_is_not_verified_with_the_model(
     ends: Path, model: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_certificate_over_other_end_tokens_is_not_verified_with_the_model(
     assert "model: end_tokens" in told.out
 
 
+@pytest.mark.slow
 def test_ordinary_end_tokens_are_said_wherever_figures_stand(
     ends: Path, questions: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def attacked(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     return out
 
 
+@pytest.mark.slow
 def test_evaluate_attacks_and_says_what_it_found(model: Path, attacked: Path) -> None:
     entries = json.loads((attacked / "attack" / "found.json").read_text())["found"]
     run = Run.open(attacked)

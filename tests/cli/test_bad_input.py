@@ -236,12 +236,13 @@ def broken_at(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nan_logits_lose_their_question_alone_until_mended(
-    finished: Path, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Tied, a row of NaN would be met by every question, in the head."""
     file = tmp_path / "mine.csv"
     file.write_text(questions.read_text() + "sea who,red,red\n")
     out = tmp_path / "run"
-    command = ("evaluate", model, "--benchmark", file, "--out", out, *SMALL, "--temperature", "1")
+    command = ("evaluate", untied, "--benchmark", file, "--out", out, *SMALL, "--temperature", "1")
     with monkeypatch.context() as patched:
         broken_at("sea", patched)
         result = leakbound(*command)

@@ -85,6 +85,7 @@ def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> N
     refused(leakbound("bound", run, "--scorer", NOWHERE), "leakbound score")
 
 
+@pytest.mark.slow
 def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:

@@ -274,11 +274,11 @@ def test_plan_answers_in_words_and_json() -> None:
 
 
 def test_progress_lines_have_rates(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_QUIET_SECONDS", 0)
     out = tmp_path / "run"
-    lines = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
+    lines = done("sample", untied, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
     target = [line for line in lines if line.startswith("sampling target: ")]
     assert target[0] == "sampling target: 0/32 draws"
     assert target[1].startswith("sampling target: 0/32 draws, ")  # its first tokens

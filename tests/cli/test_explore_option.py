@@ -224,6 +224,7 @@ def test_a_damaged_masses_file_is_told_and_redone(
     assert masses.with_name(f"{masses.name}.set-aside-1").exists()
 
 
+@pytest.mark.slow
 def test_every_cell_of_a_grid_is_explored(model: Path, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shown = done(*command(model, questions, out, "--temperature", "0,0.5,1"))

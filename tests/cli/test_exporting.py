@@ -261,6 +261,7 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
     refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
 
 
+@pytest.mark.slow
 def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_path: Path) -> None:
     out, again = tmp_path / "scores.jsonl", tmp_path / "again"
     done("score", run, "--scorer", "contains")
@@ -292,6 +293,7 @@ def test_redacted_draws_that_never_came_stay_missing(imported: Path, tmp_path: P
     assert {row.missing for row in ours if row.query_id == "a"} == {1}
 
 
+@pytest.mark.slow
 def test_scores_of_rewritings_are_not_exported_without_their_questions(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -307,6 +309,7 @@ def told(row: dict[str, Any]) -> bool:
     return row.arm == "target" and row.method != "forced" and "proved" not in row.estimand
 
 
+@pytest.mark.slow
 def test_samples_that_are_no_fixed_number_of_draws_stay(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:

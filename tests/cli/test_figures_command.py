@@ -29,6 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 NO_GRID = "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
 
 
+@pytest.mark.slow
 def test_files_are_written_and_what_is_left_out_has_its_reason(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = done("figures", run, "--out", out, "--only", "tail", "--only", "grid", "--format=svg")

@@ -15,12 +15,12 @@ FILE = "question,rewriting\nwho wrote red,red by who\nwho wrote red,tell me who 
 
 
 @pytest.fixture(scope="module")
-def rewritten(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with rewritings that no test may change."""
     out = tmp_path_factory.mktemp("rewritten") / "run"
     asked = out.with_name("asked.csv")
     asked.write_text(ROWS)
-    done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
+    done("evaluate", untied, "--benchmark", asked, "--out", out, "--inputs", "rules",
          "--queries", 6, "--ids", "--ids-draws", 8, *SMALL)  # fmt: skip
     return out
 
@@ -37,12 +37,12 @@ def test_evaluate_asks_rewritings_and_says_what_they_add(rewritten: Path) -> Non
 
 
 def test_the_same_command_and_like_do_nothing_more(
-    model: Path, rewritten: Path, tmp_path: Path
+    untied: Path, rewritten: Path, tmp_path: Path
 ) -> None:
-    again = done("evaluate", model, "--like", rewritten, "--out", rewritten, "--json")
+    again = done("evaluate", untied, "--like", rewritten, "--out", rewritten, "--json")
     assert {r["arm"] for r in again.json["estimates"]} == {"greedy", "target", "target inputs"}
     plain = tmp_path / "plain"
-    done("sample", model, "--like", rewritten, "--out", plain, "--inputs", "none")
+    done("sample", untied, "--like", rewritten, "--out", plain, "--inputs", "none")
     assert set(Run.open(plain).arms) == {"greedy", "target"}
 
 

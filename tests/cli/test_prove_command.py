@@ -63,6 +63,7 @@ def test_more_effort_replaces_less(proved: Path, tmp_path: Path) -> None:
     assert proofs(run) != proofs(proved)
 
 
+@pytest.mark.slow
 def test_a_budget_below_one_answer_is_said(model: Path, tmp_path: Path) -> None:
     long, run = tmp_path / "long.csv", tmp_path / "run"
     long.write_text("question,answer\nwho wrote red,Ann Bob Ann Bob\n")
@@ -85,6 +86,7 @@ def test_a_certificate_rests_on_the_proofs_too(proved: Path, tmp_path: Path) -> 
     assert leakbound("verify", run / "certificate.json", run).status == 6
 
 
+@pytest.mark.slow
 def test_a_run_of_the_model_before_unlearning_gives_leads(
     run: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TransformersEngine, "generate", ran)
 
 
+@pytest.mark.slow
 def test_it_is_what_prove_finds_afterwards(proved: Path, run: Path) -> None:
     done("prove", run, "--budget", 60)
     one, other = Run.open(proved), Run.open(run)
@@ -64,6 +65,7 @@ def test_it_is_what_prove_finds_afterwards(proved: Path, run: Path) -> None:
     assert one.record.study["prove"] == {"forwards": 60, "proposals": []}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_runs")
 def test_what_is_stored_is_not_searched_or_drawn_again(
     model: Path, questions: Path, proved: Path, tmp_path: Path

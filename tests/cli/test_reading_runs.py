@@ -92,11 +92,17 @@ def other_scores(run: Path, other: Path) -> None:
     shutil.copy(other / "run.json", run / "run.json")
 
 
+@pytest.fixture(scope="module")
+def other(control: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of another model."""
+    out = tmp_path_factory.mktemp("other") / "run"
+    done("evaluate", control, "--benchmark", questions, "--out", out, *SMALL)
+    return out
+
+
 @pytest.fixture
-def mixed(run: Path, control: Path, questions: Path, tmp_path: Path) -> Path:
+def mixed(run: Path, other: Path) -> Path:
     """The estimates of one model over the completions and scores of another."""
-    other = tmp_path / "other"
-    done("evaluate", control, "--benchmark", questions, "--out", other, *SMALL)
     other_scores(run, other)
     return run
 

@@ -17,7 +17,6 @@ from suites import slow_but
 
 ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
 WIDTHS = (20, 60, 80, 100, 200)
-QUICK = (60, 200)  # the widths that other tests ask for too
 Report = Callable[[int], str]
 
 
@@ -51,7 +50,7 @@ def words(text: str) -> list[str]:
     return re.sub(r"[─-╿]", " ", text).split()
 
 
-@pytest.mark.parametrize("width", slow_but(QUICK, WIDTHS))
+@pytest.mark.parametrize("width", slow_but((), WIDTHS))
 def test_every_cell_is_whole_at_any_width(several: Path, report: Report, width: int) -> None:
     shown = report(width)
     assert "…" not in shown
@@ -63,7 +62,7 @@ def test_every_cell_is_whole_at_any_width(several: Path, report: Report, width: 
                     assert word in shown, (cell, width)
 
 
-@pytest.mark.parametrize("width", slow_but(QUICK, WIDTHS[1:]))
+@pytest.mark.parametrize("width", slow_but((), WIDTHS[1:]))
 def test_no_line_of_a_table_is_wider_than_the_terminal(
     several: Path, report: Report, width: int
 ) -> None:
@@ -74,6 +73,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(
     assert [line for line in wide if not line.startswith("report: ")] == []
 
 
+@pytest.mark.slow
 def test_where_no_two_columns_fit_each_row_is_a_list(several: Path, report: Report) -> None:
     (table, *_) = summary(Run.open(several))
     narrow = report(27)
@@ -104,6 +104,7 @@ def test_the_tables_of_a_run_with_control_fit_eighty_columns(
         assert any(headings <= set(words_) for words_ in above), table.title
 
 
+@pytest.mark.slow
 def test_columns_that_do_not_fit_follow_below_under_the_first_one(
     several: Path, report: Report
 ) -> None:
@@ -116,6 +117,7 @@ def test_columns_that_do_not_fit_follow_below_under_the_first_one(
         assert len(re.findall(rf"^{re.escape(name)} ", first, re.M)) >= 2
 
 
+@pytest.mark.slow
 def test_sentences_break_where_a_terminal_ends_and_nowhere_in_a_pipe(
     several: Path, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     assert {r["confidence"] for r in leaks} == {0.9}
 
 
+@pytest.mark.slow
 def test_a_stopped_command_goes_on_with_the_same_looks(
     stopped: Path, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,7 @@ def test_without_judges_it_is_about_the_one_binary_scorer() -> None:
             judge_of(scorers)
 
 
+@pytest.mark.slow
 def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
     """What a file says that a judge said of them is not its word."""
     scorer = "keyword:require=all"

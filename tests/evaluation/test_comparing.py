@@ -136,6 +136,7 @@ def test_decodings_of_one_run_are_compared(questions: Path) -> None:
     assert "decoding" in found.made
 
 
+@pytest.mark.slow
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
     control = law((0.05, 0.05, 0.05))
     runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]

@@ -74,6 +74,7 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
         assert "max_tokens" not in note
 
 
+@pytest.mark.slow
 def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
     data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:

@@ -263,6 +263,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         assert told != options.asked(Said(base)), name
 
 
+@pytest.mark.slow
 def test_like_changes_what_is_said_and_nothing_else(
     data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:
@@ -284,6 +285,7 @@ def test_like_changes_what_is_said_and_nothing_else(
     assert [d.name for d in Run.open(tmp_path / "c").study.decodings] == ["T=0.2", "T=0.3"]
 
 
+@pytest.mark.slow
 def test_a_study_file_and_what_is_said_beside_it(
     data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:

@@ -82,6 +82,7 @@ def test_two_workers_draw_what_one_process_draws(
         assert arm.usage.forwards == whole.arms[name].usage.forwards
 
 
+@pytest.mark.slow
 def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_what_a_worker_raises_is_raised_here(asked: dict[str, Any], tmp_path: Pa
         drawn(asked, tmp_path / "run", workers=FakeCluster(), decodings=LONG)
 
 
+@pytest.mark.slow
 def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
     asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
 ) -> None:

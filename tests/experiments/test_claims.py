@@ -184,6 +184,7 @@ def test_runs_of_one_seed_share_no_random_numbers(labs: dict[str, Lab]) -> None:
     assert len({lab.draws_seed(place) for place in places}) == len(places)
 
 
+@pytest.mark.slow
 def test_a_claim_on_later_seeds_reads_those_alone(tmp_path: Path) -> None:
     """It is no test of a claim that it holds where the claim came from."""
     lab, claim = lab_of(tmp_path), replace(EVERY["3a-hidden"], later=2)

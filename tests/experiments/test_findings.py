@@ -85,6 +85,7 @@ def test_what_was_seen_at_one_size_is_said_on_its_page_alone(size: str) -> None:
     assert ("Seen in the middle." in entry) == (size == "middle")
 
 
+@pytest.mark.slow
 def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path: Path) -> None:
     """An answer that leaks scores 1, another two words of the seven."""
     lab = lab_of(tmp_path)

@@ -86,6 +86,7 @@ def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
     assert again.cost("NPO: plain", "y", None) is None
 
 
+@pytest.mark.slow
 def test_a_figure_by_other_bounds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be wider, or of a bound that was mended since."""
     kept, runs, page = Kept(tmp_path / "kept.json"), tmp_path / "runs", tmp_path / "p.md"

@@ -96,6 +96,7 @@ def test_the_page_has_charts_of_each_target_with_their_data(view: View) -> None:
     assert rows[-1][0] == 10**9
 
 
+@pytest.mark.slow
 def test_scores_between_0_and_1_have_no_closed_form(runs: dict[str, Run]) -> None:
     view = read_view(runs)
     (graded,) = (scorer for scorer in view.scorers if not scorer.binary)

@@ -77,6 +77,7 @@ def test_top_k_breaks_ties_by_id_in_a_large_vocabulary() -> None:
     assert sorted(set(picks.tokens.tolist())) == [0, 1, 2]
 
 
+@pytest.mark.thorough
 def test_top_k_among_more_ties_than_are_looked_at_first_takes_the_lowest_ids() -> None:
     weights = np.ones(5000)
     weights[4900:] = 2

@@ -96,7 +96,7 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
         mass_mean_over_questions(known, [[0.0]])
 
 
-@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("binary", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_the_mean_of_masses_holds_as_often_as_it_says(binary: bool) -> None:
     rng = np.random.default_rng(5)
     known, chances = masses(rng, 5)

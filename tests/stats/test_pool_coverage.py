@@ -69,6 +69,7 @@ def test_the_input_distribution_is_covered_and_the_iid_pool_is_not() -> None:
         assert pool_proportion_bound(pool).upper == mean_bound(shares[trial]).upper
 
 
+@pytest.mark.thorough
 def test_one_output_a_fresh_query_is_iid() -> None:
     missed = 0
     for rng, p in trials(4):
@@ -134,6 +135,7 @@ def test_bands_over_the_inputs_by_enumeration(method: str, alpha: float) -> None
             assert missed <= alpha, (name, side)
 
 
+@pytest.mark.thorough
 def test_the_worst_query_is_covered_though_some_got_no_output() -> None:
     """Its lower end pays for the choice: without that it misses ten times as often."""
     p, missed = np.full(8, 0.3), dict.fromkeys(("paid", "unpaid"), 0)

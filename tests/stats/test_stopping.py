@@ -214,7 +214,7 @@ def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
     assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)
 
 
-@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
 def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
     """At the cap bets meet the draws in an order; looks are made again from the stored scores."""
     tally = [0.0, 0.5, 1.0], [110, 60, 30]

@@ -430,6 +430,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     assert tried.texts[0][1:] == ("model:fake", "fresh", "32", "2", "30")
 
 
+@pytest.mark.slow
 def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.9, 1)]
     run = evaluate(

@@ -79,6 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
     return evaluate(engine, benchmark(), out=out, attack=ATTACK, control=control, **HOW)
 
 
+@pytest.mark.slow
 def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
     found = read_attack_queries(whole)
     assert found is not None

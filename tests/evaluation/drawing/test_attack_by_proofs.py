@@ -27,6 +27,7 @@ from leakbound.store import Run
 from leakbound.study import Attack
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Query
+from suites import slow_but
 from tabled import TableEngine, benchmark, exact
 
 OPENER = NEUTRAL[1]
@@ -235,9 +236,7 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, TableE
     return evaluate(engine, benchmark(3), out=out, **STOPPED), engine
 
 
-@pytest.mark.parametrize(
-    "share", [0.6, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.0, 0.2, 0.4, 0.8, 0.95))]
-)
+@pytest.mark.parametrize("share", slow_but((), (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)))
 def test_stopped_in_any_round_it_ends_the_same(
     share: float, never_stopped: tuple[Run, TableEngine], tmp_path: Path
 ) -> None:

@@ -134,7 +134,11 @@ def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
 
 
 @pytest.mark.parametrize(
-    "mode", [pytest.param(m, marks=[pytest.mark.slow] * (m in ("inputs", "attack"))) for m in MODES]
+    "mode",
+    [
+        pytest.param(m, marks=[pytest.mark.slow] * (m in ("until", "inputs", "attack")))
+        for m in MODES
+    ],
 )
 def test_a_part_takes_about_a_minute_and_stopping_loses_no_more(
     mode: str, clock: Clock, tmp_path: Path
@@ -166,6 +170,7 @@ def costs(arm: Arm) -> list[dict[str, float]]:
     return [asdict(meta.usage) for meta in arm.meta()]
 
 
+@pytest.mark.slow
 def test_a_control_and_a_finished_run_of_one_are_cut_too(clock: Clock, tmp_path: Path) -> None:
     own, other = (SlowEngine(clock, SECONDS, name=name) for name in ("own", "other"))
     run = evaluate(own, TASK, out=tmp_path / "r", control=other, **N, decodings=DECODING)
@@ -281,6 +286,7 @@ def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> 
     assert told[:3] == [("loading small", 0), ("loading small", 1), ("sampling greedy", 0)]
 
 
+@pytest.mark.slow
 def test_parts_are_planned_anew_only_where_their_size_changes(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from leakbound.inputs.english.grammar import FRAMES
 from leakbound.inputs.english.questions import indirect, opening, task, wanted
 from leakbound.inputs.english.rewriting import TURNS, rewritings
 from leakbound.inputs.english.verbs import BASES, past, third_person
+from suites import slow_but
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
 GENRE = "What genre of books does Ada Vale predominantly write in?"
@@ -232,7 +233,9 @@ def tofu(name: str) -> list[str]:
     return [row["question"] for row in json.loads(path.read_text())]
 
 
-@pytest.mark.parametrize("name", ["forget10", "real_authors", "world_facts"])
+@pytest.mark.parametrize(
+    "name", slow_but(["world_facts"], ["forget10", "real_authors", "world_facts"])
+)
 def test_the_forms_of_tofu(name: str) -> None:
     """At least twenty a question; facts stay; one mark at the end; no broken joint."""
     joints = re.compile(r"\{|\}|\s\s|[?.][?.]|\s[?.,]|\b(\w+) \1\b|\bdo(?:es)?n't\b")
