@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kept import changed
 from rotation import TURNS, has_turn
 from tiny import embeddings_tied
 
@@ -45,6 +46,12 @@ def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whether models made meanwhile read and write with the same embeddings: `BOTH_KINDS`."""
     with embeddings_tied(getattr(request, "param", True)):
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_shared_stays_as_it_was() -> Iterator[None]:
+    yield
+    assert changed() == [], "tests of this module wrote into a folder that others read: copy it"
 
 
 @pytest.fixture(scope="module", autouse=True)

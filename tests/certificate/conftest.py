@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kept import keep
 from leakbound.store import Run, load
 from leaky import leaky_run
 
@@ -14,7 +15,7 @@ from leaky import leaky_run
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scorers = ["keyword", "rouge-l-recall"]
-    return leaky_run(tmp_path_factory.mktemp("leaky") / "run", scorers=scorers).path
+    return keep(leaky_run(tmp_path_factory.mktemp("leaky") / "run", scorers=scorers).path)
 
 
 @pytest.fixture

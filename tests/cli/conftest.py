@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
+from kept import keep
 from tiny import tiny_model_folder
 
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
@@ -15,19 +16,19 @@ ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bo
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("cli") / "model", seed=0)
+    return keep(tiny_model_folder(tmp_path_factory.mktemp("cli") / "model", seed=0))
 
 
 @pytest.fixture(scope="session")
 def untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that does not tend to say again what it has read: its answers are longer."""
     folder = tmp_path_factory.mktemp("cli") / "untied"
-    return tiny_model_folder(folder, tie_word_embeddings=False)
+    return keep(tiny_model_folder(folder, tie_word_embeddings=False))
 
 
 @pytest.fixture(scope="session")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("cli") / "control", seed=1)
+    return keep(tiny_model_folder(tmp_path_factory.mktemp("cli") / "control", seed=1))
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +43,7 @@ def finished(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     """A finished run that no test may change: see `run`."""
     out = tmp_path_factory.mktemp("cli") / "finished"
     done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
-    return out
+    return keep(out)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from commands import SMALL, Result, done, leakbound, refused
 
 import leakbound as package
+from kept import keep
 from leakbound import evaluation as verbs
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import summary
@@ -97,7 +98,7 @@ def other(control: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
     """A finished run of another model."""
     out = tmp_path_factory.mktemp("other") / "run"
     done("evaluate", control, "--benchmark", questions, "--out", out, *SMALL)
-    return out
+    return keep(out)
 
 
 @pytest.fixture

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from tides import Made, make_all
 
+from kept import keep
+
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return make_all(tmp_path_factory.mktemp("figures"))
+    folder = tmp_path_factory.mktemp("figures")
+    made = make_all(folder)
+    keep(folder)
+    return made

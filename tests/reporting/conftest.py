@@ -17,6 +17,7 @@ from canned_runs import (
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
+from kept import keep
 from leakbound.evaluation import bound_run, evaluate, scorers_for
 from leakbound.store import Run
 from leakbound.study import Attack, Rewritings, Until
@@ -32,10 +33,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder, task = tmp_path_factory.mktemp("runs"), benchmark()
     control = folder / "control"
     make_run(control, task, "control", 0.02)
-    return {
+    made = {
         "full": make_run(folder / "full", task, "full", 0.95, control=control),
         "NPO": make_run(folder / "npo", task, "npo", 0.2, control=control),
     }
+    keep(folder)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +52,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     for name, leak in (("full", 0.95), ("NPO", 0.2)):
         engine = ProvingEngine(name, laws(task, leak))
         made[name] = evaluate(engine, task, out=folder / name, control=folder / "control", **how)
+    keep(folder)
     return made
 
 
@@ -56,10 +60,12 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 def decodings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """A model under a grid of four decodings, and one drawn until a claim was decided."""
     folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
-    return {
+    made = {
         "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decodings=GRID),
         "until": make_run(folder / "until", task, "until", 0.6, sampling=Until(CLAIM, 256)),
     }
+    keep(folder)
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from shelves import benchmark, engine
 
+from kept import keep
 from leakbound.evaluation import evaluate
 from leakbound.viewing import pages, serving
 
@@ -25,7 +26,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept") / "shelf"
     for name, leaks in (("full", 0.6), ("npo/run", 0.01)):
         evaluate(engine(leaks, name), benchmark(), out=folder / name, n=2048)
-    return folder
+    return keep(folder)
 
 
 @pytest.fixture

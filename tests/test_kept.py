@@ -1,0 +1,34 @@
+"""What many tests read is as it was made: a test that writes into it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kept import changed, keep
+
+
+def rewrite(folder: Path) -> None:
+    (folder / "arms" / "part").write_text("2")
+
+
+def touch(folder: Path) -> None:
+    (folder / "arms" / "more").touch()
+
+
+def remove(folder: Path) -> None:
+    (folder / "arms" / "part").unlink()
+
+
+@pytest.mark.parametrize("write", [rewrite, touch, remove])
+def test_whoever_writes_is_found_once(write: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / "part").write_text("1")
+    assert keep(tmp_path) == tmp_path
+    (tmp_path / ".lock").touch()
+    assert changed() == []
+    write(tmp_path)
+    assert changed() == [tmp_path]
+    assert changed() == []
