@@ -253,7 +253,7 @@ def random_case(seed: int) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(250, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("first", [0, pytest.param(250, marks=pytest.mark.slow)])
 def test_no_proof_is_above_the_truth_of_random_trees(first: int) -> None:
     found = [random_case(seed) for seed in range(first, 250 if not first else 10_000)]
     assert all(proved <= truth + 1e-9 for proved, truth in found)
