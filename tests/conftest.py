@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kept import changed
-from rotation import TURNS, has_turn
+from mutants import CLEAN_ALREADY
+from rotation import FILES, has_turn
 from tiny import embeddings_tied
 
 HERE = Path(__file__).parent
@@ -29,15 +30,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     turn = config.getoption("--turn")
     if turn is None or not collection_path.match("test_*.py"):
         return None
-    return not has_turn(collection_path.relative_to(HERE).as_posix(), turn) or None
+    return not has_turn(collection_path.relative_to(HERE).as_posix(), turn, FILES) or None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     turn = terminalreporter.config.getoption("--turn")
     if turn is not None:
         files = [file.relative_to(HERE).as_posix() for file in sorted(HERE.rglob("test_*.py"))]
-        mine = [file for file in files if has_turn(file, turn)]
-        terminalreporter.section(f"turn {turn % TURNS} of {TURNS}, by {turn}")
+        mine = [file for file in files if has_turn(file, turn, FILES)]
+        terminalreporter.section(f"turn {turn % FILES} of {FILES}, by {turn}")
         terminalreporter.line(f"{len(mine)} of {len(files)} files: {' '.join(mine)}")
 
 
@@ -81,3 +82,10 @@ def pytest_sessionstart() -> None:
                 for member in vars(module).values():
                     if isinstance(member, _lru_cache_wrapper):
                         member.cache_clear()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """mutmut runs the tests without a mutant before each batch: that is done once (mutants.py)."""
+    if os.environ.get("MUTANT_UNDER_TEST") == "" and os.environ.get(CLEAN_ALREADY):
+        config.hook.pytest_deselected(items=items[1:])
+        del items[1:]

@@ -2,10 +2,11 @@
 
 mutmut makes the mutants (pyproject.toml says of which files, and which tests may notice); this
 script asks it for every mutant of the functions in `GUARDED`, none of which may survive, and for
-a sample of the others: of functions that the last `COMMITS` commits touched, and of the rest. What
-is drawn depends on the turn of the gate, or on the digest of the mutated files where there is none,
-and on nothing else. Survivors are printed. Exit status 1 if one of `GUARDED` survives, or if what
-was drawn refutes that at most `LEVEL` of all mutants survive, with one false alarm in 1,000 runs.
+some of the others. A gate takes those of functions that the last `COMMITS` commits touched, and of
+the rest those that have its turn, so that twenty run all; without a turn a sample is drawn by the
+digest of the mutated files. Survivors are printed. Exit status 1 if one of `GUARDED` survives, or
+if what was drawn refutes that at most `LEVEL` of all mutants survive, with one false alarm in 1,000
+runs.
 
 The level is not zero because many mutants change no number: an end that is clipped later, a
 default that numpy has anyway, a tolerance a little wider, a word of a message. Lines of text alone
@@ -31,12 +32,15 @@ from pathlib import Path
 
 from scipy.stats import binomtest
 
+from rotation import MUTANTS, has_turn
+
 ROOT = Path(__file__).parent.parent
 MUTMUT = Path(sys.executable).with_name("mutmut")
 WORKERS = "2"
 SAMPLE = 200  # of all but the guarded, where no turn is given
 COMMITS = 20
-TOUCHED, REST = 100, 50  # at most so many of what they touched, and so many of the others, a turn
+TOUCHED = 200  # at most so many of what they touched
+CLEAN_ALREADY = "LEAKBOUND_CLEAN_TESTS_PASSED"  # set once they passed without a mutant
 LEVEL = 0.15
 GUARDED = (
     "leakbound.losses.likelihood.x_*",
@@ -48,9 +52,16 @@ GUARDED = (
 DEAD = ("killed", "timeout", "segfault", "suspicious")
 
 
-def mutmut(*arguments: str) -> None:
-    """Run mutmut at the root; one thread a worker, and tests in the same order each time."""
-    settings = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+def mutmut(*arguments: str, clean: bool = False) -> None:
+    """Run mutmut at the root; one thread a worker, and tests in the same order each time.
+
+    `clean`: the tests have passed without a mutant, on these very files.
+    """
+    settings = {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        **({CLEAN_ALREADY: "1"} if clean else {}),
+    }
     subprocess.run([MUTMUT, *arguments], cwd=ROOT, env=os.environ | settings, check=True)
 
 
@@ -107,18 +118,18 @@ def functions(file: Path) -> Iterator[tuple[str, range]]:
 
 
 def draw(names: list[str], turn: int | None, sample: int) -> list[str]:
-    """The mutants of one run, but for the guarded; says what is left out."""
+    """The mutants of one run, but for the guarded; a gate says how many of which."""
     if turn is None:
         return random.Random(digest()).sample(names, sample)
     recent = [n for t in touched(COMMITS) for n in fnmatch.filter(names, t)]
     others = sorted(set(names) - set(recent))
-    chance = random.Random(turn)
-    drawn = [chance.sample(x, min(n, len(x))) for x, n in ((recent, TOUCHED), (others, REST))]
+    some = random.Random(turn).sample(recent, min(TOUCHED, len(recent)))
+    due = [name for name in others if has_turn(name, turn, MUTANTS)]
     print(
-        f"turn {turn}: {len(drawn[0])} of {len(recent)} mutants of what the last {COMMITS} commits"
-        f" touched, {len(drawn[1])} of {len(others)} others"
+        f"turn {turn % MUTANTS} of {MUTANTS}, by {turn}: {len(some)} of {len(recent)} mutants of"
+        f" what the last {COMMITS} commits touched, {len(due)} of {len(others)} others"
     )
-    return drawn[0] + drawn[1]
+    return some + due
 
 
 def verdict(found: dict[str, str]) -> int:
@@ -154,7 +165,8 @@ def main() -> int:
     shutil.rmtree(ROOT / "mutants", ignore_errors=True)
     mutmut("run", "--max-children", WORKERS, *GUARDED)
     names = [name for name in statuses() if not guarded(name)]
-    mutmut("run", "--max-children", WORKERS, *draw(names, options.turn, options.sample))
+    drawn = draw(names, options.turn, options.sample)
+    mutmut("run", "--max-children", WORKERS, *drawn, clean=True)
     return verdict(statuses())
 
 

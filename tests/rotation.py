@@ -1,24 +1,26 @@
 """What the gate runs of the long tests and of the mutants: a share that its turn chooses.
 
-The turn is the number of commits on main, so that nobody chooses it, and every file of tests has
-one by the digest of its name, so that a new file moves no other. `TURNS` gates whose turns follow
-one another run every long test; as a landing brings any number of commits, a file is left out by
-twenty landings with probability (1 - 1/TURNS)^20: 3 in 1,000. `TURNS` is a prime: only landings
-that bring a multiple of it, time and again, would stay at one share.
+The turn is the number of commits on main, so that nobody chooses it, and every file of tests, and
+every mutant, has one by the digest of its name, so that a new one moves no other. `FILES` gates
+whose turns follow one another run every long test, `MUTANTS` of them every mutant. As a landing
+brings any number of commits, twenty landings leave a file out with probability (1 - 1/FILES)^20:
+1 in 90. `FILES` is a prime: only landings that bring a multiple of it, time and again, would stay
+at one share.
 """
 
 from __future__ import annotations
 
 import hashlib
 
-TURNS = 5
+FILES = 5
+MUTANTS = 20
 
 
-def turn_of(name: str) -> int:
-    """When what has this name has its turn, from 0 to `TURNS` - 1."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % TURNS
+def turn_of(name: str, turns: int) -> int:
+    """When what has this name has its turn, from 0 to `turns` - 1."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % turns
 
 
-def has_turn(name: str, turn: int) -> bool:
+def has_turn(name: str, turn: int, turns: int) -> bool:
     """Whether a gate of this turn, any number, runs what has this name."""
-    return turn_of(name) == turn % TURNS
+    return turn_of(name, turns) == turn % turns

@@ -68,19 +68,16 @@ def test_what_the_last_commits_touched(root: Path) -> None:
     ]  # all of a history that is not so long
 
 
-def test_what_was_touched_is_drawn_first_and_the_rest_turns(
+def test_what_was_touched_is_drawn_and_twenty_turns_draw_all_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recent = [f"leakbound.stats.new.x_new__mutmut_{i}" for i in range(7)]
     monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
-    drawn = [mutants.draw(NAMES + recent, turn, 0) for turn in (5, 5, 6)]
-    assert drawn[0] == drawn[1]
-    assert set(recent) < set(drawn[0]) & set(drawn[2])
-    assert len(set(drawn[0])) == len(drawn[0]) == len(recent) + mutants.REST
-    assert set(drawn[0]) != set(drawn[2])
-    said = capsys.readouterr().out
-    assert "7 of 7 mutants of what the last 20 commits touched" in said
-    assert f"{mutants.REST} of 500 others" in said
+    turns = [set(mutants.draw(NAMES + recent, turn, 0)) for turn in range(43, 63)]
+    assert set.intersection(*turns) == set(recent)
+    assert sum(map(len, turns)) == len(NAMES) + 20 * len(recent)  # no other one twice
+    assert set.union(*turns) == set(NAMES + recent)
+    assert "turn 3 of 20, by 43: 7 of 7 mutants of what the last 20" in capsys.readouterr().out
 
 
 def test_without_a_turn_the_files_decide() -> None:
