@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import leakbound
 from leakbound import stats
@@ -68,18 +69,18 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
     ]
 
 
-def test_the_mean_spends_half_of_alpha_on_each_side(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.2, confidence=0.98, **PLAIN)
+def test_either_verdict_has_all_of_alpha(run: Run) -> None:
+    made = leakbound.certify(run, max_leak=0.2, confidence=0.99, **PLAIN)
     for side in ("upper", "lower"):
         want = stats.proportion_over_questions(leaks(run), N, confidence=0.99, side=side)
         assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
     assert [share.each for share in made.allocation] == pytest.approx([0.01, 0.01])
-    assert sum(share.alpha for share in made.allocation) == pytest.approx(0.02)
-    assert (made.estimate.n, made.estimate.confidence) == (3 * N, 0.98)
+    assert [share.alpha for share in made.allocation] == pytest.approx([0.01, 0.01])
+    assert (made.estimate.n, made.estimate.confidence) == (3 * N, pytest.approx(0.98))
 
 
 def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.98, **PLAIN)
+    made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.99, **PLAIN)
     upper = stats.proportion_bound(leaks(run), N, confidence=0.99, side="upper").upper
     lower = stats.proportion_bound(leaks(run), N, confidence=1 - 0.01 / 3, side="lower").lower
     rows = made.questions
@@ -89,7 +90,29 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
     assert made.estimate.lower == pytest.approx(np.max(lower), rel=1e-9)
     assert [share.each for share in made.allocation] == pytest.approx([0.01, 0.01 / 3])
     assert [share.bounds for share in made.allocation] == [3, 3]
-    assert sum(share.alpha for share in made.allocation) == pytest.approx(0.02)
+    assert [share.alpha for share in made.allocation] == pytest.approx([0.01, 0.01])
+
+
+def test_the_least_number_of_clean_draws_that_passes() -> None:
+    """459 at 99 %: (1 - .01)^459 <= .01; a side at half of alpha would ask for 528."""
+    claim = claimed(max_leak=0.01, scorer="keyword", every_question=True)
+    found = {n: verdict(bounded(tail([0], n), claim), claim) for n in (458, 459)}
+    assert found == {458: "inconclusive", 459: "pass"}
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize(("p", "wrong"), [(0.05, "pass"), (0.0499, "refuted")])
+def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str) -> None:
+    """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
+    claim = claimed(max_leak=0.0499999, scorer="keyword", every_question=every, confidence=0.9)
+    found = [verdict(bounded(tail([hits], 64), claim), claim) for hits in range(65)]
+    chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if found[hits] == wrong)
+    assert 0.1 / 4 < chance <= 0.1
+
+
+def test_a_confidence_that_decides_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="above 0.5, got 0.5"):
+        claimed(max_leak=0.1, scorer="keyword", confidence=0.5)
 
 
 def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
@@ -199,11 +222,11 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
     assert found.draws is not None
 
     def decided(n: int) -> bool:
-        then = tail([round(rate * n) for rate in (0, 0.03, 0.04)], n)
+        then = tail([0, 3 * n // 100, 4 * n // 100], n)  # of hundreds: the very rates
         return verdict(bounded(then, claim), claim) != "inconclusive"
 
-    assert decided(found.draws)
-    assert not decided(int(found.draws * 0.95))
+    assert decided(-(-found.draws // 100) * 100)
+    assert not decided(int(found.draws * 0.95) // 100 * 100 or 1)
     assert f"about {found.draws:,} draws" in found.text
     assert "new run" in found.text
 
@@ -212,7 +235,7 @@ def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
     claim = claimed(max_leak=0.01, scorer="keyword", every_question=True)
     seen = tail([0, 0], 8)
     draws = forecast(seen.each(confidence=0.99, side="both"), claim).draws
-    needed = math.ceil(math.log(0.005) / math.log(0.99))
+    needed = math.ceil(math.log(0.01) / math.log(0.99))
     assert draws is not None
     assert needed <= draws <= 1.02 * needed
 

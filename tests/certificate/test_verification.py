@@ -14,8 +14,9 @@ import pytest
 
 import explored
 import leakbound
-from leakbound.certificate import FILE, Verification, verify
+from leakbound.certificate import FILE, LeakClaim, Verification, verify
 from leakbound.certificate import evidence as evidence_of
+from leakbound.certificate.derivation import derive
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run, scorers_for
 from leakbound.store import Run, load, write_json
@@ -83,6 +84,19 @@ def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     assert found.verified
     assert {check.name: check.status for check in found.checks} == dict.fromkeys(EVERY, "ok")
     assert found.sha256 == evidence_of.sha256(path / FILE)
+
+
+def test_a_certificate_of_an_earlier_format_keeps_its_rule(path: Path) -> None:
+    """It spent half of alpha on either verdict; by today's rule its numbers would be others."""
+    run = load(path)
+    now = derive(run, LeakClaim.from_dict(json.loads((path / FILE).read_text())["claim"]))
+    then = derive(run, now.claim, "leakbound certificate 3")
+    assert (then.estimate.confidence, now.estimate.confidence) == (0.99, pytest.approx(0.98))
+    assert [share.alpha for share in then.allocation] == pytest.approx([0.005, 0.005])
+    write_json(path / FILE, then.to_dict())
+    assert checked(path).verified
+    edit(path / FILE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
+    assert "estimate.confidence" in failed(checked(path))["estimates"]
 
 
 def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
@@ -171,7 +185,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["claim"].update(max_leak="0.1"), "claim", "no claim can be read"),
         (lambda v: v["claim"].update(arm="control"), "run", "control"),
         (lambda v: v["claim"].update(max_leak=0.5), "verdict", "refuted"),
-        (lambda v: v["claim"].update(confidence=0.5), "estimates", "estimate.confidence"),
+        (lambda v: v["claim"].update(confidence=0.9), "estimates", "estimate.confidence"),
     ],
 )
 @pytest.mark.parametrize("fits", [False, True], ids=["plain", "with its digest"])

@@ -35,7 +35,11 @@ def leaky(pristine: Path, tmp_path: Path) -> Path:
         (["--max-leak", 0.1], 5, ["neither met nor refuted", "A forecast", "draws of every"]),
         (["--max-leak", 0.5, "--every-question"], 0, ["the 3 highest of 3 questions", "q2"]),
         (["--max-leak", 0.1, "--every-question"], 4, ["for the worst of these 3 questions"]),
-        (["--max-leak", 0.3, "--every-question", "--confidence", 0.999], 5, ["99.9 %"]),
+        (
+            ["--max-leak", 0.3, "--every-question", "--confidence", 0.999],
+            5,
+            ["99.8 % confidence for both ends"],
+        ),
     ],
     ids=str,
 )

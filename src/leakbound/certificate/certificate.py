@@ -9,14 +9,13 @@ from typing import Any, cast, get_type_hints
 
 from leakbound import stats
 from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import Share, Verdict
+from leakbound.certificate.decision import FORMAT, SPENDS, Share, Verdict
 from leakbound.certificate.forecast import Forecast
 from leakbound.certificate.proved import Proved
 from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
 
-FORMAT = "leakbound certificate 3"
 FILE = "certificate.json"
 
 
@@ -46,12 +45,13 @@ class Certificate:
     """What was claimed of a run, what was found, and all that is needed to find it again.
 
     `asked` says in words what the model was asked, rewritings too.
-    `estimate` bounds the mean or the worst question at alpha/2 a side, `allocation` says so in
-    numbers, and `questions` has one entry a question. `proved` is what is known without chance,
+    `estimate` bounds the mean or the worst question at alpha a side, so its own confidence is
+    1 - 2 alpha; `allocation` says so in numbers, and `questions` has one entry a question. `proved` is what is known without chance,
     None where nothing is. `made_from` holds the fingerprints of the
     questions, model, draws and scorer, `files` the SHA-256 of each file the numbers rest on,
     `code` that of this package. `forecast` is there where the verdict is open. No text of the
-    data set is in it.
+    data set is in it. `format` names the rule that decided: one that was written by an earlier
+    version keeps its own.
     """
 
     claim: LeakClaim
@@ -66,13 +66,18 @@ class Certificate:
     made_from: JsonObject
     files: Mapping[str, str]
     code: Mapping[str, str]
+    format: str = FORMAT
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON holds it, with a digest of all the rest."""
         values: dict[str, Json] = {
-            "format": FORMAT,
+            "format": self.format,
             "claim": self.claim.to_dict(),
-            **{f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in _OWN},
+            **{
+                f.name: to_json(getattr(self, f.name))
+                for f in fields(self)
+                if f.name not in (*_OWN, "format")
+            },
             "estimate": to_json(self.estimate.to_dict()),
         }
         return {**values, "digest": digest_of(values)}
@@ -108,9 +113,10 @@ def read_values(file: Path) -> dict[str, Json]:
     """The values in a certificate's file, unjudged; InputError where it is no certificate."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
+    if found not in SPENDS:
         raise InputError(
-            f"`{file}` is no certificate: it has format {found!r}, this version reads {FORMAT!r}. "
+            f"`{file}` is no certificate: it has format {found!r}, this version reads "
+            f"{' and '.join(map(repr, SPENDS))}. "
             "Name the file that `leakbound certify` wrote."
         )
     return dict(cast("JsonObject", values))

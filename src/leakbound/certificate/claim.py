@@ -38,6 +38,11 @@ class LeakClaim:
                 f"`threshold` must lie in [0, 1), got {self.threshold}. No score exceeds 1."
             )
         error_rate(self.confidence)  # refuses one outside (0, 1)
+        if self.confidence <= 0.5:
+            raise InputError(
+                f"`confidence` of a claim must lie above 0.5, got {self.confidence}. Below, either "
+                "verdict would be no better than a coin; 0.99 is usual."
+            )
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ from leakbound import stats
 from leakbound.certificate.asked import asked
 from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
 from leakbound.certificate.claim import LeakClaim, threshold_for
-from leakbound.certificate.decision import allocation, bounded, verdict
+from leakbound.certificate.decision import FORMAT, SPENDS, allocation, bounded, verdict
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.forecast import forecast
 from leakbound.certificate.proved import proofs_of, proved_claim
@@ -40,7 +40,7 @@ def certify(
 ) -> Certificate:
     """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
 
-    A wrong verdict has probability at most (1 - confidence)/2, see `decision.bounded`, given that
+    A wrong verdict has probability at most 1 - confidence, see `decision.bounded`, given that
     scorer, threshold and arm were chosen before their scores were seen. What is proved above the
     limit refutes without chance, given the measured margin.
 
@@ -92,12 +92,16 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         )
 
 
-def derive(run: Run, claim: LeakClaim) -> Certificate:
-    """The certificate that the files of the run make of a claim; nothing is written."""
+def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
+    """The certificate that the files of the run make of a claim; nothing is written.
+
+    `format` names the rule by which it is decided.
+    """
+    spends = SPENDS[format]
     scorer = make_scorer(claim.scorer)
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
     arm = run.arms[claim.arm]
-    estimate = bounded(tail, claim)
+    estimate = bounded(tail, claim, spends)
     proofs = proofs_of(run, arm, claim)
     proved, put = proved_claim(run, proofs, claim), asked(run, arm)
     lower = 0.0 if proved is None else proved.lower
@@ -110,14 +114,15 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             claim, found, estimate, arm.spec, questions=tail.questions, asked=put, proved=lower
         ),
         asked=put,
-        forecast=forecast(seen, claim) if found == "inconclusive" else None,
+        forecast=forecast(seen, claim, spends) if found == "inconclusive" else None,
         estimate=estimate,
-        allocation=allocation(claim, tail.questions),
+        allocation=allocation(claim, tail.questions, spends),
         proved=proved,
-        questions=_questions(run, tail, claim, seen, proofs),
+        questions=_questions(run, tail, claim, seen, proofs, spends),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
         code=code(),
+        format=format,
     )
 
 
@@ -127,13 +132,14 @@ def _questions(
     claim: LeakClaim,
     seen: stats.Estimate,
     proofs: Mapping[str, float],
+    spends: float,
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
     number = tail.questions
     lower: Sequence[float | None] = [None] * number
     upper: Sequence[float | None] = [None] * number
     if claim.every_question:
-        pass_, refuted = allocation(claim, number)
+        pass_, refuted = allocation(claim, number, spends)
         lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
         upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
     columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)

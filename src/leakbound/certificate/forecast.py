@@ -25,15 +25,16 @@ class Forecast:
     text: str
 
 
-def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
+def forecast(seen: stats.Estimate, claim: LeakClaim, spends: float = 1.0) -> Forecast:
     """What a new run of fixed n would need, had every question the rates that were `seen`.
 
     `seen` has one entry a question. The same bounds are computed at growing n, with the counts
-    scaled.
+    scaled; `spends` as for `bounded`.
     """
     missing = np.asarray(seen.missing) / np.maximum(seen.n, 1)
     rate = np.nan_to_num(np.asarray(seen.value))
-    draws = _deciding(rate * (1 - missing), missing, claim, start=max(1, int(np.max(seen.n))))
+    most = max(1, int(np.max(seen.n)))
+    draws = _deciding(rate * (1 - missing), missing, claim, spends, start=most)
     if draws is not None:
         return Forecast(
             draws=draws,
@@ -41,7 +42,7 @@ def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
             "question would decide. They need a new run; to add draws to this one because of what "
             "it showed would void its bounds.",
         )
-    complete = _deciding(rate, 0 * missing, claim, start=1)
+    complete = _deciding(rate, 0 * missing, claim, spends, start=1)
     why = "the rate lies too near the limit"
     if missing.any() and complete is not None:
         why = "draws without a score count against the claim both ways, and there are too many"
@@ -52,11 +53,14 @@ def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
     )
 
 
-def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
+def _deciding(
+    hits: Array, missing: Array, claim: LeakClaim, spends: float, *, start: int
+) -> int | None:
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
-        return verdict(bounded(_tail(hits, missing, n), claim), claim) != "inconclusive"
+        then = bounded(_tail(hits, missing, n), claim, spends)
+        return verdict(then, claim) != "inconclusive"
 
     few, many = start, start
     while not decides(many):

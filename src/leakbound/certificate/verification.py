@@ -236,7 +236,7 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
 def _derived(said: JsonObject, run: Run, claim: LeakClaim) -> Iterator[Check]:
     """Compute the certificate anew and compare its numbers and its words."""
     try:
-        anew = as_read(derive(run, claim).to_dict())
+        anew = as_read(derive(run, claim, str(said["format"])).to_dict())
     except _UNUSABLE as error:
         yield Check("estimates", "differs", f"they cannot be computed again: {error}")
         return

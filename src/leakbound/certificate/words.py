@@ -45,7 +45,8 @@ def sentence(
 ) -> str:
     """What was found, about what, what that means for the claim, and what it takes for granted.
 
-    A refutation by what is `proved` names no confidence.
+    A verdict names the confidence of the one end that decides, an open one that of the interval; a
+    refutation by what is `proved` names none.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
@@ -54,6 +55,8 @@ def sentence(
     sure = proved > claim.max_leak
     lower = proved if sure else lower
     how = f"With {stats.percent(claim.confidence)} confidence" if not sure else PROVED
+    if verdict == "inconclusive" and estimate.confidence != claim.confidence:
+        how = f"With {stats.percent(estimate.confidence)} confidence for both ends"
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
     chance, outcome, where = {
         "pass": (f"at most {high}", "is met", "for every one of"),
