@@ -25,11 +25,11 @@ import tables
 from claims import Claim, Figure, Need, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
+from kept import Found, Kept
 from pictures import pictures
 from sizes import BESIDE, CLOSE, NAMED, REWORDED
 from words import ABOUT, BESIDE_IT, CORRECTED, EARLIER, HEAD, KEPT, SCORERS, TITLES
 
-from kept import Found, Kept
 from leakbound import stats
 from leakbound.stats.estimate import Side
 from leakbound.store import write_text

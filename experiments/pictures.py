@@ -9,10 +9,10 @@ from pathlib import Path
 
 from claims import Need
 from common import Lab, Stored
+from kept import Drawn, Kept, settings_of
 from sizes import COARSE, CONTROL, FEWER, RECALL, REWORDED, TARGET
 
 import leakbound
-from kept import Drawn, Kept, settings_of
 from leakbound.store import Run
 
 

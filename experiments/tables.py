@@ -10,11 +10,11 @@ from statistics import fmean
 
 from claims import Figure, Need
 from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
+from kept import Kept, Row, settings_of
 from sizes import BESIDE, CONTROL, PLAIN, RECALL, REWORDED, TARGET, Size
 from words import INPUTS, LEAKS, METHODS
 
 import leakbound
-from kept import Kept, Row, settings_of
 from leakbound.evaluation.statements.quantities import STANDARD_K
 from leakbound.stats.about import Quantity
 from leakbound.store import Run

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kept import changed
 from mutants import CLEAN_ALREADY
 from rotation import FILES, has_turn
+from shared import changed
 from tiny import embeddings_tied
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kept import keep
 from leakbound.store import Run, load
 from leaky import leaky_run
+from shared import keep
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
-from kept import keep
+from shared import keep
 from tiny import tiny_model_folder
 
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'

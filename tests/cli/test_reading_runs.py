@@ -13,12 +13,12 @@ import pytest
 from commands import SMALL, Result, done, leakbound, refused
 
 import leakbound as package
-from kept import keep
 from leakbound import evaluation as verbs
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import summary
 from leakbound.reporting import write_report
 from leakbound.store import Run, write_sealed
+from shared import keep
 
 LOCK = ".lock"
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {

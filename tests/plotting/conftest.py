@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tides import Made, make_all
 
-from kept import keep
+from shared import keep
 
 
 @pytest.fixture(scope="session")

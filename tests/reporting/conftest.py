@@ -17,11 +17,11 @@ from canned_runs import (
 
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
-from kept import keep
 from leakbound.evaluation import bound_run, evaluate, scorers_for
 from leakbound.store import Run
 from leakbound.study import Attack, Rewritings, Until
 from leakbound.types import Decoding
+from shared import keep
 
 GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
 CLAIM = "p<=0.1"

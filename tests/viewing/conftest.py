@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from shelves import benchmark, engine
 
-from kept import keep
 from leakbound.evaluation import evaluate
 from leakbound.viewing import pages, serving
+from shared import keep
 
 
 @pytest.fixture(autouse=True)

@@ -46,12 +46,12 @@ class Certificate:
 
     `asked` says in words what the model was asked, rewritings too.
     `estimate` bounds the mean or the worst question at alpha a side, so its own confidence is
-    1 - 2 alpha; `allocation` says so in numbers, and `questions` has one entry a question. `proved` is what is known without chance,
-    None where nothing is. `made_from` holds the fingerprints of the
-    questions, model, draws and scorer, `files` the SHA-256 of each file the numbers rest on,
-    `code` that of this package. `forecast` is there where the verdict is open. No text of the
-    data set is in it. `format` names the rule that decided: one that was written by an earlier
-    version keeps its own.
+    1 - 2 alpha; `allocation` says so in numbers, and `questions` has one entry a question.
+    `proved` is what is known without chance, None where nothing is. `made_from` holds the
+    fingerprints of the questions, model, draws and scorer, `files` the SHA-256 of each file the
+    numbers rest on, `code` that of this package. `forecast` is there where the verdict is open.
+    No text of the data set is in it. `format` names the rule that decided: a certificate that was
+    written by an earlier version keeps its own.
     """
 
     claim: LeakClaim

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kept import changed, keep
+from shared import changed, keep
 
 
 def rewrite(folder: Path) -> None:
