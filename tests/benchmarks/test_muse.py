@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakbound.benchmarks import load_benchmark
+from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.errors import InputError
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -51,9 +52,14 @@ def test_knowmem_asks_after_ten_pairs(folder: Path) -> None:
         )
     assert benchmark.max_new_tokens == 32
     assert benchmark.stop == ("\n\n", "\nQuestion", "Question:")
-    assert benchmark.scorers == ("rouge-l-f1",)
+    assert benchmark.scorers == ("rouge-l-f1:stem=no",)
     assert benchmark.template == "Question: {question}\nAnswer: "
     assert benchmark.chat is None
+
+
+def test_openunlearning_stems_what_muse_does_not(folder: Path) -> None:
+    benchmark = load_benchmark("muse:news", data=folder)
+    assert with_profile(benchmark, PROFILES["openunlearning"]).scorers == ("rouge-l-f1",)
 
 
 def test_retain_has_its_own_pairs(folder: Path) -> None:
@@ -74,7 +80,7 @@ def test_verbmem_has_a_passage_continued(tmp_path: Path) -> None:
     assert (prompt.question, prompt.answer, prompt.examples) == ("It is", " late.", ())
     assert (benchmark.template, benchmark.chat) == ("{question}", False)
     assert (benchmark.max_new_tokens, benchmark.stop) == (128, ())
-    assert benchmark.scorers == ("rouge-l-f1",)
+    assert benchmark.scorers == ("rouge-l-f1:stem=no",)
 
 
 def test_privleak_has_three_splits_of_whole_texts(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ ROWS = (
     "keyword:require=all",
     "refusal",
     "rouge-l-f1",
+    "rouge-l-f1:stem=no",
+    "rouge-l-recall:stem=no",
     "rouge-l-f1>=0.5",
     "rouge-l-recall",
     "rouge-l-recall>=0.5",

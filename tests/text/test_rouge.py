@@ -12,6 +12,7 @@ from leakbound.text.rouge import has_rouge_words, rouge_1, rouge_l
 
 rouge_score = pytest.importorskip("rouge_score.rouge_scorer")
 ORACLE = rouge_score.RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
+UNSTEMMED = rouge_score.RougeScorer(["rougeL"], use_stemmer=False)
 
 WORDS = (  # noqa: SIM905
     "The the author's Yun-Hwa wrote writing writes written, relational ran flies dying agreed "
@@ -27,6 +28,8 @@ def assert_equal(texts: list[str], reference: str) -> None:
         columns = (got.precision.tolist(), got.recall.tolist(), got.f1.tolist())
         wanted = [(s[name].precision, s[name].recall, s[name].fmeasure) for s in theirs]
         assert list(zip(*columns, strict=True)) == wanted
+    as_they_are = rouge_l(texts, reference, stemmed=False).f1.tolist()
+    assert as_they_are == [UNSTEMMED.score(reference, text)["rougeL"].fmeasure for text in texts]
 
 
 def test_equals_rouge_score_on_random_texts() -> None:
@@ -56,7 +59,7 @@ def test_a_full_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert rouge_l(texts, "the cat").recall.tolist() == [0.0, 1.0] * 5
     rouge_l(["a"], "a")
-    assert set(rouge._stems()) == {"a", " a"}
+    assert set(rouge._stems(True)) == {"a", " a"}
 
 
 class Numbered(dict[str, int]):
@@ -69,7 +72,7 @@ class Numbered(dict[str, int]):
 def test_a_reference_of_many_stems(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than there are one-byte characters; among the later ones are surrogates."""
     numbered = Numbered()
-    monkeypatch.setattr(rouge, "_stems", lambda: numbered)
+    monkeypatch.setattr(rouge, "_stems", lambda stemmed: numbered)
     reference = [f"w{i}" for i in range(0xE010)]
     late = reference[0xD7F0:]
     got = rouge_l([" ".join(late), "x w0 w300 w299"], " ".join(reference))

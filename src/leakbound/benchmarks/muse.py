@@ -89,7 +89,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         name=f"{spec}-{files.part}",
         prompts=prompts(files, "forget"),
         others={role: partial(prompts, files, role) for role in others},
-        scorers=("rouge-l-f1",),
+        scorers=("rouge-l-f1:stem=no",),  # as MUSE's own code has it
         held_out=f"Train on its corpora, --forget {spec}/forget --retain {spec}/retain1.",
         origin=source.origin(path),
     )

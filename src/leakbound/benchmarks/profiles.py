@@ -23,7 +23,8 @@ class Profile:
     `template`: the plain prompt, to chat models too. `opening`: what every reference answer is
     given as its beginning, because the prompt leaves it to the model. `rows`: only the first of
     every split. `paraphrased`: what is to be forgotten is asked by its gold paraphrase.
-    `scorers`: by the role of what is evaluated.
+    `scorers`: by the role of what is evaluated. `stemmed`: ROUGE stems words, whatever the
+    benchmark's own code does.
     `compat`: which faults are repeated. None and empty leave the benchmark's own.
     """
 
@@ -35,6 +36,7 @@ class Profile:
     rows: int | None = None
     paraphrased: bool = False
     scorers: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    stemmed: bool = False
     max_new_tokens: int | None = None
     compat: Compat | None = None
     notes: tuple[str, ...] = ()
@@ -87,6 +89,7 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile(
             name="openunlearning",
+            stemmed=True,
             compat="openunlearning",
             notes=(_OF_GREEDY, _ITS_MASK, _ISSUE_128),
         ),
@@ -140,7 +143,7 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
         prompts=asked(benchmark.prompts),
         others={role: partial(first, load) for role, load in benchmark.others.items()},
         utility={name: partial(first, load) for name, load in benchmark.utility.items()},
-        scorers=profile.scorers.get(benchmark.role, benchmark.scorers),
+        scorers=_scorers(benchmark, profile),
         max_new_tokens=profile.max_new_tokens or benchmark.max_new_tokens,
         n=profile.n,
         sampling=profile.sampling,
@@ -150,6 +153,11 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
         compat=profile.compat,
         notes=(*benchmark.notes, *(f"profile {profile.name}: {note}" for note in profile.notes)),
     )
+
+
+def _scorers(benchmark: Benchmark, profile: Profile) -> tuple[str, ...]:
+    chosen = profile.scorers.get(benchmark.role, benchmark.scorers)
+    return tuple(name.replace(":stem=no", "") if profile.stemmed else name for name in chosen)
 
 
 def _asked(prompts: Prompts, profile: Profile) -> Prompts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, named
@@ -12,14 +12,18 @@ from leakbound.text.rouge import rouge_l
 from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
 from leakbound.types import Prompt
 
+YesNo = Literal["yes", "no"]
+
 
 @dataclass(frozen=True, slots=True)
 class RougeLRecall:
     """Share of the answer's words that the completion says in order, Porter-stemmed.
 
-    Bit-equal to `rouge-score` 0.1.2 with its stemmer. On the same outputs recall and F1 differ
-    by a factor of three, so the name always says which it is.
+    Bit-equal to `rouge-score` 0.1.2 with its stemmer, or with `stem="no"` without it. On the same
+    outputs recall and F1 differ by a factor of three, so the name always says which it is.
     """
+
+    stem: YesNo = "yes"
 
     binary: ClassVar[bool] = False
     name = named("rouge-l-recall")
@@ -29,16 +33,23 @@ class RougeLRecall:
         require_rouge_answer(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).recall.tolist())
+        answer = require_rouge_answer(prompt, self.name)
+        return list(rouge_l(texts, answer, stemmed=self.stem == "yes").recall.tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Lowest and highest recall of any text that begins with `prefix`."""
-        return recall_bounds(prefix, require_rouge_answer(prompt, self.name))
+        answer = require_rouge_answer(prompt, self.name)
+        return recall_bounds(prefix, answer, self.stem == "yes")
 
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1:
-    """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low."""
+    """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low.
+
+    With `stem="no"`, as MUSE's own code has it, a word in another form is another word.
+    """
+
+    stem: YesNo = "yes"
 
     binary: ClassVar[bool] = False
     name = named("rouge-l-f1")
@@ -48,11 +59,12 @@ class RougeLF1:
         require_rouge_answer(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return list(rouge_l(texts, require_rouge_answer(prompt, self.name)).f1.tolist())
+        answer = require_rouge_answer(prompt, self.name)
+        return list(rouge_l(texts, answer, stemmed=self.stem == "yes").f1.tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Lowest and highest F1 of any text that begins with `prefix`."""
-        return f1_bounds(prefix, require_rouge_answer(prompt, self.name))
+        return f1_bounds(prefix, require_rouge_answer(prompt, self.name), self.stem == "yes")
 
 
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:

@@ -1,7 +1,7 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
 Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
-package `rouge-score` 0.1.2 computes them with `use_stemmer=True`. NumPy finds where words end
+package `rouge-score` 0.1.2 computes them with its stemmer or without. NumPy finds where words end
 in all texts at once, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
 that is equal to the package's. A text is then spelt with one character a word, and rapidfuzz finds
 the longest common subsequence with bit-parallel arithmetic.
@@ -42,18 +42,18 @@ class Rouge:
     f1: NDArray[np.float64]
 
 
-def rouge_l(texts: Sequence[str], reference: str) -> Rouge:
-    """ROUGE-L of every text against one reference.
+def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Rouge:
+    """ROUGE-L of every text against one reference, of stems or of words as they are.
 
-    Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)` bit for bit; a
-    text without words scores 0. The tokeniser knows ASCII letters and digits only: a reference
+    Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit for bit;
+    a text without words scores 0. The tokeniser knows ASCII letters and digits only: a reference
     with none of them raises InputError, because its 0 would say nothing about the text.
     """
     import numpy as np
     from rapidfuzz.distance import LCSseq
     from rapidfuzz.process import cdist
 
-    spelt, lengths = _spelt(texts, reference)
+    spelt, lengths = _spelt(texts, reference, stemmed)
     common = cdist(spelt[:1], spelt[1:], scorer=LCSseq.similarity, dtype=np.int32)[0]
     return _shares(common, lengths)
 
@@ -62,20 +62,22 @@ def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
     """ROUGE-1, the words in common whatever their order; else as `rouge_l`."""
     import numpy as np
 
-    spelt, lengths = _spelt(texts, reference)
+    spelt, lengths = _spelt(texts, reference, stemmed=True)
     sought = Counter(spelt[0])
     common = np.array([(sought & Counter(text)).total() for text in spelt[1:]], np.int32)
     return _shares(common, lengths)
 
 
-def _spelt(texts: Sequence[str], reference: str) -> tuple[list[str], NDArray[np.int64]]:
+def _spelt(
+    texts: Sequence[str], reference: str, stemmed: bool
+) -> tuple[list[str], NDArray[np.int64]]:
     """`_spell` of the reference and the texts; InputError where the reference has no word."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
             "none. Use the scorer `contains` or `keyword` for this language."
         )
-    return _spell([reference, *texts])
+    return _spell([reference, *texts], stemmed)
 
 
 def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
@@ -93,16 +95,18 @@ def has_rouge_words(text: str) -> bool:
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
-def stems(text: str) -> list[str]:
+def stems(text: str, stemmed: bool = True) -> list[str]:
     """The words of a text as ROUGE reads them: small letters and digits, stemmed from four on."""
-    return [stem(word) if len(word) > 3 else word for word in _WORD.findall(text.lower())]
+    words: list[str] = _WORD.findall(text.lower())
+    return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 
 
 class _Stems(dict[str, int]):
     """The number of every word's stem, with or without blanks before it; learns as it reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, stemmed: bool) -> None:
         super().__init__()
+        self._stemmed = stemmed
         self._numbers: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
@@ -111,25 +115,25 @@ class _Stems(dict[str, int]):
         return number
 
     def _number(self, word: str) -> int:
-        (stemmed,) = stems(word)
-        return self._numbers.setdefault(stemmed, len(self._numbers))
+        (found,) = stems(word, self._stemmed)
+        return self._numbers.setdefault(found, len(self._numbers))
 
 
 _stems = cache(_Stems)
 
 
-def _spell(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
     """Each text with one character a word, and their numbers of words.
 
     The character stands for the word's stem; it is NUL if the first text has no such stem.
     """
     import numpy as np
 
-    if len(_stems()) >= _FULL:
+    if len(_stems(stemmed)) >= _FULL:
         _stems.cache_clear()
     words, bounds = _words(texts)
     distinct = words.dictionary.to_numpy(zero_copy_only=False)
-    stems = np.fromiter(map(_stems().__getitem__, distinct), np.int32, len(distinct))
+    stems = np.fromiter(map(_stems(stemmed).__getitem__, distinct), np.int32, len(distinct))
     stem_at = stems.take(words.indices)
     sought = np.unique(stem_at[: bounds[1]])
     # The lowest characters there are: rapidfuzz is fastest where a character is one byte.

@@ -17,18 +17,18 @@ from leakbound.text.settled import settled_words
 _UP = 1 + 2.0**-50
 
 
-def recall_bounds(prefix: str, reference: str) -> tuple[float, float]:
+def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Lowest and highest ROUGE-L recall of any text that begins with `prefix`.
 
     Words that follow can only lengthen the common subsequence, and the reference itself may
     follow: the lowest is the recall of the settled words, the highest 1. Condition: the
     reference has a word that ROUGE reads.
     """
-    _, common = _matched(settled_words(prefix), reference)
+    _, common = _matched(settled_words(prefix), reference, stemmed)
     return common[-1] / (len(common) - 1), 1.0
 
 
-def f1_bounds(prefix: str, reference: str) -> tuple[float, float]:
+def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
 
     Let c words be settled, r be the reference's words, and lcs_j the longest common subsequence
@@ -43,19 +43,19 @@ def f1_bounds(prefix: str, reference: str) -> tuple[float, float]:
     text may go on without end, or, with nothing settled, never say a word of the reference.
     Condition as for `recall_bounds`.
     """
-    words, common = _matched(settled_words(prefix), reference)
+    words, common = _matched(settled_words(prefix), reference, stemmed)
     r = len(common) - 1
     highest = max(2 * (lcs + r - j) / (words + r - j + r) for j, lcs in enumerate(common))
     return 0.0, min(highest * _UP, 1.0)
 
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
-def _matched(text: str, reference: str) -> tuple[int, tuple[int, ...]]:
+def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
     """The text's number of words, and lcs_j with the reference's first j words, j = 0, ..., r."""
-    places, length = _places(reference)
+    places, length = _places(reference, stemmed)
     every = (1 << length) - 1
     missed = every  # bit j is 0 where lcs_(j+1) = lcs_j + 1
-    words = stems(text)
+    words = stems(text, stemmed)
     for word in words:
         hit = missed & places.get(word, 0)
         missed = ((missed + hit) | (missed - hit)) & every
@@ -64,10 +64,10 @@ def _matched(text: str, reference: str) -> tuple[int, tuple[int, ...]]:
 
 
 @lru_cache(maxsize=4096)
-def _places(reference: str) -> tuple[dict[str, int], int]:
-    """For every stem of the reference the set of its places, as bits; and how many words."""
+def _places(reference: str, stemmed: bool) -> tuple[dict[str, int], int]:
+    """For every stem or word of the reference its places, as bits; and how many words it has."""
     places: dict[str, int] = {}
-    words = stems(reference)
+    words = stems(reference, stemmed)
     for place, word in enumerate(words):
         places[word] = places.get(word, 0) | 1 << place
     return places, len(words)
