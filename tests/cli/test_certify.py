@@ -82,6 +82,12 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     assert "estimates: estimate.upper: the certificate says 0.001, found 0." in result.out
     assert "estimates: 2 more differences" in result.out
     assert "digest: the certificate says" in result.out
+    assert "Publish it" not in result.out
+    edited = json.loads(file.read_text()) | {"extra": {"n": None, "of": ["x" * 300]}}
+    file.write_text(json.dumps(edited))
+    shown = leakbound("verify", file, leaky).out
+    assert 'extra: extra: the certificate says {"n": null, "of": ["xxx' in " ".join(shown.split())
+    assert "x" * 250 not in "".join(shown.split())
     told = leakbound("verify", file, leaky, "--json")
     assert (told.status, told.json["verified"]) == (6, False)
 

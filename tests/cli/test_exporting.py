@@ -77,7 +77,10 @@ def test_bad_input(measured: Path, tmp_path: Path) -> None:
     )
     refused(leakbound("export", measured, tmp_path / "x.json", "--openunlearning"), "_EVAL.json")
     refused(leakbound(*asked, "--openunlearning", "--arm", "targt"), "'targt'", "'target'")
-    refused(leakbound(*asked, "--jsonl", "--arm", "targt"), "no arm 'targt'")
+    lines = ("export", measured, tmp_path / "x.jsonl", "--jsonl")
+    refused(leakbound(*lines, "--arm", "targt"), "no arm 'targt'")
+    csv = leakbound("export", measured, tmp_path / "x.csv", "--jsonl")
+    refused(csv, "got OUT 'x.csv'", f"Write {tmp_path / 'x.jsonl'}")
     missing = tmp_path / "RETAIN_EVAL.json"
     refused(leakbound(*asked, "--openunlearning", "--retrained", missing), "RETAIN_EVAL.json")
     assert not out.exists()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,6 +38,26 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
     out = tmp_path_factory.mktemp("run") / "r"
     return evaluate(engine(), task, out=out, n=N, control=engine("c", 0.05))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"arm": "targe"}, "no estimate has arm='targe'. Did you mean 'target'? There is: control"),
+        ({"scorer": ("keyword", "contain")}, None),
+        ({"arm": "target", "scorer": "contain"}, "scorer='contain'. Did you mean 'contains'?"),
+        ({"query_id": ("c", None), "quantity": "effect"}, "query_id='c'. There is: a, b."),
+        ({"quantity": "effect"}, None),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(
+    wanted: dict[str, Any], says: str | None, run: Run
+) -> None:
+    if says is None:
+        run.estimates.where(**wanted)
+        return
+    with pytest.raises(InputError, match=re.escape(says)):
+        run.estimates.where(**wanted)
 
 
 def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
 VERIFICATION_FAILED = 6
 _SHOWN = 5  # questions, and differences of a check, on the terminal
+_LONGEST = 200  # characters of a value that differs
 
 
 @click.command(cls=Command)
@@ -138,7 +140,8 @@ def _print_verification(found: Verification) -> None:
     for check in found.checks:
         _print_differences(check)
     say(_outcome(found))
-    _print_digest(found.sha256)
+    if found.verified:
+        _print_digest(found.sha256)
 
 
 def _outcome(found: Verification) -> str:
@@ -153,9 +156,18 @@ def _outcome(found: Verification) -> str:
 def _print_differences(check: Check) -> None:
     for difference in check.differences[:_SHOWN]:
         where = f"{check.name}: {difference.where}" if difference.where else check.name
-        say(f"{where}: the certificate says {difference.certificate!r}, found {difference.found!r}")
+        said, seen = map(_shown, (difference.certificate, difference.found))
+        say(f"{where}: the certificate says {said}, found {seen}")
     if len(check.differences) > _SHOWN:
         say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
+
+
+def _shown(value: object) -> str:
+    """A value as its file has it; of a long one the beginning."""
+    from leakbound.certificate.checks import ABSENT
+
+    text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _print_digest(digest: str) -> None:

@@ -67,6 +67,11 @@ def export(
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
     if len(opened) > 1:
         raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one.")
+    if Path(out).suffix.lower() != ".jsonl":
+        raise InputError(
+            f"--jsonl writes a line of JSON a completion, got OUT {Path(out).name!r}. Write "
+            f"{Path(out).with_suffix('.jsonl')}."
+        )
     return _write_samples(opened[0], Path(out), arm, redact)
 
 

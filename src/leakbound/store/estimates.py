@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack, cast
 import pyarrow as pa
 
 from leakbound.errors import InputError
+from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.store.columns import row_of, table_of, to_pandas, values_of
@@ -185,7 +186,15 @@ class Estimates(Sequence[EstimateRow]):
         """The rows whose fields have these values; a tuple of values means any of them.
 
         Nothing is taken for granted: without `beyond=None` an excess is a leak probability too.
+        InputError for an arm, a scorer or a query that no row is about, with those that are there.
         """
+        rows = self._having(wanted)
+        if not rows:
+            self._require_names(wanted)
+        return rows
+
+    def matching(self, **wanted: Unpack[Fields]) -> Estimates:
+        """As `where`; that there is none is an answer too, whatever the names."""
         return self._having(wanted)
 
     def plain(self, **wanted: Unpack[Fields]) -> Estimates:
@@ -267,6 +276,15 @@ class Estimates(Sequence[EstimateRow]):
         if all(part is None or isinstance(part, str) for part in place):
             return self._by_place.get((*place, *one), ()), True
         return (self._by_quantity.get(quantity, ()) if one else self.rows), False
+
+    def _require_names(self, wanted: Fields) -> None:
+        """Raise InputError for a name that is asked for, where there are others and not that."""
+        for field in _PLACE:
+            asked = wanted.get(field)
+            known = {name for row in self.rows if (name := getattr(row, field)) is not None}
+            for name in asked if isinstance(asked, tuple) else (asked,):
+                if isinstance(name, str) and known and name not in known:
+                    raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, known)}")
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
         """What is asked for, with the defaults of what is not said."""

@@ -65,8 +65,9 @@ def bound_run(
         require_independent_draws(arm)
     jobs = len(todo) * len(run.arms)
     rows: dict[str, list[EstimateRow]] = {name: [] for name in every}
-    for row in run.stored_estimates().where(scorer=tuple(known)) if known else ():
-        rows[row.scorer].append(row)
+    for row in run.stored_estimates() if known else ():
+        if row.scorer in known:
+            rows[row.scorer].append(row)
     for done, scorer in enumerate(todo):
         progress("bounding", done * len(run.arms), jobs, "arms × scorers")
         rows[scorer.name] = list(_rows(run, scorer, confidence))

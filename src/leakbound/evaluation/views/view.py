@@ -27,7 +27,7 @@ class ArmRows:
 
     def of(self, scorer: str, question: str | None = ALL) -> Estimates:
         """What is said of one question, or of all of them."""
-        return self.estimates.where(arm=self.arm, scorer=scorer, query_id=question)
+        return self.estimates.matching(arm=self.arm, scorer=scorer, query_id=question)
 
     def leakage(self, scorer: str, /, **wanted: Unpack[Fields]) -> EstimateRow | None:
         """The leakage of all questions that is about this; None where none is stated."""

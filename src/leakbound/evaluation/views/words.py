@@ -243,7 +243,7 @@ def mean_of(rows: Sequence[EstimateRow | None]) -> float | None:
 
 def greedy_rows(model: Model, scorer: ScorerView) -> Estimates:
     """The scores of the greedy answers."""
-    return model.greedy.estimates.where(
+    return model.greedy.estimates.matching(
         arm=model.greedy.arm, scorer=scorer.name, quantity="greedy score"
     )
 
