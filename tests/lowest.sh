@@ -12,7 +12,7 @@ torch=$(grep '^torch==' constraints.txt)
 pinned=$(grep -E '^(pytest|pytest-xdist|rouge_score)==' constraints.txt)
 
 [ -x "$env/bin/uv" ] || { "$python" -m venv "$env" && "$env/bin/pip" install --quiet uv "$torch"; }
-extras="models lora judge centres embed gguf"
+extras="models lora judge centres embed"
 # shellcheck disable=SC2046
 "$env/bin/uv" pip compile --quiet pyproject.toml $(printf -- '--extra %s ' $extras) \
     --resolution lowest-direct --python "$env/bin/python" --no-annotate --no-header \

@@ -17,7 +17,9 @@ def _bench(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
 
 
-def test_a_gguf_file_is_read_back_with_the_same_logits(tmp_path: Path) -> None:
+def test_a_gguf_file_is_read_back_with_the_same_logits(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     import torch
 
     from leakbound.benchmarks import load_benchmark
@@ -30,7 +32,10 @@ def test_a_gguf_file_is_read_back_with_the_same_logits(tmp_path: Path) -> None:
     ids = torch.arange(2, 30)[None]
     with torch.inference_mode():
         true = load_model(str(folder)).model(ids).logits
-        same = load_model(str(write_gguf(folder, tmp_path / "f32.gguf"))).model(ids).logits
+        file = str(write_gguf(folder, tmp_path / "f32.gguf"))
+        capfd.readouterr()
+        same = load_model(file).model(ids).logits
+        assert capfd.readouterr() == ("", "")  # no bar
         near = load_model(str(write_gguf(folder, tmp_path / "q8.gguf", "q8"))).model(ids).logits
     torch.testing.assert_close(same, true, rtol=0, atol=1e-6)
     assert 0 < float((near - true).abs().max()) < 0.1 * float(true.abs().max())

@@ -7,6 +7,7 @@ the model another one than the user named.
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -366,7 +367,7 @@ def _require_readable(file: Path) -> None:
 
 def _read(kind: Any, location: str, files: _Files, dtype: str, **common: Any) -> Any:
     """The model with every tensor from its own files, or ModelError."""
-    with quiet(), _refusing(location):
+    with quiet(), _no_bar_of_gguf(), _refusing(location):
         model, info = kind.from_pretrained(
             files.folder,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
@@ -442,6 +443,18 @@ def _looks_ahead(location: str, model: Any) -> bool:
         one, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
     rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
     return bool((one - other).abs().max() > rounding * one.abs().max())
+
+
+@contextmanager
+def _no_bar_of_gguf() -> Iterator[None]:
+    """transformers draws this one whatever it was told of bars."""
+    reader = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    bar = reader.tqdm
+    reader.tqdm = lambda tensors, **_: tensors
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
 
 
 def _gguf_settings() -> dict[str, object]:
