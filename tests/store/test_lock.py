@@ -7,11 +7,12 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,10 @@ from typing import Any
 import pytest
 
 from leakbound.durable import place
-from leakbound.errors import MixError
+from leakbound.errors import InputError, MixError
 from leakbound.store import LOCK, locked, write_text
 from leakbound.store.files import set_aside, write_whole
+from leakbound.store.lock import holder_of
 
 HOLDS = """
 import sys
@@ -247,6 +249,32 @@ def test_another_hosts_lock_is_never_taken_over(
         with pytest.raises(MixError, match=named), locked(tmp_path, "evaluate"):
             raise AssertionError("taken over")
     (tmp_path / LOCK).write_text('{"pid": 1')  # killed as it wrote its name
+    with locked(tmp_path, "evaluate"):
+        pass
+
+
+def make_socket(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(place))
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, Path.mkdir, make_socket], ids=["pipe", "folder", "socket"]
+)
+def test_what_is_no_file_is_no_lock(
+    make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
+    make(Path(LOCK))
+    assert holder_of(tmp_path) is None
+    with pytest.raises(InputError, match="is no file, and the lock"), locked(tmp_path, "evaluate"):
+        raise AssertionError("locked")
+
+
+@pytest.mark.parametrize("text", ["[" * 9_000, "{", "7", '{"pid": "x"}'])
+def test_a_lock_that_says_nothing_is_nobodys(text: str, tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text(text)
+    assert holder_of(tmp_path) is None
     with locked(tmp_path, "evaluate"):
         pass
 

@@ -448,7 +448,7 @@ def _looks_ahead(location: str, model: Any) -> bool:
 @contextmanager
 def _no_bar_of_gguf() -> Iterator[None]:
     """transformers draws this one whatever it was told of bars."""
-    reader = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    reader: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
     bar = reader.tqdm
     reader.tqdm = lambda tensors, **_: tensors
     try:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ T = TypeVar("T")
 _KERNEL = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE, _UPTIME = Path("/etc/machine-id"), Path("/proc/uptime")
 _FAR = 1 << 30  # the byte that Windows locks: beyond the text, which others must read
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)  # whoever opens a pipe waits for its other end
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 Key = tuple[Path, int]
 """The file of a lock, and the thread that asked for it."""
@@ -165,9 +167,9 @@ def holder_of(folder: Path) -> Holder | None:
     left when it was killed counts for nothing; one of another host may have ended.
     """
     try:
-        # a link leads elsewhere, and whoever opens a pipe waits for its other end
-        own = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | own)
+        # a link leads elsewhere
+        own = getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | own | _NO_WAIT)
     except OSError:
         return None
     try:
@@ -205,13 +207,19 @@ def _taken(folder: Path, file: Path, holder: Holder) -> int:
     """A descriptor that holds the lock, with this holder's name in the file."""
     while True:
         try:
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-        except PermissionError as error:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _NO_WAIT, 0o600)
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENXIO):
+                raise _no_file(file) from error
+            if not isinstance(error, PermissionError):
+                raise
             raise InputError(
                 f"cannot write `{file}`: {error.strerror}. Change its rights, or name another "
                 "folder."
             ) from error
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _no_file(file)
             _lock(descriptor, folder)
             if _is(descriptor, file):  # not one that its last holder has just removed
                 _require_ended(descriptor, folder, file, holder)
@@ -224,6 +232,12 @@ def _taken(folder: Path, file: Path, holder: Holder) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _no_file(file: Path) -> InputError:
+    return InputError(
+        f"`{file}` is no file, and the lock of a folder is one. Remove it, or name another folder."
+    )
 
 
 def _lock(descriptor: int, folder: Path) -> None:
@@ -267,10 +281,10 @@ def _require_ended(descriptor: int, folder: Path, file: Path, holder: Holder) ->
 
 def _read(descriptor: int) -> Holder | None:
     """The holder whose name is in the file; None where there is none, or not all of it."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
     try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
         return Holder(**json.loads(os.read(descriptor, 10_000)))
-    except (ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -19,6 +19,7 @@ from leakbound.text.yaml_file import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99
+_LONG = 400  # characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
     "n": ("n", FixedN),
@@ -262,10 +263,15 @@ class Study:
         found = read_yaml(file)
         try:
             if not isinstance(found, Mapping):
-                raise InputError(f"a study has fields, got {found!r}. Write `benchmark: NAME`.")
+                raise InputError(
+                    f"a study has fields, got {type(found).__name__} {str(found)[:80]!r}. Write "
+                    "`benchmark: NAME`."
+                )
             return cls.from_dict(found)
         except InputError as error:
-            raise InputError(f"`{file}`: {error}") from error
+            says = str(error)  # it may quote a value that fills the file
+            says = says if len(says) <= _LONG else f"{says[: _LONG // 2]} … {says[-_LONG // 2 :]}"
+            raise InputError(f"`{file}`: {says}") from error
 
     def write(self, path: str | Path) -> None:
         """Write what is not at its default as YAML, which `read` reads."""

@@ -31,6 +31,7 @@ _WORDS = {
     type(None): "null", Path: "a path",
 }  # fmt: skip
 _OBJECT = "an object, with fields"
+_SHOWN = 200  # characters of a value in a message
 
 
 def to_json(value: object) -> Json:
@@ -116,7 +117,7 @@ class _Reader:
         if unknown := [name for name in found if name not in known]:
             near = suggestion(str(unknown[0]), known)
             raise InputError(
-                f"{where} has no field {unknown[0]!r}, got {found[unknown[0]]!r}. {near}"
+                f"{where} has no field {unknown[0]!r}, got {_short(found[unknown[0]])}. {near}"
             )
         needed = (field.name for field in known.values() if _needed(field))
         if lacking := [name for name in needed if name not in found]:
@@ -175,8 +176,14 @@ class _Reader:
     def checked(self, fits: bool, found: Any, where: str, want: str) -> Any:
         if not fits:
             remedy = " Change it, or leave it out." if self.by_hand else ""
-            raise InputError(f"{where} must be {want}, got {found!r}.{remedy}")
+            raise InputError(f"{where} must be {want}, got {_short(found)}.{remedy}")
         return found
+
+
+def _short(value: Any) -> str:
+    """A value for a message: of a long one the beginning."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _of_text(kind: Any, text: str, where: str) -> Any:
