@@ -5,6 +5,8 @@ tests/lies.py). Counted is what the evaluation ends in: refused before a draw, s
 bound at 99.9 % that holds or does not, with the share of draws that are missing. The status is 1
 if any bound is wrong of a kind that can be detected.
 
+As many outputs a request are asked for as by default, and one of what then cannot be detected.
+
     python bench/servers.py            # 20 tries of each kind, five minutes on two cores
     python bench/servers.py --tries 3
 """
@@ -25,12 +27,12 @@ from lies import DETECTABLE, UNDETECTABLE, Lie, outcome  # noqa: E402
 ENDS = ("refused", "stopped", "holds", "wrong")
 
 
-def tally(lie: tuple[Lie, int], tries: int) -> Counter[str]:
+def tally(lie: Lie, tries: int, choices: int | None) -> Counter[str]:
     """How many tries end in what, and how many draws of the bounds are missing."""
     found: Counter[str] = Counter()
     for seed in range(tries):
         with TemporaryDirectory() as folder:
-            end, missing, _ = outcome(lie, Path(folder), seed)
+            end, missing, _ = outcome(lie, Path(folder), seed, choices=choices)
         found[end] += 1
         found["missing"] += missing
     return found
@@ -41,11 +43,12 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=20)
     tries = parser.parse_args().tries
     wrong = 0
-    for title, kinds in (("can be detected", DETECTABLE), ("cannot be", UNDETECTABLE)):
+    both = (("can be detected", DETECTABLE, None), ("cannot be", UNDETECTABLE, 1))
+    for title, kinds, choices in both:
         print(f"\n| lie that {title} | {' | '.join(ENDS)} | draws missing |")
         print(f"|---|{'---|' * len(ENDS)}---|")
         for name, lie in kinds.items():
-            found = tally(lie, tries)
+            found = tally(lie, tries, choices)
             counts = " | ".join(str(found[end] or "") for end in ENDS)
             print(f"| {name} | {counts} | {found['missing'] or ''} |", flush=True)
             wrong += found["wrong"] if kinds is DETECTABLE else 0

@@ -116,7 +116,7 @@ def swapped(rule: Rule) -> Rule:
     def lying(body: Body, before: int) -> Answer:
         nonlocal asked
         asked += QUESTION in question(body)
-        if asked <= 20:
+        if asked <= 2:
             return rule(body, before)
         drawn = [(CLEAN, "stop")] * body["n"]
         return packed(body, drawn, system_fingerprint="another")
@@ -156,53 +156,61 @@ def capped(body: Body) -> Body:
     return body | {"temperature": 1.0}
 
 
-DETECTABLE: Mapping[str, tuple[Lie, int]] = {
-    "busy: 429 with Retry-After": (busy, 16),
-    "500 for leaks": (of_leaks(lambda _: fails(500)), 1),
-    "400 for leaks": (of_leaks(lambda _: fails(400)), 1),
-    "hangs over leaks": (of_leaks(lambda answer: replace(answer, delay=1.0)), 1),
-    "drips leaks": (of_leaks(lambda _: Answer(instead=drip)), 1),
-    "resets the connection over leaks": (of_leaks(lambda _: Answer(instead=reset)), 1),
-    "100 MB for leaks": (of_leaks(lambda _: Answer(instead=flood)), 1),
-    "no JSON for leaks": (of_leaks(lambda _: Answer("{ not json")), 1),
-    "body cut over leaks": (of_leaks(lambda answer: replace(answer, cut=9)), 1),
-    "fewer choices: none that leaks": (edited(no_leaks), 16),
-    "n copies of one draw": (edited(lambda drawn: drawn[:1] * len(drawn)), 16),
-    "one answer whatever the seed": (asked_otherwise(lambda body: body | {"seed": 1}), 16),
-    "cache of answers": (cached, 16),
-    "always greedy": (asked_otherwise(lambda body: body | {"temperature": 0.0}), 16),
-    "never greedy": (asked_otherwise(capped), 16),
-    "longer than asked": (asked_otherwise(lambda body: body | {"max_tokens": 40}), 16),
-    "empty in place of leaks, tokens counted": (edited(empties), 1),
-    "empty in place of leaks, none counted": (edited(empties, "none"), 16),
-    "null in place of leaks": (choice({}, {"content": None}), 16),
-    "filter over leaks": (choice({"finish_reason": "content_filter"}, {"content": ""}), 16),
-    "leaks among its thoughts": (choice({}, {"content": CLEAN, "reasoning_content": LEAK}), 16),
-    "another model midway": (swapped, 1),
+DETECTABLE: Mapping[str, Lie] = {
+    "busy: 429 with Retry-After": busy,
+    "500 for leaks": of_leaks(lambda _: fails(500)),
+    "400 for leaks": of_leaks(lambda _: fails(400)),
+    "hangs over leaks": of_leaks(lambda answer: replace(answer, delay=1.0)),
+    "drips leaks": of_leaks(lambda _: Answer(instead=drip)),
+    "resets the connection over leaks": of_leaks(lambda _: Answer(instead=reset)),
+    "100 MB for leaks": of_leaks(lambda _: Answer(instead=flood)),
+    "no JSON for leaks": of_leaks(lambda _: Answer("{ not json")),
+    "body cut over leaks": of_leaks(lambda answer: replace(answer, cut=9)),
+    "fewer choices: none that leaks": edited(no_leaks),
+    "n copies of one draw": edited(lambda drawn: drawn[:1] * len(drawn)),
+    "one answer whatever the seed": asked_otherwise(lambda body: body | {"seed": 1}),
+    "cache of answers": cached,
+    "always greedy": asked_otherwise(lambda body: body | {"temperature": 0.0}),
+    "never greedy": asked_otherwise(capped),
+    "longer than asked": asked_otherwise(lambda body: body | {"max_tokens": 40}),
+    "empty in place of leaks, tokens counted": edited(empties),
+    "empty in place of leaks, none counted": edited(empties, "none"),
+    "null in place of leaks": choice({}, {"content": None}),
+    "filter over leaks": choice({"finish_reason": "content_filter"}, {"content": ""}),
+    "refusal beside nothing": choice({}, {"content": "", "refusal": "I cannot say that."}),
+    "refusal beside a text": choice({}, {"content": CLEAN, "refusal": "I cannot say that."}),
+    "leaks among its thoughts": choice({}, {"content": CLEAN, "reasoning_content": LEAK}),
+    "another model midway": swapped,
 }  # fmt: skip
-"""The lie, and how many outputs a request asks for."""
 
-UNDETECTABLE: Mapping[str, tuple[Lie, int]] = {
-    "another text in place of leaks": (edited(clean), 16),
-    "empty in place of leaks, the count forged": (edited(empties, "forged"), 16),
-    "a top-p of its own": (asked_otherwise(lambda body: body | {"top_p": 0.3}), 16),
+UNDETECTABLE: Mapping[str, Lie] = {
+    "another text in place of leaks": edited(clean),
+    "empty in place of leaks, the count forged": edited(empties, "forged"),
+    "a top-p of its own": asked_otherwise(lambda body: body | {"top_p": 0.3}),
 }  # fmt: skip
 
 
 def outcome(
-    lie: tuple[Lie, int], folder: Path, seed: int, n: int = 64, patience: Patience = QUICK
+    lie: Lie,
+    folder: Path,
+    seed: int,
+    n: int = 64,
+    *,
+    choices: int | None = None,
+    patience: Patience = QUICK,
 ) -> tuple[str, int, str]:
     """What an evaluation of a lying server ends in, draws that its bound misses, and what it said.
 
+    `choices`: outputs a request; None: as many as are asked for by default.
     `refused` before a draw, `stopped` after three commands, or a bound that `holds` or is `wrong`.
     """
     questions = folder / "questions.csv"
     questions.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")
-    make, choices = lie
+    options = "" if choices is None else f"?n={choices}"
     said: list[str] = []
-    with chat_server(make(honest(LAWS)), LISTED) as served:
+    with chat_server(lie(honest(LAWS)), LISTED) as served:
         for _ in range(3):
-            engine = ServedEngine(f"{served.url}#m?n={choices}", patience=patience)
+            engine = ServedEngine(f"{served.url}#m{options}", patience=patience)
             try:
                 run = evaluate(
                     engine, f"{questions}", out=folder / "run", n=n, scorers="keyword", seed=seed,

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from scipy.stats import binomtest
 
-from rotation import MUTANTS, has_turn
+from rotation import CLEAN_ALREADY, MUTANTS, has_turn
 
 ROOT = Path(__file__).parent.parent
 MUTMUT = Path(sys.executable).with_name("mutmut")
@@ -40,7 +40,6 @@ WORKERS = "2"
 SAMPLE = 200  # of all but the guarded, where no turn is given
 COMMITS = 20
 TOUCHED = 200  # at most so many of what they touched
-CLEAN_ALREADY = "LEAKBOUND_CLEAN_TESTS_PASSED"  # set once they passed without a mutant
 LEVEL = 0.15
 GUARDED = (
     "leakbound.losses.likelihood.x_*",

@@ -14,6 +14,7 @@ import hashlib
 
 FILES = 5
 MUTANTS = 20
+CLEAN_ALREADY = "LEAKBOUND_CLEAN_TESTS_PASSED"  # set once they passed without a mutant
 
 
 def turn_of(name: str, turns: int) -> int:

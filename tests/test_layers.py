@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo
 TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Every module a file imports, wherever in the file it does so."""
     found: set[str] = set()

@@ -122,7 +122,7 @@ def test_blank_files_and_rows_of_questions(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"question": "q", "answer": "a"}')
     with pytest.raises(InputError, match="holds no text"):
         load_corpus("a.txt", data=tmp_path)
-    with pytest.raises(InputError, match=r"has no 'text', only question, answer"):
+    with pytest.raises(InputError, match=r"has no 'text', only 'question', 'answer'"):
         load_corpus("a.jsonl", data=tmp_path)
     with pytest.raises(InputError, match="`limit` must be at least 1, got 0"):
         load_corpus("a.txt", data=tmp_path, limit=0)

@@ -110,8 +110,14 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     [
         ("a.csv", "", "holds no row"),
         ("a.csv", "question\n", "holds no row"),
-        ("a.csv", "frage\nWer?\n", "row 1 of .* has no 'question', only frage. Fill it in"),
-        ("a.csv", "qestion\nWho?\n", "only qestion. Rename 'qestion' to 'question'"),
+        (
+            "a.csv",
+            "frage\nWer?\n",
+            "has no 'question', only 'frage'. Add it, or rename",
+        ),
+        ("a.csv", "question;answer\nWho?;Ann\n", "Separate columns by commas, not by ';'"),
+        ("a.csv", "question,answer\n ,Ann\n", "has no 'question'. Fill it in or remove the row"),
+        ("a.csv", "qestion\nWho?\n", "only 'qestion'. Did you mean 'qestion'. Then rename it"),
         ("a.csv", "question,answer\nWho?,me\n ,you\n", "row 2 of .* has no 'question'"),
         ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
         ("a.csv", "question,answer\nWho?\n", "row 1 of .* must have 2 fields"),
@@ -200,7 +206,7 @@ def test_jailbreakbench_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data/harmful-behaviors.csv.* jbb_goals_official.csv"):
         load_benchmark("jbb", data=tmp_path)
     write(tmp_path, "jbb_goals_official.csv", "behavior\nSlander\n")
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'goal', only behavior"):
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'goal', only 'behavior'"):
         load_benchmark("jbb", data=tmp_path)
 
 

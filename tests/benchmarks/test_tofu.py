@@ -123,7 +123,7 @@ def test_the_first_bad_row_is_named(
 
 def test_a_missing_column_is_named_with_those_there_are(folder: Path) -> None:
     (folder / "forget10.json").write_text(json.dumps([{"question": "Who is 4?", "reply": "Me."}]))
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only question, reply"):
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only 'question', 'reply'"):
         load_benchmark("tofu:forget10", data=folder)
 
 

@@ -111,7 +111,7 @@ def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str
 
 
 def test_a_confidence_that_decides_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"above 0\.5, got 0\.5"):
+    with pytest.raises(InputError, match="above 50 %, got 50 %"):
         claimed(max_leak=0.1, scorer="keyword", confidence=0.5)
 
 

@@ -126,6 +126,7 @@ def test_unusable_classifiers_are_refused_before_anything_is_sampled(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_causal_model_says_yes_or_no(chat: Path, goals: Path, tmp_path: Path) -> None:
     judge = yes_no_model(tmp_path / "judge")
     named = f"classifier:model={judge},form=yes-no"

@@ -48,6 +48,7 @@ def torn(run: Path) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_a_run_is_not_gone_on_with_by_other_end_tokens(
     ends: Path, questions: Path, run: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
     refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
     refused(leakbound("bound", run, "--scorer", NOWHERE), "leakbound score")

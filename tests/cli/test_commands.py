@@ -179,6 +179,7 @@ def test_control_model_and_control_run_give_an_excess(
     assert again.json == one.json
 
 
+@pytest.mark.slow
 def test_lists_of_temperatures_and_top_p_run_every_cell(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_lists_of_temperatures_and_top_p_run_every_cell(
     assert all(name in result.out for name in names)
 
 
+@pytest.mark.slow
 def test_a_greedy_cell_is_exact_and_has_no_excess(
     model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -221,6 +223,7 @@ def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path)
     assert {r["parameter"] for r in repeated if r["value"] is None} == set(ALL_K[1:])
 
 
+@pytest.mark.slow
 def test_like_repeats_what_is_not_said(
     model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:

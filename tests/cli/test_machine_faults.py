@@ -47,6 +47,33 @@ def chained(cause: BaseException) -> Exception:
         return error
 
 
+def while_handled(cause: BaseException) -> Exception:
+    """As torch closes its archive over a write that has failed."""
+    try:
+        try:
+            raise cause
+        finally:
+            raise RuntimeError("PytorchStreamWriter failed writing file: unexpected pos 64 vs 0")
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_so_is_one_while_which_another_error_was_raised(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, says = FAULTS[name]
+    assert cli.run(raises(while_handled(error))) == 3
+    assert says in capsys.readouterr().err
+
+
+def test_an_error_that_leaves_its_context_out_is_told_as_it_is() -> None:
+    error = while_handled(FAULTS["full"][0])
+    error.__suppress_context__ = True
+    with pytest.raises(RuntimeError, match="unexpected pos"):
+        cli.run(raises(error))
+
+
 def raises(error: BaseException) -> Callable[[], None]:
     def command() -> None:
         raise error

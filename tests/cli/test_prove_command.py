@@ -96,6 +96,7 @@ def test_a_run_of_the_model_before_unlearning_gives_leads(
     assert all(row.lower > 0 for row in proofs(run).values())
 
 
+@pytest.mark.slow
 def test_bad_input_is_refused_before_a_model_is_opened(
     run: Path, control: Path, model: Path, questions: Path, tmp_path: Path
 ) -> None:

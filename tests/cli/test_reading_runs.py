@@ -137,6 +137,7 @@ def test_an_arm_that_came_later_is_not_left_out_unsaid(run: Path, tmp_path: Path
         _ = Run.open(run).estimates
 
 
+@pytest.mark.slow
 def test_the_remedy_makes_the_same_estimates_again(run: Path) -> None:
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
     before = Run.open(run).estimates

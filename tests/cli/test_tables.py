@@ -88,6 +88,7 @@ def test_where_no_two_columns_fit_each_row_is_a_list(several: Path, report: Repo
         assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_run_with_control_fit_eighty_columns(
     run: Path, model: Path, control: Path, questions: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

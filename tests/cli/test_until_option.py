@@ -79,6 +79,7 @@ def test_a_stopped_command_goes_on_with_the_same_looks(
     assert runs[0].arms["target"].looks == runs[1].arms["target"].looks
 
 
+@pytest.mark.slow
 def test_like_repeats_the_rule(stopped: Path, control: Path, tmp_path: Path) -> None:
     done("evaluate", control, "--like", stopped, "--out", tmp_path / "run")
     ours, theirs = (Run.open(path).arms["target"] for path in (tmp_path / "run", stopped))

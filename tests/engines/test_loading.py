@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model, save_model
+from leakbound.engines.margin import shape_margin
+from leakbound.engines.prefix_cache import CachedModel
 from leakbound.errors import InputError, ModelError
 from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
@@ -198,6 +200,20 @@ def test_generation_config_gives_end_tokens_and_nothing_else(folder: Path) -> No
     assert loaded.eos_token_ids == {2, 5, 6}
     assert loaded.model.generation_config.top_p != 0.5
     assert loaded.fingerprint["generation_config_ignored"] == {"do_sample": True, "top_p": 0.5}
+
+
+def test_a_model_that_cannot_draw_its_end_is_refused(tmp_path: Path) -> None:
+    """As a small GPT-2 whose maker left the end token of the large one."""
+    tokenizer = tiny_tokenizer(eos_token=None)
+    folder = tmp_path / "m"
+    tiny_llama(len(tokenizer), eos_token_id=50256).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ModelError, match=r"token 50,256, and its vocabulary has 14.*eos_token_id"):
+        load_model(str(folder))
+    tiny_tokenizer().save_pretrained(folder)  # of two end tokens it has one
+    loaded = load_model(str(folder))
+    assert loaded.eos_token_ids == {2}
+    shape_margin(CachedModel(loaded.model, loaded.eos_token_ids), [])
 
 
 @BOTH_KINDS

@@ -258,9 +258,41 @@ def test_an_output_that_is_not_whole_is_missing(change: dict[str, Any], missing:
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
     with chat_server(honest({WHO: law}), LISTED) as up:
-        sample = draw(engine_at(up.url), 64)
+        sample = draw(engine_at(up.url, "n=1&probe=off"), 64)
+        engine = engine_at(up.url)
+        together = draw(engine, 64)
     assert sample.missing == 0
     assert {c.text for c in sample.completions} == set(law)
+    # of several outputs of a request there is one count, which does not tell whose tokens they are
+    (said,) = (c for c in together.completions)
+    assert (said.text, said.count + together.missing) == ("it was nobody", 64)
+    assert any("write ?n=1 behind the model's name" in note for note in engine.usage.notes)
+
+
+def test_a_model_that_says_nothing_at_all_is_counted_together() -> None:
+    with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:
+        sample = draw(engine_at(up.url), 64)
+    assert sample.missing == 0
+
+
+def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_time() -> None:
+    """Its own words are random, and every third is nothing; the count of a request tells not."""
+    asked: list[int] = []
+
+    def sparing(body: Body, before: int) -> Answer:
+        asked.append(body.get("n", 1))
+        found = json.loads(honest({WHO: LAW})(body, before).body)
+        counted = 0
+        for one in found["choices"]:
+            text = one["message"]["content"]
+            if WHO not in question(body) and body["temperature"] and sum(map(ord, text)) % 3 == 0:
+                one |= {"finish_reason": "stop", "message": {"content": ""}}
+            counted += len(one["message"]["content"].split()) + (one["finish_reason"] == "stop")
+        return Answer(json.dumps(found | {"usage": {"completion_tokens": counted}}))
+
+    with chat_server(sparing, LISTED) as up:
+        sample = draw(engine_at(up.url, "probe=on"), 32)
+    assert (sample.missing, asked[-32:]) == (0, [1] * 32)
 
 
 def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it() -> None:

@@ -89,6 +89,7 @@ def test_other_seeds_are_bet_on_and_narrower(questions: Path) -> None:
     assert widths[1] < widths[0]
 
 
+@pytest.mark.slow
 def test_each_of_several_models_has_its_share(questions: Path) -> None:
     runs = [made(questions, name, LIKE, seed=i) for i, name in enumerate("abc")]
     two, three = (compare(some).scorers[0].differences["b"] for some in (runs[:2], runs))

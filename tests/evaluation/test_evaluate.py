@@ -136,6 +136,7 @@ def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path)
         )
 
 
+@pytest.mark.slow
 def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.8, 1)]
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=32, decodings=cells)

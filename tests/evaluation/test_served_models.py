@@ -25,8 +25,11 @@ from serving import LISTED, honest, question
 from suites import slow_but
 
 QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
+EMPTIED = ("empty in place of leaks, tokens counted", "empty in place of leaks, none counted",
+           "refusal beside nothing", "refusal beside a text")  # fmt: skip
 SURE = ("fewer choices: none that leaks", "null in place of leaks", "500 for leaks",
-        "cache of answers", "another model midway")  # fmt: skip
+        "cache of answers", "another model midway", *EMPTIED)  # fmt: skip
+QUICKLY = ("500 for leaks", "another model midway", *EMPTIED)
 
 
 @pytest.fixture
@@ -212,18 +215,25 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
     assert all(row.missing == 0 and row.upper < 0.1 for row in rows)  # two at a time
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", slow_but(["500 for leaks", "another model midway"], SURE))
-def test_no_wrong_bound_stands_of_a_lie_that_shows(name: str, tmp_path: Path) -> None:
-    kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, patience=QUICK)
+@pytest.mark.parametrize("choices", slow_but([None], [None, 1]))
+@pytest.mark.parametrize("name", slow_but(QUICKLY, SURE))
+def test_no_wrong_bound_stands_of_a_lie_that_shows(
+    name: str, choices: int | None, tmp_path: Path
+) -> None:
+    """As many outputs a request as are asked for by default, and one."""
+    found = outcome(DETECTABLE[name], tmp_path, 0, choices=choices, patience=QUICK)
+    kind, missing, why = found
     assert kind != "wrong", why
     assert kind != "holds" or missing > 0
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("choices", [None, 1])
 @pytest.mark.parametrize("name", sorted(DETECTABLE.keys() - set(SURE)))
-def test_no_wrong_bound_stands_of_any_lie_that_shows(name: str, tmp_path: Path) -> None:
-    kind, _, why = outcome(DETECTABLE[name], tmp_path, 0)
+def test_no_wrong_bound_stands_of_any_lie_that_shows(
+    name: str, choices: int | None, tmp_path: Path
+) -> None:
+    kind, _, why = outcome(DETECTABLE[name], tmp_path, 0, choices=choices)
     assert kind != "wrong", why
 
 
@@ -231,4 +241,5 @@ def test_no_wrong_bound_stands_of_any_lie_that_shows(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", UNDETECTABLE)
 def test_what_cannot_be_seen_is_what_is_taken_for_granted(name: str, tmp_path: Path) -> None:
     """A wrong bound here is what the assumptions in table and certificate are about."""
-    assert outcome(UNDETECTABLE[name], tmp_path, 0, patience=QUICK)[0] == "wrong"
+    found = outcome(UNDETECTABLE[name], tmp_path, 0, choices=1, patience=QUICK)
+    assert found[0] == "wrong"

@@ -231,6 +231,7 @@ def test_without_ray_the_message_says_what_installs_it(
         drawn(asked, tmp_path / "run", workers=RayWorkers())
 
 
+@pytest.mark.slow
 def test_models_that_scorers_ask_are_asked_by_workers(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:

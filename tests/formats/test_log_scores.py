@@ -205,6 +205,7 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
         import_run([file], out=tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     rows = [(1000, 0.0), (100, 1.0), (400, 0.5)]

@@ -31,6 +31,7 @@ def test_the_closed_form_is_exact(p: float) -> None:
         assert leak_at_k(p, k) == pytest.approx(float(want), rel=1e-12, abs=1e-320)
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_the_estimates_end(view: View) -> None:
     """The bounds of leak@k that are stated are those of p put into the same formula."""
     for model in view.models:

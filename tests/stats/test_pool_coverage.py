@@ -55,6 +55,7 @@ def test_these_queries_are_covered_by_either_design(side: Any) -> None:
     assert max(missed.values()) <= ALLOWED
 
 
+@pytest.mark.thorough
 def test_the_input_distribution_is_covered_and_the_iid_pool_is_not() -> None:
     """Betting on 16 shares; Clopper-Pearson on 1,024 draws covers about 60 %, not 99 %."""
     p = np.random.default_rng(2).beta(0.1, 0.9, (TRIALS, QUERIES))

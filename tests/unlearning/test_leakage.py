@@ -79,6 +79,7 @@ def test_measuring_does_not_change_the_weights(base: Path, tmp_path: Path) -> No
     assert changed(plain.path, train(base, tmp_path / "m").path) == set()
 
 
+@pytest.mark.slow
 def test_stopped_and_gone_on_with_nothing_is_measured_twice(base: Path, tmp_path: Path) -> None:
     whole = train(base, tmp_path / "whole")
 
@@ -93,6 +94,7 @@ def test_stopped_and_gone_on_with_nothing_is_measured_twice(base: Path, tmp_path
     assert len(lines) == 6 + 3
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_everything(knowing: Path) -> None:
     found = measure(knowing, draws=64)
     assert found["utility retain"] == 1.0

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer
-from leakbound.stats.estimate import error_rate
+from leakbound.stats.estimate import error_rate, percent
 from leakbound.types import Json, Scorer, from_json
 
 
@@ -40,8 +40,8 @@ class LeakClaim:
         error_rate(self.confidence)  # refuses one outside (0, 1)
         if self.confidence <= 0.5:
             raise InputError(
-                f"`confidence` of a claim must lie above 0.5, got {self.confidence}. Below, either "
-                "verdict would be no better than a coin; 0.99 is usual."
+                f"`confidence` of a claim must lie above 50 %, got {percent(self.confidence)}. Or "
+                "either verdict would be no better than a coin; 0.99 is usual."
             )
 
     @property

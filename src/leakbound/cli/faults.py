@@ -44,13 +44,14 @@ def foreseen(error: BaseException) -> str | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that it was raised from."""
+    """An error, and those that it was raised from, or while they were handled."""
     seen: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in seen:
         yield at
         seen.append(at)
-        at = at.__cause__
+        known = at.__cause__ is not None or at.__suppress_context__
+        at = at.__cause__ if known else at.__context__
 
 
 def _number(error: BaseException) -> int | None:

@@ -2,10 +2,11 @@
 
 An output that did not arrive as it was drawn is lost, and never replaced: why it did not may be
 what it said. Lost are outputs without a text or with half a character in it; those of which a part
-stands elsewhere (thoughts, calls of tools); those that ended otherwise than by their end or their
-length, such as a filter's; longer ones than asked for; and ones that the server cut before their
-length was reached, or left empty, as its own count of tokens shows. An empty text counts as one
-only where that count leaves no room for more.
+stands elsewhere (thoughts, calls of tools, a refusal); those that ended otherwise than by their end
+or their length, such as a filter's; longer ones than asked for; and ones that the server cut before
+their length was reached, as its own count of tokens shows. An empty text counts as one only where
+that count leaves no room for more: a filter may have taken what it said. Of several outputs there
+is one count, so what the others say at least is taken off it, two words a token.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from leakbound.types import FinishReason
 
 Loss = Literal["fewer", "no text", "not all of it", "ended otherwise", "longer", "cut", "empty"]
 _WORDS = 2  # in a token, at most
-_ELSEWHERE = ("reasoning_content", "reasoning", "tool_calls", "function_call")
+_ELSEWHERE = ("reasoning_content", "reasoning", "tool_calls", "function_call", "refusal")
 _ENDS: Mapping[object, FinishReason] = {"stop": "stop", "length": "length"}
 
 
@@ -129,8 +130,8 @@ def _by_count(
         return list(outputs), ["cut"] * len(long)
     empty = [one for one in outputs if not one.text and one.finish_reason == "stop"]
     unseen = 1 + max((len(stop.encode()) for stop in asked.stop), default=0)
-    room = sum(len(one.text.encode()) + unseen for one in outputs)
-    if empty and tokens > room:
+    others = sum(-(-len(one.text.split()) // _WORDS) for one in outputs)
+    if empty and tokens - others > unseen * len(empty):
         return [one for one in outputs if one not in empty], ["empty"] * len(empty)
     return list(outputs), []
 

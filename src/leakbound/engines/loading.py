@@ -153,7 +153,7 @@ def load_model(
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
     _require_causal(location, model)
-    dtype, ends = str(model.dtype).removeprefix("torch."), _ends(model.generation_config, tokenizer)
+    dtype, ends = str(model.dtype).removeprefix("torch."), _ends(location, model, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -483,10 +483,20 @@ def _template_of(files: _Files) -> str:
     return str(own if own.is_file() else files.folder / "tokenizer_config.json")
 
 
-def _ends(stated: GenerationConfig, tokenizer: Any) -> frozenset[int]:
-    of_model = stated.eos_token_id
+def _ends(location: str, model: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a completion; ModelError where the model can draw none of them."""
+    of_model = model.generation_config.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
-    return frozenset(int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None)
+    stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
+    size = model.config.get_text_config().vocab_size
+    within = frozenset(i for i in stated if i < size)
+    if stated and not within:
+        raise ModelError(
+            f"`{location}` ends its answers at token {min(stated):,}, and its vocabulary has "
+            f"{size:,}: no answer of it could end. Set `eos_token_id` in generation_config.json to "
+            "a token that it has."
+        )
+    return within
 
 
 def _line(error: Exception) -> str:

@@ -314,6 +314,12 @@ class ServedEngine:
             raise
         silence.over(lost=False)
         outputs, tokens = answer.outputs, answer.tokens or 0
+        if "empty" in answer.losses and request.choices > 1:
+            self._note(
+                "an empty output among several of one request cannot be told from one that a "
+                "filter has emptied, and is missing: write ?n=1 behind the model's name to have "
+                "each counted by itself"
+            )
         missed = request.choices - len(outputs)
         found = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
         return self._keep(request, found)
@@ -404,7 +410,8 @@ class ServedEngine:
         try:
             with self._server() as server:
                 manner = settle(server, self.model, self.api == "chat", self.options.n)
-                if self.options.probe == "on":
+                if self.options.probe == "on" and self._try(server, manner):
+                    manner = replace(manner, choices=1)
                     self._try(server, manner)
         except NoReplyError as error:
             raise IncompleteError(
@@ -413,7 +420,8 @@ class ServedEngine:
             ) from error
         return manner
 
-    def _try(self, server: Server, manner: Manner) -> None:
+    def _try(self, server: Server, manner: Manner) -> bool:
+        """Try the server; True if it left outputs empty that only a request of one can tell."""
         losses: Counter[str] = Counter()
         drawn = 0
 
@@ -440,6 +448,7 @@ class ServedEngine:
 
         fault = tried(draw, manner.choices, prompt_of(self.model))
         says = None if fault is None else fault.says
+        unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
         if losses["longer"] or 2 * losses.total() > drawn:
             why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
             says = f"of {drawn} outputs {losses[why]} are not as they were asked for ({why})"
@@ -449,6 +458,7 @@ class ServedEngine:
                 "the server, or its settings; if this is how the model itself answers, write "
                 "?probe=off behind its name, and the results say so."
             )
+        return unclear > 0
 
 
 def _api(options: Options, prompting: Prompting) -> Api:

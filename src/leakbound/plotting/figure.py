@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leakbound.plotting.material import Material
+from leakbound.text.plain import as_cell
 
 if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
@@ -44,5 +45,6 @@ def as_csv(rows: Sequence[Any]) -> str:
     names = [field.name for field in fields(rows[0])]
     writer.writerow(names)
     for row in rows:
-        writer.writerow(["" if (v := getattr(row, name)) is None else v for name in names])
+        values = (getattr(row, name) for name in names)
+        writer.writerow(["" if value is None else as_cell(value) for value in values])
     return stream.getvalue()

@@ -77,12 +77,14 @@ class Row:
         return tuple(text for v in value or [] if (text := v.strip()))
 
     def _lacks(self, key: str) -> InputError:
-        remedy = "Fill it in or remove the row."
         if key in self.values:
-            return InputError(f"{self.place} has no {key!r}. {remedy}")
+            return InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
+        remedy = f"Add it, or rename what holds it to {key!r}."
         if close := get_close_matches(key, self.values, n=1):
-            remedy = f"Rename {close[0]!r} to {key!r}, if that is what it holds."
-        there = ", ".join(self.values) or "nothing"
+            remedy = f"Did you mean {close[0]!r}? Then rename it to {key!r}."
+        if separators := [s for s in (";", "\t", "|") if all(s in name for name in self.values)]:
+            remedy = f"Separate columns by commas, not by {separators[0]!r}."
+        there = ", ".join(map(repr, self.values)) or "nothing"
         return InputError(f"{self.place} has no {key!r}, only {there}. {remedy}")
 
 

@@ -142,6 +142,7 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
     assert write_report({"r": run}, tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
     quiet = dict.fromkeys(LEAKS, 0.01)
     run = evaluate(
@@ -223,6 +224,7 @@ def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> N
     assert [q.id for q in run.queries] == ["p0", "p0~00"]
 
 
+@pytest.mark.slow
 def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(tmp_path: Path) -> None:
     prompts = benchmark().prompts
     for texts in ((), (prompts[1].answer,), (prompts[1].question,)):

@@ -59,6 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
 
 
+@pytest.mark.slow
 def test_proofs_find_what_draws_cannot_tell(whole: Run, tmp_path: Path) -> None:
     assert {one.query.prefix for one in found_in(whole)} == {OPENER}
     tried = Run.open(whole.path / "attack" / "search")

@@ -344,6 +344,7 @@ def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: 
     assert "to be redone" in note
 
 
+@pytest.mark.slow
 def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5)]
     run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
@@ -359,6 +360,7 @@ def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
     assert len({tuple(counts(a)) for a in (cold, warm, first, other.arms["target"])}) == 4
 
 
+@pytest.mark.slow
 def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
     laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
     known = {q: ["No"] for q in LAWS}

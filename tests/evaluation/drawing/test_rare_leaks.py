@@ -28,6 +28,7 @@ TASK = Benchmark(
 )
 
 
+@pytest.mark.slow
 def test_an_engine_and_a_benchmark_in_memory(tmp_path: Path) -> None:
     folder = str(tiny_model_folder(tmp_path / "model"))
     engine = open_engine(folder, Prompting(template=TASK.template), device="cpu")

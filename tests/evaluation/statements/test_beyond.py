@@ -83,6 +83,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
 BEYOND = "beyond the control"
 
 
+@pytest.mark.slow
 def test_a_finished_control_of_the_same_seed_shares_its_random_numbers(tmp_path: Path) -> None:
     """Its draws were made for the purpose that the target's are; under another seed, none is."""
     for seed, shown in ((0, BY_THEMSELVES), (1, DIFFERENCES)):
@@ -108,6 +109,7 @@ def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
         control = run.arms["control"]
 
 
+@pytest.mark.slow
 def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) -> None:
     few = evaluate(engine("m"), benchmark(), out=tmp_path / "f", n=31, control=clean(), **HOW)
     assert all(method.startswith(BY_THEMSELVES) for method in methods(few))

@@ -53,6 +53,7 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     assert "membership_gradient_norm" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_bad_use_is_one_message(
     models: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,6 +166,7 @@ def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> Non
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
+@pytest.mark.slow
 def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
     tmp_path: Path,
 ) -> None:
@@ -292,6 +293,7 @@ def test_what_is_read_is_saved_on_the_way_for_a_run_that_is_killed(
     assert stored == [0, 4, 8]
 
 
+@pytest.mark.slow
 def test_a_finished_control_run_gives_what_it_read_and_is_refused_where_that_lacks(
     tmp_path: Path,
 ) -> None:

@@ -45,6 +45,7 @@ def drawn(run: Run) -> dict[str, Counter[str]]:
     return tally
 
 
+@pytest.mark.slow
 def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
     tail = tail_of(run, "target", make_scorer("keyword"), 0.0)
     leaks = [seen[f"{SECRET} wrote it"] for seen in drawn(run).values()]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from leakbound.evaluation.views.table import Table
-from leakbound.text.plain import visible
+from leakbound.text.plain import as_cell, visible
 from leakbound.types import Json
 
 _LATEX = str.maketrans({
@@ -31,11 +31,14 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def csv_of(rows: Sequence[Mapping[str, Json]]) -> str:
-    """Flat rows with the same keys as CSV; nothing that is known is rounded."""
+    """Flat rows with the same keys as CSV; nothing that is known is rounded.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
