@@ -117,7 +117,7 @@ class Checkpoint:
             stated = GenerationConfig.from_pretrained(self.files.folder)
         else:
             stated = GenerationConfig.from_model_config(self.config)
-        return _ends(stated, self.tokenizer)
+        return _ends(self.location, stated, self.config, self.tokenizer)
 
     def load(self, kind: Any) -> Any:
         """Its weights as a model of this transformers Auto class, complete or ModelError."""
@@ -153,7 +153,8 @@ def load_model(
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
     _require_causal(location, model)
-    dtype, ends = str(model.dtype).removeprefix("torch."), _ends(location, model, tokenizer)
+    dtype = str(model.dtype).removeprefix("torch.")
+    ends = _ends(location, model.generation_config, model.config, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -483,12 +484,14 @@ def _template_of(files: _Files) -> str:
     return str(own if own.is_file() else files.folder / "tokenizer_config.json")
 
 
-def _ends(location: str, model: Any, tokenizer: Any) -> frozenset[int]:
+def _ends(
+    location: str, generation: GenerationConfig, config: Any, tokenizer: Any
+) -> frozenset[int]:
     """The tokens that end a completion; ModelError where the model can draw none of them."""
-    of_model = model.generation_config.eos_token_id
+    of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
-    size = model.config.get_text_config().vocab_size
+    size = config.get_text_config().vocab_size
     within = frozenset(i for i in stated if i < size)
     if stated and not within:
         raise ModelError(
