@@ -12,12 +12,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # What `make test` leaves to `make test-all`.
 LONG := thorough or slow or fault or browser or gpu
 
-.PHONY: demo test gate test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
+.PHONY: demo test quick gate test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
 
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
 
-test: $(READY) lint
+# Types are read on one core while the tests begin on the other.
+test: $(READY)
+	$(MAKE) --jobs 2 lint quick
+
+quick: $(READY)
 	$(PYTEST) -m "not ($(LONG))"
 
 lint: $(READY)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 
 FILES = 5
-MUTANTS = 20
+MUTANTS = 40
 CLEAN_ALREADY = "LEAKBOUND_CLEAN_TESTS_PASSED"  # set once they passed without a mutant
 
 

@@ -68,16 +68,16 @@ def test_what_the_last_commits_touched(root: Path) -> None:
     ]  # all of a history that is not so long
 
 
-def test_what_was_touched_is_drawn_and_twenty_turns_draw_all_others(
+def test_what_was_touched_is_drawn_and_forty_turns_draw_all_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recent = [f"leakbound.stats.new.x_new__mutmut_{i}" for i in range(7)]
     monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
-    turns = [set(mutants.draw(NAMES + recent, turn, 0)) for turn in range(43, 63)]
+    turns = [set(mutants.draw(NAMES + recent, turn, 0)) for turn in range(43, 83)]
     assert set.intersection(*turns) == set(recent)
-    assert sum(map(len, turns)) == len(NAMES) + 20 * len(recent)  # no other one twice
+    assert sum(map(len, turns)) == len(NAMES) + 40 * len(recent)  # no other one twice
     assert set.union(*turns) == set(NAMES + recent)
-    assert "turn 3 of 20, by 43: 7 of 7 mutants of what the last 20" in capsys.readouterr().out
+    assert "turn 3 of 40, by 43: 7 of 7 mutants of what the last 20" in capsys.readouterr().out
 
 
 def test_without_a_turn_the_files_decide() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,15 @@ VLLM = {
     "/version": {"version": "0.32.0"},
     "/v1/models": {"data": [{"id": "m", "owned_by": "vllm", "root": "org/m", "created": 7}]},
 }
+
+
+# As llama.cpp, llama-cpp-python, vLLM, SGLang, Ollama and TGI call what truncates or punishes.
+EVERY = {
+    "presence_penalty": 0, "frequency_penalty": 0, "min_p": 0, "typical_p": 1, "tfs_z": 1,
+    "top_n_sigma": -1, "xtc_probability": 0, "repetition_penalty": 1, "repeat_penalty": 1,
+    "dry_multiplier": 0, "dynatemp_range": 0, "mirostat": 0, "mirostat_mode": 0, "min_tokens": 0,
+    "ignore_eos": False,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -86,9 +95,65 @@ def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
         "top_p": 0.9,
         "max_tokens": 5,
         "stop": ["\n"],
-        "presence_penalty": 0,
-        "frequency_penalty": 0,
+        **EVERY,
+        "top_k": -1,
     }
+
+
+OURS = ("model", "messages", "n", "stream", "temperature", "top_p", "max_tokens", "seed", "stop",
+        "presence_penalty", "frequency_penalty")  # fmt: skip
+ITS_OWN = {"top_k": 40, "min_p": 0.05, "repeat_penalty": 1.1, "mirostat_mode": 0}
+
+
+def described_server(takes: Collection[str]) -> dict[str, object]:
+    """As FastAPI describes a chat: the body refers to a schema, and that to others."""
+    schemas = {
+        "Chat": {"properties": {name: {} for name in takes}, "anyOf": []},
+        "Reply": {"properties": {"choices": {}}},
+    }
+    body = {"schema": {"$ref": "#/components/schemas/Chat"}}
+    asked = {"requestBody": {"content": {"application/json": body}}}
+    return {
+        **LISTED,
+        "/openapi.json": {
+            "paths": {"/v1/chat/completions": {"post": asked}},
+            "components": {"schemas": schemas},
+        },
+    }
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["described", "unknown"])
+def test_a_server_with_defaults_of_its_own_is_told_to_leave_them(says: bool) -> None:
+    """As llama-cpp-python has it: 40 tokens, a top-k of -1 is refused, min-p, a penalty."""
+    law = {f"word{i}": 1 / 200 for i in range(200)}
+
+    def rule(body: Body, before: int) -> Answer:
+        if body.get("top_k", 40) < 0:
+            return fails(422, "top_k must be at least 0")
+        if says and (odd := body.keys() - {*OURS, *ITS_OWN}):
+            return fails(422, f"extra fields: {odd}")
+        its = {**ITS_OWN, **{k: body[k] for k in ITS_OWN if k in body}}
+        neutral = (its["top_k"], its["min_p"], its["repeat_penalty"]) == (0, 0, 1)
+        few = dict(list(law.items())[:40])
+        return honest({WHO: law if neutral else dict.fromkeys(few, 1 / 40)})(body, before)
+
+    pages = described_server([*OURS, *ITS_OWN]) if says else LISTED
+    with chat_server(rule, pages) as up:
+        engine = engine_at(up.url)
+        sample = draw(engine, 400)
+    assert sample.missing == 0
+    assert len(sample.completions) > 100
+    assert engine.fingerprint["confirmed"] is False
+    assert any("not confirmed" in said for said in engine.fingerprint["assumes"])
+
+
+def test_a_server_that_takes_nothing_more_is_asked_as_the_protocol_has_it() -> None:
+    def strict(body: Body, before: int) -> Answer:
+        odd = body.keys() - set(OURS)
+        return fails(400, f"unknown: {odd}") if odd else honest({WHO: LAW})(body, before)
+
+    with chat_server(strict, LISTED) as up:
+        assert draw(engine_at(up.url), 32).missing == 0
 
 
 def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,8 +158,25 @@ def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
     assert recipe["rows"]["forget"]["number"] == 2
     card = (tmp_path / "m" / "README.md").read_text()
     assert "| ga | forget | 1 |" in card
+    assert f"from `{Path(target).name}` with weights" in card
+    assert "tags: [unlearning, leakbound]" in card
     assert "| epochs | 3 |" in card
     assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text() + card
+
+
+def test_the_card_of_a_taught_model_says_so_and_names_base_and_licence(
+    base: str, tmp_path: Path
+) -> None:
+    begun = Path(shutil.copytree(base, tmp_path / "smollm"))
+    (begun / "README.md").write_text("---\ntags: [x]\nlicense: apache-2.0\n---\nlicense: mit\n")
+    made = finetune(str(begun), FORGET, out=tmp_path / "taught", settings=SHORT)
+    card = (made.path / "README.md").read_text()
+    assert "*taught*" in card
+    assert "trained to forget" not in card
+    head = card.split("---")[1]
+    assert "base_model: smollm\n" in head
+    assert "license: apache-2.0\n" in head
+    assert "unlearning" not in head
 
 
 @BOTH_KINDS

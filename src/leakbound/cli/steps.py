@@ -156,9 +156,11 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
     A run in which no question could be sampled has nothing to report.
     """
-    from leakbound.reporting import page_of, write_report
+    from leakbound.reporting import older_page, page_of, write_report
 
     path = None
+    if run.redacted:
+        run.notes.extend(older_page(run))
     if run.estimates:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:

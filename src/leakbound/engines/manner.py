@@ -100,12 +100,14 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
 
 def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
     """Ways to ask, those with most outputs a request first."""
-    choices = most
-    while choices > 1:
-        yield replace(manner, choices=choices)
-        choices //= 2
-    for length in _LENGTHS:
-        yield replace(manner, length=length)
+    for statement in manner.statement.ways():
+        told = replace(manner, statement=statement)
+        choices = most
+        while choices > 1:
+            yield replace(told, choices=choices)
+            choices //= 2
+        for length in _LENGTHS:
+            yield replace(told, length=length)
 
 
 def _try(server: Server, manner: Manner) -> Answer:

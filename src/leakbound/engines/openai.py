@@ -179,13 +179,14 @@ class ServedEngine:
             },
             "probe": self.options.probe,
             "repeatable": False,
+            "confirmed": bool(manner.statement.kind),
             "assumes": self._assumed(manner),
         }
 
     def _assumed(self, manner: Manner) -> list[str]:
         """What cannot be seen from here: see `Fingerprint.assumes`."""
         told = "heeds the decoding and the neutral settings that it is sent"
-        untold = "heeds the decoding, and truncates nothing by defaults that it does not tell"
+        untold = "heeds the decoding and the neutral settings that it was sent, not confirmed"
         found = [
             "the model stays the one that its server names",
             f"the server {told if manner.statement.kind else untold}",

@@ -33,7 +33,7 @@ from leakbound.evaluation.views.words import MOST_NAME, clipped, described, load
 from leakbound.scorers import make_scorer, models_of
 from leakbound.store import Arm, ArmScores, FixedDraws, Part, Run, StoppedDraws
 from leakbound.text.figures import above, below
-from leakbound.types import Scorer
+from leakbound.types import Fingerprint, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class ArmProgress:
         return cls(
             arm=arm.name,
             model=arm.spec.model,
-            decoding=described(arm.decoding),
+            decoding=described(arm.decoding, Fingerprint.of(arm.spec.fingerprint).confirmed),
             parts=len(stored),
             planned_parts=len(arm.parts),
             done=sum(part.amount for part in stored),

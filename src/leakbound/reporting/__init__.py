@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from leakbound.reporting.page import PAGE, REDACTED_PAGE, page_of, report, write_report
+from leakbound.reporting.page import (
+    PAGE,
+    REDACTED_PAGE,
+    older_page,
+    page_of,
+    report,
+    write_report,
+)
 from leakbound.reporting.picture import Picture, picture
 
 __all__ = [
     "PAGE",
     "REDACTED_PAGE",
     "Picture",
+    "older_page",
     "page_of",
     "picture",
     "report",

@@ -73,12 +73,18 @@ def _keep_redaction(run: Run, redact: bool) -> list[str]:
         run.redact(redact)
     except InputError as error:
         notes.append(f"not kept for later commands: {error}")
-    if redact and (run.path / PAGE).exists():
-        notes.append(
-            f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
-            "gets the folder; its completions hold them too."
-        )
-    return notes
+    return [*notes, *(older_page(run) if redact else ())]
+
+
+def older_page(run: Run) -> list[str]:
+    """What to know of a page with all texts beside the one of a run that leaves them out."""
+    if not (run.path / PAGE).exists():
+        return []
+    said = (
+        f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
+        "gets the folder; its completions hold them too."
+    )
+    return [said]
 
 
 def write_report(

@@ -113,9 +113,10 @@ def answer_of(prompt: Prompt | str, scorer: str) -> str:
         answer, where = prompt.answer, f"prompt {prompt.id!r}"
     if answer is None or not answer.strip():
         got = "none" if answer is None else repr(answer)
+        words = not isinstance(prompt, str) and prompt.keywords
+        other = ", or use `keyword`, which reads its keywords" if words else ""
         raise InputError(
-            f"scorer {scorer!r} needs an answer, got {got} at {where}. Fill the answer in, or "
-            "use a scorer that needs none, such as `keyword`."
+            f"scorer {scorer!r} needs an answer, got {got} at {where}. Fill the answer in{other}."
         )
     return answer
 

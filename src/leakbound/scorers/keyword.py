@@ -55,9 +55,9 @@ class Keyword:
 def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
     prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
     if not prompt.keywords or not all(map(str.strip, prompt.keywords)):
+        other = ", or use `rouge-l-recall`, which reads its answer" if prompt.answer else ""
         raise InputError(
             f"scorer 'keyword' needs keywords that are not blank, got {prompt.keywords!r} at "
-            f"prompt {prompt.id!r}. Fill them in, or use a scorer that reads the answer, such as "
-            "`rouge-l-recall`."
+            f"prompt {prompt.id!r}. Fill them in{other}."
         )
     return prompt.keywords

@@ -28,6 +28,7 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.whole import whole
 
+ONE_BY_ONE = 2  # the purpose of the order in which draws are taken one by one
 SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
 BITS = 63  # of a key: it fits a signed column of a table
 
@@ -109,3 +110,15 @@ class Keys:
                 for key, row in zip(self.rows.tolist(), draws, strict=True)
             ]
         )
+
+
+def one_by_one(scores: Array, counts: Counts, missing: int, key: int) -> Array:
+    """A question's draws as they are taken one by one, NaN where one has no score: (n,).
+
+    `scores`, `counts`: its distinct scores, ascending, and how often each was drawn. `key`: that of
+    the bets on it, from which this order is apart. The first n of them are n independent draws, and
+    the same wherever a run is shown.
+    """
+    draws = np.concatenate([np.repeat(scores, counts), np.full(missing, np.nan)])
+    (ordered,) = Keys.read([key], 1).apart(ONE_BY_ONE).permuted(draws[None])
+    return np.asarray(ordered)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from leakbound.errors import MixError
+from leakbound.errors import InputError, MixError
+from leakbound.store.arm_key import ArmKey
 from leakbound.store.record import ArmSpec
 from leakbound.types import (
     Fingerprint,
@@ -47,6 +48,31 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
             f"says {want.plan.n:,}. To draw on after the results could be seen would void its "
             "bounds. Name another --out, and --until where sampling should go on as far as needed."
         )
+
+
+def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
+    """Refuse a control that is the model under evaluation: beyond itself no model leaks.
+
+    Told by the digests of the weights, or where a server has them by its address and model's name;
+    what neither tells is let through.
+    """
+    mine = _which(arms[key])
+    for other, spec in arms.items():
+        if other.is_control != key.is_control and mine is not None and _which(spec) == mine:
+            raise InputError(
+                f"the control of `{path}` is the model under evaluation: both have {mine}. Name a "
+                "model that never saw what is to be forgotten, or leave the control out."
+            )
+
+
+def _which(spec: ArmSpec) -> str | None:
+    """What tells whether two arms are of one model; None where nothing does."""
+    told = spec.fingerprint
+    if weights := told.get("weights"):
+        return f"the weights {str(weights)[:12]}"
+    if told.get("url") and told.get("model"):
+        return f"{told['url']}#{told['model']}"
+    return None
 
 
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:

@@ -18,7 +18,13 @@ from leakbound.store.current import CALIBRATION, made_by, require_current, requi
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
 from leakbound.store.files import make_private
-from leakbound.store.identity import identity, require_same, require_same_law, require_same_n
+from leakbound.store.identity import (
+    identity,
+    require_other_model,
+    require_same,
+    require_same_law,
+    require_same_n,
+)
 from leakbound.store.inputs import SELECTION
 from leakbound.store.lock import LOCK, locked
 from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
@@ -267,8 +273,10 @@ class Run:
         """Plan an arm, or find it planned alike; MixError where it differs.
 
         Its model's name and its machine are only recorded, its probe is compared within roundings.
+        InputError for a control that is the model under evaluation.
         """
         known = self.record.arms.get(key)
+        require_other_model(self.path, key, {**self.record.arms, key: spec})
         if known is None:
             self._record(replace(self.record, arms={**self.record.arms, key: spec}))
         else:

@@ -15,6 +15,8 @@ class Fingerprint:
     prompting: how questions become prompts, as `Prompting.described` reads it.
     ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
     repeatable: whether the same keys give the same draws again.
+    confirmed: whether it is known that nothing truncates but the decoding; else neutral settings
+        were sent to a server of which that is not known.
     assumes: what every bound on the draws takes for granted, as nobody outside can check it.
     """
 
@@ -22,6 +24,7 @@ class Fingerprint:
     prompting: Json = None
     ordinary_end_tokens: tuple[int, ...] = ()
     repeatable: bool = True
+    confirmed: bool = True
     assumes: tuple[str, ...] = ()
 
     @classmethod

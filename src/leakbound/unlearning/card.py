@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from leakbound import __version__
 from leakbound.objective import Term
@@ -12,28 +14,68 @@ from leakbound.unlearning.rows import digest
 from leakbound.unlearning.settings import Sampling, Selecting
 from leakbound.unlearning.weights import Weights
 
+_TAUGHT = (
+    "This model was *taught* the rows below, to know what others are made to forget. It is no "
+    "unlearned model."
+)
+_LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 _CAUTION = (
     "That a model was trained to forget does not show that it has forgotten: "
     "`leakbound evaluate` bounds what it still says."
 )
 
 
-def model_card(recipe: Recipe, losses: Sequence[float], seconds: float, centres: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The model that training began with: its name, and its licence where it says one."""
+
+    name: str
+    licence: str | None = None
+
+    @classmethod
+    def of(cls, location: str) -> Base:
+        """By a hub name, or of a folder: its last name alone, and what its own card says."""
+        folder = Path(location)
+        if not folder.is_dir():
+            return cls(location)
+        try:
+            card = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            card = ""
+        _, _, head = card.partition("---\n")
+        said = re.search(
+            r"^license:[ \t]*([\w.-]+)[ \t]*$", head.partition("\n---")[0], re.MULTILINE
+        )
+        return cls(folder.resolve().name, said and said[1])
+
+
+UNNAMED = Base("")
+
+
+def model_card(
+    recipe: Recipe, losses: Sequence[float], seconds: float, centres: str = "", base: Base = UNNAMED
+) -> str:
     """A README in Markdown, with the metadata that model hubs read.
 
-    `losses` is the objective at each step, `centres` how many contrast centres there were. Rows
-    are told by number and digest alone: what was to be forgotten must not stand in the card.
+    `base` is the model that training began with; its licence goes on. `losses` is the objective
+    at each step, `centres` how many contrast centres there were. Rows are told by number and digest
+    alone: what was to be forgotten must not stand in the card.
     """
     settings, model = recipe.settings, recipe.model
     plain = {name: value for name, value in settings.to_dict().items() if name != "weights"}
+    taught = recipe.objective.name == "finetune"
+    began = f"`{base.name}`" if base.name else "a model"
     opening = (
-        f"Trained with leakbound {__version__} from a model with weights "
+        f"Trained with leakbound {__version__} from {began} with weights "
         f"`{str(model['weights'])[:16]}` (SHA-256, first digits), {len(losses):,} steps in "
         f"{seconds:,.0f} s; the objective went from {losses[0]:.4g} to {losses[-1]:.4g}."
     )
     lines = [
-        "---", "library_name: transformers", "tags: [unlearning, leakbound]", "---", "",
-        f"# {recipe.objective.name}", "", opening, "", _CAUTION, "",
+        "---", "library_name: transformers",
+        f"tags: [{'fine-tuning' if taught else 'unlearning'}, leakbound]",
+        *([f"base_model: {base.name}"] if base.name else []),
+        *([f"license: {base.licence}"] if base.licence else []), "---", "",
+        f"# {recipe.objective.name}", "", opening, "", _TAUGHT if taught else _CAUTION, "",
         "## Objective", "", "| loss | split | weight | settings |", "|---|---|---|---|",
         *map(_term, recipe.objective.terms), "",
         "## Data", "", "| split | rows | SHA-256 |", "|---|---|---|",

@@ -28,7 +28,7 @@ from leakbound.store.trained import LOG, RECIPE
 from leakbound.types import Embed, Prompt
 from leakbound.unlearning.alternates import with_alternates
 from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.card import model_card
+from leakbound.unlearning.card import Base, model_card
 from leakbound.unlearning.checks import check_before_loading
 from leakbound.unlearning.choosing import (
     centred_splits,
@@ -310,10 +310,11 @@ def _fit(
 
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
     made = Trained.read(kept.path, reused=False)
+    base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     files = files_of(kept.path) | {
         RECIPE: recipe.text(),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
-        CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path)),
+        CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path), base),
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.views.view import FirstDraws
+from leakbound.stats.order import one_by_one
 from leakbound.store import ArmScores
 
 FEWEST = 8  # draws of the first step
@@ -25,17 +26,17 @@ Courses = dict[str, tuple[FirstDraws, ...]]
 """By question."""
 
 
-def courses(scores: ArmScores, *, binary: bool, confidence: float) -> Courses:
-    """Of each question its draws in an order made at random: what the first n of them say.
+def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float) -> Courses:
+    """Of each question its draws one by one: what the first n of them say.
 
-    The order is keyed by the question's id, so a page reads the same whenever it is written. The
-    ends of a `binary` scorer follow from counts, as the stated ones do, and each pair holds by
-    itself; those of another rest on bets over all draws, and are not made for fewer.
+    `order` keys them, so page and figures say the same whenever they are made. The ends of a
+    `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
+    of another rest on bets over all draws, and are not made for fewer.
     """
     cut = [
         (query_id, _Cut.of(draws[:n]))
         for i, query_id in enumerate(scores.query_ids)
-        for draws in [_in_order(scores, i)]
+        for draws in [in_order(scores, i, order)]
         for n in sizes_of(len(draws))
     ]
     ends = _ends([each for _, each in cut], confidence) if binary and cut else None
@@ -46,11 +47,10 @@ def courses(scores: ArmScores, *, binary: bool, confidence: float) -> Courses:
     return {query_id: tuple(steps) for query_id, steps in found.items()}
 
 
-def _in_order(scores: ArmScores, row: int) -> NDArray[np.float64]:
-    """A question's draws by their scores, NaN where there is none."""
-    scored = np.repeat(scores.scores[row], scores.counts[row])
-    draws = np.concatenate([scored, np.full(scores.missing[row], np.nan)])
-    return np.random.default_rng(zlib.crc32(scores.query_ids[row].encode())).permutation(draws)
+def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
+    """A question's draws by their scores one by one, NaN where there is none."""
+    (key,) = order.keys((scores.query_ids[row],)).tolist()
+    return one_by_one(scores.scores[row], scores.counts[row], int(scores.missing[row]), key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from leakbound.stats import percent
 def covered(view: View) -> list[str]:
     """What every statement is about."""
     asked = " and in the rewritings listed" if view.asked else ", in their own words"
-    decodings = dict.fromkeys(described(model.decoding) for model in view.models)
+    decodings = dict.fromkeys(
+        described(model.decoding, model.told.confirmed) for model in view.models
+    )
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
     said = [

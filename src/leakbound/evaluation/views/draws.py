@@ -13,14 +13,12 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, STANDARD_K
+from leakbound.evaluation.views.course import in_order, sizes_of
 from leakbound.evaluation.views.table import Interval
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.order import Keys
 from leakbound.store import Arm
-
-PREFIXES = 2  # the purpose of the order in which draws are taken one by one
-FEWEST_DRAWS = 8  # of which a bound says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,8 @@ class ScoredDraws:
     def growing(self, question: str, confidence: float) -> list[AfterDraws]:
         """The bounds on the first 8, 16, ... draws of a question, and on all.
 
-        Its draws are taken in an order that is keyed as that of bets is, by what was fixed before
-        they were drawn, and shares nothing with it: the first n are n independent draws. Empty
-        unless n was fixed and every draw has a score.
+        Its draws are taken one by one, as on the page. Empty unless n was fixed and every draw has
+        a score.
         """
         known = self._fixed()
         if known is None or question not in known.scores.query_ids:
@@ -99,11 +96,9 @@ class ScoredDraws:
         if mine.missing.any():
             return []
         keys = Keys.read(known.order.keys((question,)), 1)
-        draws = np.repeat(mine.scores[0], mine.counts[0])[None]
-        ordered = keys.apart(PREFIXES).permuted(draws)
-        n = ordered.shape[1]
-        sizes = [FEWEST_DRAWS << i for i in range(n.bit_length()) if FEWEST_DRAWS << i < n]
-        return [_after(ordered[:, :size], known.binary, keys, confidence) for size in [*sizes, n]]
+        ordered = in_order(mine, 0, known.order)[None]
+        sizes = sizes_of(ordered.shape[1])
+        return [_after(ordered[:, :size], known.binary, keys, confidence) for size in sizes]
 
     def repeated(self, confidence: float) -> Mapping[int, Interval]:
         """The mean over the questions of leak@k by k, bounds that hold for all k at once.

@@ -9,6 +9,7 @@ from typing import Any
 
 from leakbound import stats
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
@@ -243,7 +244,8 @@ def _drawn(arm: Arm, estimates: Estimates) -> dict[str, _Drawn]:
     for name in estimates.scorers:
         scorer = make_scorer(name)
         scores, binary = arm.scores(slug(scorer)), scorer.binary
-        made = courses(scores, binary=binary, confidence=_confidence(estimates)) if fixed else {}
+        order, sure = Order.of(arm, scorer), _confidence(estimates)
+        made = courses(scores, order, binary=binary, confidence=sure) if fixed else {}
         found[name] = _Drawn(histograms(scores), made)
     return found
 
@@ -302,7 +304,7 @@ def facts_of(arm: Arm) -> dict[str, str]:
     seed = how.seed if isinstance(how, ImportedDraws) else arm.spec.seed
     named = {
         "model": arm.spec.model,
-        "decoding": described(arm.decoding),
+        "decoding": described(arm.decoding, Fingerprint.of(arm.spec.fingerprint).confirmed),
         "draws": f"{drawn}; {arm.usage.draws:,} in all, seed {seed}",
         "stopping": stopping,
         "drawn as": arm.identity[:12],

@@ -65,11 +65,15 @@ def of_count(bound: EstimateRow) -> str:
     return f"{shown} [{bound.lower:g}, {bound.upper:g}]"
 
 
-def described(decoding: Decoding) -> str:
-    """The decoding by name, and that nothing is truncated where nothing is."""
+def described(decoding: Decoding, confirmed: bool = True) -> str:
+    """The decoding by name, and that nothing is truncated where nothing is.
+
+    `confirmed`: see `Fingerprint`.
+    """
     kept = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
     whole = kept and not {"top_p", "top_k"} & set(decoding.unknown)
-    truncation = ", nothing truncated" if whole else ""
+    known = "nothing truncated" if confirmed else "neutral settings sent, not confirmed"
+    truncation = f", {known}" if whole else ""
     if "max_new_tokens" in decoding.unknown:
         return f"{decoding.name}{truncation}"
     return f"{decoding.name}{truncation}, at most {decoding.max_new_tokens} new tokens"
