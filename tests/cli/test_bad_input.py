@@ -184,6 +184,19 @@ def test_models_that_cannot_be_used(
     assert not (tmp_path / "run" / "arms").exists()
 
 
+def test_a_model_is_no_control_of_itself(
+    model: Path, finished: Path, questions: Path, tmp_path: Path
+) -> None:
+    """Nor is a copy of it, nor its own finished run: no excess is made of one model."""
+    copy = shutil.copytree(model, tmp_path / "retrained")
+    how = ("--benchmark", questions, *SMALL)
+    for control in (model, copy, finished):
+        out = tmp_path / f"run-{Path(control).name}"
+        result = leakbound("evaluate", model, *how, "--out", out, "--control", control)
+        assert (result.status, "is the model under evaluation" in result.err) == (2, True)
+        assert not list(out.glob("arms/*/completions/*"))
+
+
 def test_a_control_that_is_not_there_is_refused_before_the_model_is_loaded(
     model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,8 @@ def test_an_experiment_has_one_order_and_no_two_share_one(tmp_path: Path) -> Non
 
 def test_arms_scorers_and_questions_have_orders_of_their_own(tmp_path: Path) -> None:
     engine = CannedEngine({"p0": TEXTS, "p1": TEXTS})
-    run = sample(engine, benchmark(), out=tmp_path / "r", n=8, control=engine)
+    other = CannedEngine({"p0": TEXTS, "p1": TEXTS}, name="control")
+    run = sample(engine, benchmark(), out=tmp_path / "r", n=8, control=other)
     keys = [
         k
         for arm in ("target", "control")

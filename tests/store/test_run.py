@@ -139,6 +139,35 @@ def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
     assert again.usage.forwards == 30
 
 
+SERVED = {"url": "http://here/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("target", "control", "same"),
+    [
+        ({"weights": "ab" * 32}, {"weights": "ab" * 32, "dtype": "bfloat16"}, True),
+        ({"weights": "a" * 32 + "b"}, {"weights": "a" * 32 + "c"}, False),
+        (SERVED, SERVED, True),
+        (SERVED, SERVED | {"model": "n"}, False),
+        ({"engine": "imported"}, {"engine": "imported"}, False),  # nothing tells
+    ],
+)
+@pytest.mark.parametrize("first", [TARGET, CONTROL])
+def test_a_model_is_no_control_of_itself(
+    target: dict[str, Any], control: dict[str, Any], same: bool, first: ArmKey, tmp_path: Path
+) -> None:
+    run = begin(tmp_path / "r")
+    arms = {TARGET: spec(fingerprint=target), CONTROL: spec(fingerprint=control)}
+    second = CONTROL if first is TARGET else TARGET
+    run.add_arm(first, arms[first])
+    if not same:
+        run.add_arm(second, arms[second])
+        return
+    with pytest.raises(InputError, match=r"the control of .* is the model under evaluation"):
+        run.add_arm(second, arms[second])
+    assert second not in run.record.arms
+
+
 def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run = begin(tmp_path / "r")
     run.add_arm(TARGET, spec())
@@ -151,9 +180,10 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     ):
         with pytest.raises(MixError, match=named):
             begin(tmp_path / "r").add_arm(TARGET, changed)
-    run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET)))
+    beside = {"fingerprint": {"weights": "c"}}
+    run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET), **beside))
     with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one says None"):
-        run.add_arm(CONTROL, spec())
+        run.add_arm(CONTROL, spec(**beside))
     other = replace(RECORD, benchmark=replace(RECORD.benchmark, sha256="def"))
     with pytest.raises(MixError, match="sha256"):
         Run.create(tmp_path / "r", PROMPTS, QUERIES, other)

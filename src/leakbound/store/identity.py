@@ -60,8 +60,8 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
     for other, spec in arms.items():
         if other.is_control != key.is_control and mine is not None and _which(spec) == mine:
             raise InputError(
-                f"the control of `{path}` is the model under evaluation: both have {mine}. Name a "
-                "model that never saw what is to be forgotten, or leave the control out."
+                f"the control of `{path}` is the model under evaluation: both are {_shown(mine)}. "
+                "Name a model that never saw what is to be forgotten, or leave the control out."
             )
 
 
@@ -69,7 +69,7 @@ def _which(spec: ArmSpec) -> str | None:
     """What tells whether two arms are of one model; None where nothing does."""
     told = spec.fingerprint
     if weights := told.get("weights"):
-        return f"the weights {str(weights)[:12]}"
+        return str(weights)
     if told.get("url") and told.get("model"):
         return f"{told['url']}#{told['model']}"
     return None

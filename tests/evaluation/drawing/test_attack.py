@@ -338,7 +338,7 @@ def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_pat
     def long(query: Query, decoding: Decoding) -> float:
         return 0.9 if len(query.text) > 25 else 0.0
 
-    how = {"attack": Attack(64), "control": AskedEngine(long, context=20), **HOW}
+    how = {"attack": Attack(64), "control": AskedEngine(long, context=20, name="control"), **HOW}
     engine = AskedEngine(long)
     with pytest.raises(InputError, match="too long"):
         evaluate(engine, benchmark(1), out=tmp_path / "r", **how)

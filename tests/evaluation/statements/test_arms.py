@@ -46,7 +46,7 @@ def counts(arm: Arm) -> dict[tuple[str, int, str], int]:
 
 def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.5, 1.0)]
-    settings: dict[str, Any] = {"n": 1024, "decodings": cells, "control": engine()}
+    settings: dict[str, Any] = {"n": 1024, "decodings": cells, "control": engine("control")}
     first = sample(engine(), benchmark(), out=tmp_path / "a", **settings)
     other = sample(engine(), benchmark(), out=tmp_path / "b", seed=1, **settings)
     names = [f"{base} T={t}" for base in ("target", "control") for t in ("0.5", "1")]
