@@ -225,12 +225,12 @@ def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_like_repeats_what_is_not_said(
-    model: Path, control: Path, questions: Path, tmp_path: Path
+    model: Path, untied: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     how = ("--temperature", "0.7", "--scorer", "contains", "--control", control, "--stop", "sea")
     done("evaluate", model, "--benchmark", questions, *SMALL, *how, "--out", first)
-    done("evaluate", control, "--like", first, "--out", second, "--seed", 6)
+    done("evaluate", untied, "--like", first, "--out", second, "--seed", 6)
     a, b = Run.open(first), Run.open(second)
     assert b.record.study == a.record.study | {"seed": 6}
     assert list(b.arms) == list(a.arms)

@@ -49,7 +49,9 @@ def test_tables_and_page_name_the_confidence_that_was_asked_for(
     assert said(prose) == {words}
 
 
-@pytest.mark.parametrize(("confidence", "words"), LEVELS)
+@pytest.mark.parametrize(
+    ("confidence", "words"), [level for level in LEVELS if float(level[0]) > 0.5]
+)
 def test_a_certificate_names_the_confidence_that_was_asked_for(
     full: Path, confidence: str, words: str, tmp_path: Path
 ) -> None:

@@ -80,15 +80,15 @@ def test_what_needs_probabilities_is_drawn_by_the_engine_that_knows_them(
 
 @pytest.mark.slow
 def test_one_engine_alone_needs_no_trial(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, control: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: name == "transformers")
     monkeypatch.setattr(choice, "_tried", None)
     ask = ("evaluate", model, "--engine", "auto", "--benchmark", questions, *SMALL)
-    shown = done(*ask, "--control", model, "--out", tmp_path / "run")
+    shown = done(*ask, "--control", control, "--out", tmp_path / "run")
     assert "engine: transformers: vllm is not installed" in shown.err
     arms = Run.open(tmp_path / "run").arms.values()
-    assert {arm.spec.model for arm in arms} == {str(model)}
+    assert {arm.spec.model for arm in arms} == {str(model), str(control)}
     # And in Python, where a run that has begun keeps its engine.
     run = evaluate(f"auto:{model}", Run.open(tmp_path / "run").study, out=tmp_path / "python", n=8)
     monkeypatch.setattr(choice, "find_spec", lambda name: name == "vllm")

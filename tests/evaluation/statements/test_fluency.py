@@ -49,8 +49,8 @@ def stored(out: Path) -> dict[str, Any]:
     return found
 
 
-def greedy(found: Run) -> dict[str, str]:
-    arm = found.arms["greedy"]
+def greedy(found: Run, name: str = "greedy") -> dict[str, str]:
+    arm = found.arms[name]
     return {
         row["query_id"]: row["text"]
         for part in arm.parts
@@ -72,12 +72,13 @@ def test_it_is_what_the_classifier_says_of_the_first_tokens(
     task = replace(TASK, name=name)
     named = ["all", f"forget_fluency:{classifier}"]
     out = tmp_path / "run"
-    found = evaluate(str(model), task, out=out, n=4, control=str(model), metrics=named)
-    said = greedy(found)
-    assert max(len(text.split()) for text in said.values()) > 32
-    wanted = clean([text.strip() for text in said.values()], str(classifier), min(tokens, 64))
-    assert np.ptp(wanted) > 0.01
-    for arm in ("target", "control"):
+    other = tiny_model_folder(tmp_path / "other", 3)
+    found = evaluate(str(model), task, out=out, n=4, control=str(other), metrics=named)
+    assert max(len(text.split()) for text in greedy(found).values()) > 32
+    for arm, answers in (("target", greedy(found)), ("control", greedy(found, "control-greedy"))):
+        said = {query: text.strip() for query, text in answers.items()}
+        wanted = clean([*said.values()], str(classifier), min(tokens, 64))
+        assert np.ptp(wanted) > 0.01 or arm == "control"
         by_item = fluency(out, arm)["by_item"]
         assert [by_item[query] for query in said] == pytest.approx(wanted, abs=1e-6)
         assert fluency(out, arm)["value"] == pytest.approx(np.mean(wanted), abs=1e-6)
