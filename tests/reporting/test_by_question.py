@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from opened import charts, details, question
 
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.views.by_question import by_question, targets_of
 from leakbound.evaluation.views.course import courses, sizes_of
 from leakbound.evaluation.views.covers import covered, not_covered
@@ -69,11 +70,11 @@ def test_the_course_of_a_question_ends_in_what_is_stated(view: View) -> None:
 
 def test_a_course_counts_draws_without_a_score() -> None:
     scores = ArmScores.tallied({"a": {1.0: 3, 0.0: 20, None: 9}, "b": {}}, {"a": 8})
-    found = courses(scores, binary=True, confidence=0.9)
+    found = courses(scores, Order(), binary=True, confidence=0.9)
     assert [step.n for step in found["a"]] == sizes_of(40) == [8, 16, 32, 40]
     assert found["a"][-1].value == pytest.approx(3 / 23)
     assert found["b"] == ()
-    again = courses(scores, binary=False, confidence=0.9)
+    again = courses(scores, Order(), binary=False, confidence=0.9)
     assert [step.value for step in again["a"]] == [step.value for step in found["a"]]
 
 
