@@ -25,6 +25,7 @@ from leakbound.stats import (
     survival_bound,
 )
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.order import Keys, one_by_one
 
 COINS = np.array([0.0, 1.0])
 
@@ -141,3 +142,15 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
     mass = Mass(np.array([0.5]), low, low)
     assert mass_proportion_bound(mass, x=0.1, side="lower").lower == 0
     assert proof_of_leak([0.5], low, x=0.1).probability.lower == 0
+
+
+def test_draws_are_taken_one_by_one_in_an_order_of_their_own() -> None:
+    """By key, apart from the order of bets; what has no score has its place among the others."""
+    scores, counts = np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1])
+    nan = float("nan")
+    np.testing.assert_array_equal(
+        one_by_one(scores, counts, 2, 7), [0.5, 1.0, nan, 0.0, 0.5, nan, 0.0, 0.0]
+    )
+    np.testing.assert_array_equal(one_by_one(scores, counts, 0, 8), [0.5, 0.5, 0.0, 0.0, 1.0, 0.0])
+    bets = Keys.read([8], 1).permuted(np.repeat(scores, counts)[None])[0]
+    assert not np.array_equal(one_by_one(scores, counts, 0, 8), bets)
