@@ -22,7 +22,7 @@ def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
                 node.name: node
                 for node in ast.walk(ast.parse(text))
                 if isinstance(node, ast.FunctionDef)
-                and any("scope=" in ast.unparse(each) for each in node.decorator_list)
+                and any("fixture(scope=" in ast.unparse(each) for each in node.decorator_list)
             }
             for node in made.values():
                 yield str(file.relative_to(HERE)), node, set(made)
