@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_kill import kill_when
 
 from leakbound.store import LOCK, Run
 from tiny import tiny_model_folder
@@ -25,9 +26,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [tiny_model_folder(folder / name, seed=i) for i, name in enumerate(("full", "npo"))]
 
 
+def command_of(model: Path, questions: Path, n: int) -> list[str]:
+    """`evaluate`, but for where to."""
+    how = ["--benchmark", questions, "-n", n, "--max-new-tokens", 8, "--out"]
+    return [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how])]
+
+
 def start(model: Path, out: Path, questions: Path, n: int) -> subprocess.Popen[str]:
-    how = ["--benchmark", questions, "-n", n, "--max-new-tokens", 8, "--out", out]
-    command = [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how])]
+    command = [*command_of(model, questions, n), str(out)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
@@ -69,11 +75,10 @@ def test_of_two_commands_with_one_folder_one_is_refused(
 def test_a_killed_commands_lock_is_gone_with_it(models: list[Path], tmp_path: Path) -> None:
     questions, out = tmp_path / "mine.csv", tmp_path / "run"
     questions.write_text(ROWS)
-    killed = start(models[0], out, questions, 2_000)
-    while not list(out.glob("arms/*/completions/part-*.parquet")) and killed.poll() is None:
-        time.sleep(0.01)
-    killed.kill()
-    killed.communicate()
+    parts = "arms/*/completions/part-*.parquet"
+    command = command_of(models[0], questions, 2_000)
+    pid = kill_when(lambda: bool(list(out.glob(parts))), 0, command, out)
+    assert json.loads((out / LOCK).read_text())["pid"] == pid
     again = start(models[0], out, questions, 2_000)
     said = again.communicate()[1]
     assert again.returncode == 0, said
