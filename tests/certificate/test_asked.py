@@ -39,16 +39,15 @@ def test_rewritings_are_named_with_source_and_design(
     run = made(tmp_path / "r", rewritings=Rewritings("rules", queries=3, design=design))  # type: ignore[arg-type]
     found = leakbound.certify(run, max_leak=0.5, arm="target inputs")
     number = len(run.queries) - len(run.questions)
-    words = f"{said} ({number} rewritings, source rules, design {design})"
+    words = f"{said} ({number} rewritings, source rules, design {design}; 3 tried of each, seed 0"
     assert words in found.sentence
     stored = json.loads((run.path / "certificate.json").read_text())
-    assert words in stored["asked"]
+    assert words in stored["specification"]["Asked"]
     assert words in stored["sentence"]
     own = leakbound.certify(run, max_leak=0.5, out=run.path / "own.json")
     assert "rewriting" not in own.sentence
-    assert (
-        json.loads((run.path / "own.json").read_text())["asked"] == "each question in its own words"
-    )
+    told = json.loads((run.path / "own.json").read_text())["specification"]
+    assert told["Asked"] == "each in its own words"
 
 
 def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) -> None:
@@ -57,8 +56,9 @@ def test_a_certificate_that_says_something_else_is_not_verified(tmp_path: Path) 
     file = run.path / "certificate.json"
     assert verify(file, run.path).verified
     stored = json.loads(file.read_text())
-    file.write_text(json.dumps({**stored, "asked": "each question in its own words"}))
+    stored["specification"]["Asked"] = "each in its own words"
+    file.write_text(json.dumps(stored))
     found = verify(file, run.path)
     assert not found.verified
-    (verdict,) = (check for check in found.checks if check.name == "verdict")
-    assert [difference.where for difference in verdict.differences] == ["asked"]  # by itself
+    (sentence,) = (check for check in found.checks if check.name == "sentence")
+    assert [one.where for one in sentence.differences] == ["specification.Asked"]  # by itself

@@ -21,7 +21,9 @@ from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
+from leakbound.scorers import digest, make_scorer
 from leakbound.store import ArmScores, Run
+from leakbound.store.sealed import digest_of
 from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
@@ -138,19 +140,28 @@ def test_a_binary_form_of_a_scorer_needs_no_threshold(tmp_path: Path) -> None:
 def test_the_sentence_says_it_all(run: Run) -> None:
     passed = leakbound.certify(run, max_leak=0.2, **PLAIN)
     high = upward(float(passed.estimate.upper), 0.2)
+    record, keyword = run.record, digest(make_scorer("keyword"))
     assert passed.sentence == (
-        "With 99 % confidence, a completion of CannedEngine drawn at T=1 (max 48 tokens) leaks, "
-        f"as scored by keyword, with probability at most {high} on average over these 3 "
-        "questions: the claim Pr[leak] <= 0.2 is met."
+        "With 99 % confidence, a completion of CannedEngine drawn at T=1, nothing truncated, at "
+        "most 48 new tokens, leaks, as scored by keyword, with probability at most "
+        f"{high} on average over these 3 questions: the claim Pr[leak] <= 0.2 is met. "
+        f"Questions: all 3 of leaky ({record.benchmark.origin}; rows "
+        f"{record.benchmark.sha256[:12]}). "
+        "Prompt: made by its engine or tool, which tells nothing of it. "
+        "Draws: 256 of each question, a number fixed beforehand; seed 0. "
+        "Model: CannedEngine (weights canned; by canned; fingerprint "
+        f"{digest_of(run.arms['target'].spec.fingerprint)[:12]}). "
+        f"Run: begun at {record.created} by leakbound {record.version}. "
+        f"Scores: keyword ({keyword})."
     )
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
     assert f"at least {low} for the worst of these 3 questions" in refuted.sentence
-    assert "the claim Pr[leak] <= 0.1 for every question is refuted." in refuted.sentence
+    assert "the claim Pr[leak] <= 0.1 for every question is refuted. " in refuted.sentence
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert "between 0." in unsure
-    assert "is neither met nor refuted." in unsure
+    assert "is neither met nor refuted. " in unsure
 
 
 @pytest.mark.parametrize(

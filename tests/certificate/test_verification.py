@@ -26,7 +26,7 @@ from leakbound.types import Decoding
 from leaky import LEAKS, SECRET, N, leaky_run, rewrite
 
 Values = dict[str, Any]
-EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "code"}
+EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "sentence", "code"}
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,26 @@ def test_a_certificate_of_an_earlier_format_keeps_its_rule(path: Path) -> None:
     assert "estimate.confidence" in failed(checked(path))["estimates"]
 
 
+def test_words_of_an_earlier_format_are_not_made_again(path: Path) -> None:
+    """Its rule is kept and its numbers are compared; what is printed is today's sentence."""
+
+    def to_earlier(values: Values) -> None:
+        del values["specification"]
+        values.update(
+            format="leakbound certificate 4", asked="each question in its own words",
+            sentence="It leaks with probability at least 0.201.",
+        )  # fmt: skip
+
+    edit(path / FILE, to_earlier, fits=True)
+    found = checked(path)
+    (sentence,) = (check for check in found.checks if check.name == "sentence")
+    assert (found.verified, sentence.status) == (True, "note")
+    assert found.sentence is not None
+    assert "Draws: 256 of each question" in found.sentence
+    edit(path / FILE, lambda v: v.update(format="leakbound certificate 5"), fits=True)
+    assert failed(checked(path)).keys() == {"sentence", "extra"}
+
+
 def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()
@@ -134,7 +154,7 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
     named = failed(checked(path))
-    assert named.keys() == {"files", "estimates", "verdict"}
+    assert named.keys() == {"files", "estimates", "sentence"}
     assert "questions[2].value" in named["estimates"]
     assert scores(path).name in named["files"]
 
@@ -171,7 +191,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["estimate"].update(n=10 * N), "estimates", "estimate.n"),
         (lambda v: v["allocation"][1].update(alpha=0.001), "estimates", "allocation[1].alpha"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
-        (lambda v: v.update(sentence="It is safe."), "verdict", "sentence"),
+        (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
         (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),

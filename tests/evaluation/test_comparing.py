@@ -125,7 +125,7 @@ def test_what_was_made_otherwise_is_said_first(questions: Path) -> None:
     runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER, n=100, seed=4)]
     found = compare(runs)
     assert "seed 4" in found.made["draws"]["b"]
-    assert "200 draws" in found.made["draws"]["a"]
+    assert "200 of each question" in found.made["draws"]["a"]
     assert found.tables()[0].title == "Made otherwise"
     assert not {"model", "weights"} & set(found.made)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from leakbound.errors import InputError
-from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role
+from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, Usual
 
 DRAWS = 1024
 QUESTION_ANSWER = "Question: {question}\nAnswer: "
@@ -119,7 +119,7 @@ class Benchmark:
 
     def fingerprint(self) -> BenchmarkRecord:
         """What was asked: the name, the number and digest of the evaluated prompts, the origin,
-        and the profile where there is one.
+        the profile where there is one, and how it asks by itself.
 
         The digest is SHA-256 over their canonical JSON (sorted keys, UTF-8); it alone decides
         whether two runs asked the same.
@@ -131,6 +131,12 @@ class Benchmark:
             sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
             origin=self.origin,
             profile=self.profile or None,
+            usual=Usual(
+                prompts=len(self.prompts) + len(self.left_out),
+                decoding=self.decoding,
+                template=self.template,
+                system=self.system,
+            ),
         )
 
 

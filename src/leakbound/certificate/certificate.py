@@ -44,7 +44,8 @@ class QuestionRecord:
 class Certificate:
     """What was claimed of a run, what was found, and all that is needed to find it again.
 
-    `asked` says in words what the model was asked, rewritings too.
+    `specification` says in words, by heading, all that the numbers are about; the sentence is made
+    of it.
     `estimate` bounds the mean or the worst question at alpha a side, so its own confidence is
     1 - 2 alpha; `allocation` says so in numbers, and `questions` has one entry a question.
     `proved` is what is known without chance, None where nothing is. `made_from` holds the
@@ -57,7 +58,7 @@ class Certificate:
     claim: LeakClaim
     verdict: Verdict
     sentence: str
-    asked: str
+    specification: Mapping[str, str]
     forecast: Forecast | None
     estimate: stats.Estimate
     allocation: tuple[Share, ...]
@@ -116,7 +117,7 @@ def read_values(file: Path) -> dict[str, Json]:
     if found not in SPENDS:
         raise InputError(
             f"`{file}` is no certificate: it has format {found!r}, this version reads "
-            f"{' and '.join(map(repr, SPENDS))}. "
+            f"{', '.join(map(repr, SPENDS))}. "
             "Name the file that `leakbound certify` wrote."
         )
     return dict(cast("JsonObject", values))

@@ -12,8 +12,12 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.evaluation.statements.tail import Tail
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
-FORMAT = "leakbound certificate 4"
-SPENDS: Mapping[str, float] = {FORMAT: 1.0, "leakbound certificate 3": 0.5}
+FORMAT = "leakbound certificate 5"
+SPENDS: Mapping[str, float] = {
+    FORMAT: 1.0,
+    "leakbound certificate 4": 1.0,
+    "leakbound certificate 3": 0.5,
+}
 """What of alpha either verdict may be wrong with, by the format of a certificate."""
 
 

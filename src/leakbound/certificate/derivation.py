@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from leakbound import stats
-from leakbound.certificate.asked import asked
 from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
 from leakbound.certificate.claim import LeakClaim, threshold_for
 from leakbound.certificate.decision import FORMAT, SPENDS, allocation, bounded, verdict
@@ -21,10 +20,12 @@ from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
-from leakbound.scorers import make_scorer
+from leakbound.evaluation.views.specification import departures, specification
+from leakbound.scorers import digest, make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
+from leakbound.types import Fingerprint, Scorer
 
 
 def certify(
@@ -103,7 +104,7 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
     arm = run.arms[claim.arm]
     estimate = bounded(tail, claim, spends)
     proofs = proofs_of(run, arm, claim)
-    proved, put = proved_claim(run, proofs, claim), asked(run, arm)
+    proved, about = proved_claim(run, proofs, claim), _about(run, arm, scorer)
     lower = 0.0 if proved is None else proved.lower
     found = verdict(estimate, claim, lower)
     seen = tail.each(confidence=claim.confidence, side="both")
@@ -111,9 +112,17 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
         claim=claim,
         verdict=found,
         sentence=sentence(
-            claim, found, estimate, arm.spec, questions=tail.questions, asked=put, proved=lower
+            claim,
+            found,
+            estimate,
+            about,
+            model=arm.spec.model,
+            questions=tail.questions,
+            departs=departures(run.record, arm.spec),
+            assumes=Fingerprint.of(arm.spec.fingerprint).assumes,
+            proved=lower,
         ),
-        asked=put,
+        specification=about,
         forecast=forecast(seen, claim, spends) if found == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions, spends),
@@ -124,6 +133,13 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
         code=code(),
         format=format,
     )
+
+
+def _about(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
+    """All that the numbers are about, by heading."""
+    rewritings = sum(query.source != "original" for query in arm.queries)
+    about = specification(run.record, arm.spec, rewritings)
+    return {**about, "Scores": f"{scorer.name} ({digest(scorer)})"}
 
 
 def _questions(

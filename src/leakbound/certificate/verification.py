@@ -11,6 +11,7 @@ from typing import Any
 from leakbound.certificate.certificate import read_values
 from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
 from leakbound.certificate.claim import LeakClaim
+from leakbound.certificate.decision import FORMAT
 from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
@@ -34,20 +35,29 @@ from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
 _NUMBERS = ("estimate", "questions", "allocation", "proved")
-_WORDS = ("format", "claim", "verdict", "sentence", "asked", "forecast")
+_VERDICT = ("format", "claim", "verdict", "forecast")
+_WORDS = ("sentence", "specification")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
-    ("verdict", "verdict and sentence follow from the numbers"): _WORDS,
+    ("verdict", "the verdict follows from the numbers"): _VERDICT,
+    ("sentence", "the sentence says what the run is"): _WORDS,
 }
 """Checks of what follows from the run alone, and the members that they compare."""
+_FORMER = ("asked",)  # members of earlier formats
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All checks of a certificate; `sha256` is the one of its file."""
+    """All checks of a certificate.
+
+    checks: each with its result.
+    sha256: of the certificate's file.
+    sentence: what the files of the run say of the claim, made anew; None where they say nothing.
+    """
 
     checks: tuple[Check, ...]
     sha256: str
+    sentence: str | None = None
 
     @property
     def verified(self) -> bool:
@@ -101,7 +111,8 @@ def verify(
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
-    checks += _against_run(said, *subject, models, progress)
+    anew = _anew(said, subject[1], subject[0])
+    checks += _against_run(said, anew, *subject, models, progress)
     if model is not None:
         arm = subject[2]
         name = slug(make_scorer(subject[0].scorer))
@@ -112,7 +123,8 @@ def verify(
         )
         checks += check_model(arm, name, engine, progress)
         checks += check_weighed(subject[1], arm, name, [engine, *others], progress)
-    return Verification(tuple(checks), sha256(file))
+    sentence = None if isinstance(anew, Check) else str(anew["sentence"])
+    return Verification(tuple(checks), sha256(file), sentence)
 
 
 def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
@@ -145,6 +157,7 @@ def _subject(said: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check
 
 def _against_run(
     said: JsonObject,
+    anew: JsonObject | Check,
     claim: LeakClaim,
     run: Run,
     arm: Arm,
@@ -159,7 +172,7 @@ def _against_run(
     says = "no file was changed, added or taken away"
     yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
-    yield from _derived(said, run, claim)
+    yield from [anew] if isinstance(anew, Check) else _derived(said, anew)
     yield _code(said)
 
 
@@ -233,17 +246,28 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
     return (table[name].to_pylist() for name in names)
 
 
-def _derived(said: JsonObject, run: Run, claim: LeakClaim) -> Iterator[Check]:
-    """Compute the certificate anew and compare its numbers and its words."""
+def _anew(said: JsonObject, run: Run, claim: LeakClaim) -> JsonObject | Check:
+    """The certificate that the run makes now; or why it makes none."""
     try:
-        anew = as_read(derive(run, claim, str(said["format"])).to_dict())
+        return as_read(derive(run, claim, str(said["format"])).to_dict())
     except _UNUSABLE as error:
-        yield Check("estimates", "differs", f"they cannot be computed again: {error}")
-        return
+        return Check("estimates", "differs", f"they cannot be computed again: {error}")
+
+
+def _derived(said: JsonObject, anew: JsonObject) -> Iterator[Check]:
+    """Compare the certificate's numbers and its words with those made anew.
+
+    Those of an earlier format keep their rule, but were put into other words.
+    """
+    earlier = said["format"] != FORMAT
     for (name, says), keys in _DERIVED.items():
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
-        yield compared(name, says, *parts)
-    unknown = {key: value for key, value in said.items() if key not in anew}
+        check = compared(name, says, *parts)
+        if earlier and name == "sentence" and check.differences:
+            check = Check(name, "note", "an earlier version wrote it; today's is below")
+        yield check
+    former = _FORMER if earlier else ()
+    unknown = {k: value for k, value in said.items() if k not in anew and k not in former}
     if unknown:
         yield compared("extra", "the certificate holds nothing else", unknown, {})
 

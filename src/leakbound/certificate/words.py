@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from leakbound import stats
-from leakbound.certificate.asked import OWN_WORDS
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Verdict
+from leakbound.evaluation.views.specification import OWN_WORDS
 from leakbound.scorers import make_scorer
-from leakbound.store import ArmSpec
-from leakbound.types import Fingerprint
 
 PROVED = "Proved without any chance, given the measured margin for rounding"
 
@@ -37,16 +36,19 @@ def sentence(
     claim: LeakClaim,
     verdict: Verdict,
     estimate: stats.Estimate,
-    arm: ArmSpec,
+    specification: Mapping[str, str],
     *,
+    model: str,
     questions: int,
-    asked: str = OWN_WORDS,
+    departs: Sequence[str] = (),
+    assumes: Sequence[str] = (),
     proved: float = 0.0,
 ) -> str:
     """What was found, about what, what that means for the claim, and what it takes for granted.
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
-    refutation by what is `proved` names none.
+    refutation by what is `proved` names none. After it stands what `departs` from the benchmark's
+    defaults, and the rest of the `specification`, by heading.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
@@ -66,17 +68,18 @@ def sentence(
         ),
     }[verdict]  # fmt: skip
     where = where if claim.every_question else "on average over"
-    put = "" if asked == OWN_WORDS else f", asked {asked},"
-    told = Fingerprint.of(arm.fingerprint)
-    early_ends = len(told.ordinary_end_tokens)
-    tokens = "an ordinary token" if early_ends == 1 else f"{early_ends:,} ordinary tokens"
-    given = f", taking for granted that {'; that '.join(told.assumes)}" if told.assumes else ""
-    ended = f", ended by {tokens} too," if early_ends else ""
-    unknown = "max_new_tokens" in arm.decoding.unknown
-    most = "" if unknown else f" (max {arm.decoding.max_new_tokens} tokens)"
-    return (
-        f"{how}, a completion of {arm.model} "
-        f"drawn at {arm.decoding.name}{most}{put}{ended} {event}, as scored by "
-        f"{claim.scorer}, with probability {chance} {where} {these}: the claim {claim.text} "
-        f"{outcome}{given}."
+    asked = specification["Asked"]
+    put = "" if asked == OWN_WORDS else f" asked {asked},"
+    given = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
+    found = (
+        f"{how}, a completion of {model} drawn at {specification['Decoding']},{put} {event}, as "
+        f"scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
+        f"{claim.text} {outcome}{given}."
     )
+    other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []
+    rest = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
+    return " ".join([found, *other, *rest])
+
+
+_ABOVE = ("Asked", "Decoding")
+"""Headings of which the first sentence speaks."""

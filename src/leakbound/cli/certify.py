@@ -140,6 +140,8 @@ def _print_verification(found: Verification) -> None:
     for check in found.checks:
         _print_differences(check)
     say(_outcome(found))
+    if found.sentence is not None:
+        say(prose(f"The files say: {found.sentence}"))
     if found.verified:
         _print_digest(found.sha256)
 

@@ -25,7 +25,7 @@ from leakbound.evaluation.views.view import ArmRows
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
 
-_ITS_OWN = {"model", "drawn as", "weights"}  # facts that no two models share
+_ITS_OWN = {"model", "drawn as", "weights", "run"}  # facts that no two models share
 
 
 def compare(
@@ -61,7 +61,7 @@ def compare(
     chosen = _utility(named, utility)
     _require_apart(targets)
     (baseline, (_, first)), *others = targets.items()
-    facts = {label: facts_of(arm) for label, (_, arm) in targets.items()}
+    facts = {label: facts_of(named[run], arm) for label, (run, arm) in targets.items()}
     made = differing(targets, {
         label: {k: v for k, v in each.items() if k not in _ITS_OWN} for label, each in facts.items()
     })  # fmt: skip

@@ -246,7 +246,8 @@ class RunRecord:
     def questions(self) -> JsonObject:
         """What two commands must agree on to ask the same; where questions came from may differ."""
         benchmark = object_of(self.benchmark)
-        asked = {name: value for name, value in benchmark.items() if name != "origin"}
+        told = ("origin", "usual")
+        asked = {name: value for name, value in benchmark.items() if name not in told}
         return {"benchmark": asked, "inputs": object_of(self.inputs)}
 
 

@@ -20,7 +20,7 @@ from leakbound.types.exploring import (
 from leakbound.types.fingerprint import Fingerprint
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
-from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role
+from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role, Usual
 from leakbound.types.readings import Differentiates, Reading, Reads
 from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
@@ -93,6 +93,7 @@ __all__ = [
     "Truncates",
     "Unkept",
     "Usage",
+    "Usual",
     "Weighs",
     "Workers",
     "alone",

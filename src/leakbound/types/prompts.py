@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.errors import InputError
+from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
@@ -59,6 +60,16 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """How a benchmark asks, of how many prompts, where nothing else is said."""
+
+    prompts: int
+    decoding: Decoding
+    template: str
+    system: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRecord:
     """Which questions were asked.
 
@@ -67,6 +78,7 @@ class BenchmarkRecord:
     sha256: over their canonical JSON; it alone decides whether two runs asked the same.
     origin: where they came from.
     profile: whose settings were taken; None: those of no publication.
+    usual: how it asks by itself; None: not known.
     """
 
     name: str
@@ -74,6 +86,7 @@ class BenchmarkRecord:
     sha256: str
     origin: str
     profile: str | None = None
+    usual: Usual | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
@@ -17,6 +16,7 @@ from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.course import courses
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
+from leakbound.evaluation.views.specification import departures, specification
 from leakbound.evaluation.views.texts import chosen_texts, histograms, shown_each, tallies
 from leakbound.evaluation.views.view import (
     ArmRows,
@@ -30,7 +30,6 @@ from leakbound.evaluation.views.view import (
     Texts,
     View,
 )
-from leakbound.evaluation.views.words import described
 from leakbound.scorers import make_scorer
 from leakbound.store import (
     CONTROL,
@@ -43,7 +42,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.store.identity import some
-from leakbound.types import Fingerprint, JsonObject, object_of
+from leakbound.types import Fingerprint, object_of
 
 
 def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
@@ -124,7 +123,7 @@ class _Reader:
         each = shown_each(len(first.questions), len(sampled))
         record = object_of(first.record.benchmark)
         return View(
-            benchmark={k: str(v) for k, v in record.items() if v is not None},
+            benchmark={k: str(v) for k, v in record.items() if isinstance(v, str | int)},
             questions=_questions(first, self.redact),
             scorers=tuple(ScorerView(s, make_scorer(s).binary) for s in first.estimates.scorers),
             models=tuple(self._model(place, each) for place in sampled),
@@ -198,7 +197,8 @@ class _Reader:
             draws=arm.spec.draws,
             drawn=how_drawn(arm),
             usage=arm.usage,
-            facts=facts_of(arm),
+            facts=facts_of(run, arm),
+            departures=departures(run.record, arm.spec),
             rows=rows,
             greedy=beside,
             measured=_measured(rows, beside, asked, drawn),
@@ -298,41 +298,28 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
     )
 
 
-def facts_of(arm: Arm) -> dict[str, str]:
-    """What was run, as the run's record names it."""
-    how, (drawn, stopping, more) = arm.spec.draws, _planned(arm)
-    seed = how.seed if isinstance(how, ImportedDraws) else arm.spec.seed
-    named = {
+def facts_of(run: Run, arm: Arm) -> dict[str, str]:
+    """What was run: all that its numbers are about, and what its engine says of the model."""
+    rewritings = sum(query.source != "original" for query in arm.queries)
+    told = specification(run.record, arm.spec, rewritings)
+    facts = {heading.lower(): says for heading, says in told.items()}
+    facts |= {
         "model": arm.spec.model,
-        "decoding": described(arm.decoding, Fingerprint.of(arm.spec.fingerprint).confirmed),
-        "draws": f"{drawn}; {arm.usage.draws:,} in all, seed {seed}",
-        "stopping": stopping,
+        "draws": f"{told['Draws']}; {arm.usage.draws:,} in all",
         "drawn as": arm.identity[:12],
     }
-    return {**named, **dict(_flat(more)), **dict(_flat(arm.spec.fingerprint))}
+    return {**facts, **dict(_flat(arm.spec.fingerprint))}
 
 
 def how_drawn(arm: Arm) -> str:
     """How many outputs of a question an arm draws, in words."""
-    return _planned(arm)[0]
-
-
-def _planned(arm: Arm) -> tuple[str, str, JsonObject]:
-    """How an arm's outputs were drawn, in words: how many, when it ended, what else is recorded."""
-    fixed = f"{arm.plan.n:,} draws of every question"
     match arm.spec.draws:
-        case ExploredDraws(forwards=forwards) as how:
-            said = f"{forwards:,} prefixes of every question forwarded"
-            return said, "draws of each remainder fixed beforehand", {"explored": object_of(how)}
-        case StoppedDraws(claim=claim, scorer=scorer, confidence=confidence):
-            decided = f"{claim} decided by {scorer.name} at {stats.percent(confidence)}"
-            most = f"{arm.plan.n:,} draws"
-            return f"at most {most} of a question, until {claim}", f"{decided}, or {most}", {}
-        case ImportedDraws(sampled_by=drawn_by, in_doubt=doubt):
-            doubts = {"in doubt": doubt} if doubt else {}
-            return fixed, "fixed n", {"as sampled by": drawn_by, **doubts}
-        case FixedDraws():
-            return fixed, "fixed n", {}
+        case ExploredDraws(forwards=forwards):
+            return f"{forwards:,} prefixes of every question forwarded"
+        case StoppedDraws(claim=claim):
+            return f"at most {arm.plan.n:,} draws of a question, until {claim}"
+        case _:
+            return f"{arm.plan.n:,} draws of every question"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

@@ -49,7 +49,9 @@ def _said_once(tables: Iterable[Table]) -> Iterator[Table]:
 
 
 def _first(view: View, scorer: ScorerView) -> Table:
-    """The models, before them how far they leak beyond their control, after them each in words.
+    """The models, after them each in words; before them how far they leak beyond their control.
+
+    And what departs from the benchmark's defaults.
 
     A decoding that is the same for all stands in the title.
     """
@@ -66,6 +68,7 @@ def _first(view: View, scorer: ScorerView) -> Table:
     excess = [
         f"{model.label}: {words.excess(model, scorer)}" for model in view.models if model.control
     ]
+    first = excess or [words.without_control(view)]
     said = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:
@@ -73,7 +76,7 @@ def _first(view: View, scorer: ScorerView) -> Table:
         shown = replace(shown.only(*others), title=f"{shown.title}, {decodings.pop()}")
     return replace(
         shown,
-        lead="\n".join(excess) or words.without_control(view),
+        lead="\n".join(filter(None, [*first, *words.departing(view)])),
         note="\n".join([*said, shown.note]),
     )
 

@@ -148,7 +148,7 @@ class Model:
     by (scorer, question id). `n` draws of a question were planned, in the way that `draws` says;
     `drawn` says both in words. `explored` is by question id. `control` is the label of the model
     that stands beside this one, `is_control` true of that, `failures` gives reasons by question id.
-    `told` is what its engine says of its draws.
+    `told` is what its engine says of its draws, `departures` what is not as the benchmark has it.
     """
 
     label: str
@@ -169,6 +169,7 @@ class Model:
     is_control: bool = False
     control: str | None = None
     told: Fingerprint = field(default_factory=Fingerprint)
+    departures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,17 +66,24 @@ def of_count(bound: EstimateRow) -> str:
 
 
 def described(decoding: Decoding, confirmed: bool = True) -> str:
-    """The decoding by name, and that nothing is truncated where nothing is.
+    """The decoding by name, whether anything is truncated, how long outputs are, what ends them.
 
     `confirmed`: see `Fingerprint`.
     """
     kept = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
     whole = kept and not {"top_p", "top_k"} & set(decoding.unknown)
-    known = "nothing truncated" if confirmed else "neutral settings sent, not confirmed"
-    truncation = f", {known}" if whole else ""
-    if "max_new_tokens" in decoding.unknown:
-        return f"{decoding.name}{truncation}"
-    return f"{decoding.name}{truncation}, at most {decoding.max_new_tokens} new tokens"
+    said = [decoding.name]
+    if not confirmed:
+        said.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
+    elif whole:
+        said.append("nothing truncated")
+    if "max_new_tokens" not in decoding.unknown:
+        said.append(f"at most {decoding.max_new_tokens:,} new tokens")
+    if decoding.max_tokens is not None:
+        said.append(f"at most {decoding.max_tokens:,} with the prompt")
+    if decoding.stop:
+        said.append(f"ended by {' or '.join(map(repr, decoding.stop))}")
+    return ", ".join(said)
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -310,6 +317,19 @@ def without_control(view: View) -> str:
         "No control: a model that never saw the data may score as much; what leaks beyond that is "
         "bounded where one is given (evaluate with --control)."
     )
+
+
+def departing(view: View) -> list[str]:
+    """What is not asked or drawn as is usual for the benchmark: in a line, or one a model."""
+    name = view.benchmark["name"]
+    each = {model.label: model.departures for model in (*view.models, *view.unsampled)}
+    if len(set(each.values())) == 1:
+        each = {"": next(iter(each.values()))}
+    return [
+        f"{f'{label} departs' if label else 'Departs'} from {name}'s defaults: {'; '.join(found)}."
+        for label, found in each.items()
+        if found
+    ]
 
 
 def quantity(scorer: ScorerView) -> str:

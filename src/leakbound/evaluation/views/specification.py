@@ -1,0 +1,211 @@
+"""All that decides the numbers of an arm, in words; and what of it is not as the benchmark has it.
+
+Certificates, short texts and comparisons tell it from here, so that none leaves out what another
+says. A field of the records that no words tell is on a list with its reason, or a test fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from leakbound import stats
+from leakbound.evaluation.views.words import described
+from leakbound.store import (
+    ArmSpec,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    InputsRecord,
+    RunRecord,
+    StoppedDraws,
+)
+from leakbound.store.record import ScorerRecord
+from leakbound.store.sealed import digest_of
+from leakbound.types import Decoding, Fingerprint
+
+OWN_WORDS = "each in its own words"
+_SHARED = {
+    "allocated": "each in its own words or a rewriting of it, drawn anew for every output",
+    "fixed": "each in its own words and in rewritings of it, equally often",
+    "fresh": "each in a rewriting of it, another for every output",
+}
+_LONG = 160  # characters of a text that is quoted
+_DIGITS = 12  # of a digest
+_PLAIN_DTYPE = "float32"
+
+
+def specification(record: RunRecord, arm: ArmSpec, rewritings: int = 0) -> dict[str, str]:
+    """By heading, what an arm's numbers are about: all that was fixed of it and of its questions.
+
+    rewritings: how many it asks.
+    """
+    told = {
+        "Questions": _questions(record),
+        "Asked": asked(record, arm, rewritings),
+        "Prompt": _prompt(arm),
+        "Decoding": decoding(arm),
+        "Draws": _draws(arm),
+        "Model": _model(arm),
+        "Run": f"begun at {record.created} by leakbound {record.version}",
+        "Notes": "; ".join(record.notes),
+    }
+    return {heading: says for heading, says in told.items() if says}
+
+
+def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
+    """What of it is not as the benchmark has it by itself, but what the decoding's name says."""
+    return tuple(_departures(record, arm))
+
+
+def asked(record: RunRecord, arm: ArmSpec, rewritings: int) -> str:
+    """What is put to the model for a question: its own words, or rewritings, whose and how many."""
+    if arm.attack_queries:
+        return "each as a search found that it leaks most"
+    if arm.shares is None or record.inputs is None:
+        return OWN_WORDS
+    how = "; ".join(_rewritten(record.inputs, rewritings))
+    return f"{_SHARED[arm.shares.design]} ({how})"
+
+
+def decoding(arm: ArmSpec) -> str:
+    """The distribution that is drawn from, and what ends a completion beside its end token."""
+    told = Fingerprint.of(arm.fingerprint)
+    said = described(arm.decoding, told.confirmed)
+    if number := len(told.ordinary_end_tokens):
+        tokens = "an ordinary token" if number == 1 else f"{number:,} ordinary tokens"
+        said += f", ended by {tokens} too"
+    return said
+
+
+def _questions(record: RunRecord) -> str:
+    benchmark = record.benchmark
+    profile = f", profile {benchmark.profile}" if benchmark.profile else ""
+    rows = f"rows {benchmark.sha256[:_DIGITS]}"
+    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows})"
+
+
+def _number(record: RunRecord) -> str:
+    number, usual = record.benchmark.prompts, record.benchmark.usual
+    if usual is None:
+        return f"{number:,}"
+    return f"all {number:,}" if number == usual.prompts else f"{number:,} of the {usual.prompts:,}"
+
+
+def _rewritten(inputs: InputsRecord, number: int) -> Iterator[str]:
+    yield f"{number:,} rewritings, source {inputs.source}, design {inputs.design}"
+    yield f"{inputs.queries:,} tried of each, seed {inputs.seed}"
+    if inputs.ids:
+        yield (
+            "kept where the model answers as surely as to the question, by "
+            f"{inputs.criterion} of {inputs.ids_draws:,} answers"
+        )
+    if inputs.embedder is not None:
+        least = "" if inputs.similarity is None else f" {inputs.similarity:g}"
+        yield f"kept where {inputs.embedder} finds a cosine of at least{least or ' its own limit'}"
+    yield from (f"{name} {_short(value)}" for name, value in inputs.fingerprint.items())
+
+
+def _prompt(arm: ArmSpec) -> str:
+    rule = Fingerprint.of(arm.fingerprint).prompting
+    if not isinstance(rule, Mapping):
+        return "made by its engine or tool, which tells nothing of it"
+    template, system = rule.get("template"), rule.get("system")
+    if rule.get("chat"):
+        said = "a chat, in the model's own template"
+    else:
+        said = f"the plain text {_quoted(str(template))}" if template else "a plain text"
+    said += f", with the system message {_quoted(str(system))}" if system else ""
+    return f"{said}, as {rule['compat']} reads it" if rule.get("compat") else said
+
+
+def _draws(arm: ArmSpec) -> str:
+    n, how, seed = f"{arm.plan.n:,}", arm.draws, arm.seed
+    match how:
+        case FixedDraws():
+            said = f"{n} of each question, a number fixed beforehand"
+        case StoppedDraws():
+            said = (
+                f"of each question until {how.claim} is decided by {_scorer(how.scorer)} at "
+                f"{stats.percent(how.confidence)}, looked at after {how.first:,} first, {n} at most"
+            )
+        case ExploredDraws():
+            said = (
+                f"of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards, "
+                f"steered by {_scorer(how.scorer)})"
+            )
+        case ImportedDraws():
+            scores = "" if how.texts else ", scores without texts"
+            doubt = f"; in doubt: {how.in_doubt}" if how.in_doubt else ""
+            said = (
+                f"{n} of each question, imported{scores}: made as {how.sampled_by} states, which "
+                f"nothing here proves{doubt}; seed {how.seed}"
+            )
+    said += "" if seed is None else f"; seed {seed}"
+    if (source := arm.copied) is not None:
+        said += f"; those of arm {source.drawn_as} of a finished run, {_short(source.identity)}"
+    return said
+
+
+def _model(arm: ArmSpec) -> str:
+    told, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
+    known = [f"{name} {_short(str(told[name]))}" for name in ("weights", "url") if told.get(name)]
+    by = f"{dtype or ''} by {told.get('engine', 'an engine of its own')}".strip()
+    return f"{arm.model} ({'; '.join([*known, by])}; fingerprint {_short(digest_of(told))})"
+
+
+def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
+    usual, told = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
+    if usual is not None and record.benchmark.prompts != usual.prompts:
+        yield f"{_number(record)} questions"
+    if isinstance(arm.draws, ImportedDraws):
+        yield f"draws imported, made as {arm.draws.sampled_by} states, which nothing here proves"
+        own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
+    else:
+        own = arm.decoding if usual is None else usual.decoding
+    if arm.decoding.max_new_tokens != own.max_new_tokens:
+        yield f"at most {arm.decoding.max_new_tokens:,} new tokens, not {own.max_new_tokens:,}"
+    if arm.decoding.max_tokens != own.max_tokens:
+        yield f"{_length(arm.decoding)}, not {_length(own)}"
+    if arm.decoding.stop != own.stop:
+        yield f"{_stops(arm.decoding)}, not {_stops(own)}"
+    if number := len(told.ordinary_end_tokens):
+        yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
+    if usual is not None and isinstance(rule := told.prompting, Mapping):
+        if not rule.get("chat") and rule.get("template") not in (None, usual.template):
+            yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
+        if rule.get("system") != usual.system and (rule.get("chat") or rule.get("system")):
+            yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
+    if told.dtype not in (None, _PLAIN_DTYPE):
+        yield f"computed in {told.dtype}"
+
+
+def _scorer(scorer: ScorerRecord) -> str:
+    return f"{scorer.name} ({scorer.digest})"
+
+
+def _stops(how: Decoding) -> str:
+    return f"ended by {' or '.join(map(repr, how.stop))}" if how.stop else "ended by no text"
+
+
+def _length(how: Decoding) -> str:
+    most = "any number of" if how.max_tokens is None else f"at most {how.max_tokens:,}"
+    return f"{most} tokens with the prompt"
+
+
+def _or_none(text: object) -> str:
+    return _quoted(str(text)) if text else "none"
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes; of a long one the beginning, and a digest of all of it."""
+    if len(text) <= _LONG:
+        return repr(text)
+    whole = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_LONG]!r}… ({len(text):,} characters, {_short(whole)})"
+
+
+def _short(value: str) -> str:
+    """A digest cut; anything else as it is."""
+    is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
+    return value[:_DIGITS] if is_digest else value

@@ -1,0 +1,310 @@
+"""The rule: every field that is recorded of a run and an arm changes the words, or is on a list.
+
+What is made from the words is tried too: a certificate's sentence, short texts, comparisons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from asked import AskedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation.comparing import compare
+from leakbound.evaluation.views.read import facts_of
+from leakbound.evaluation.views.specification import departures, specification
+from leakbound.evaluation.views.summary import summary
+from leakbound.store import (
+    ArmKey,
+    ArmSpec,
+    CopiedFrom,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    InputsRecord,
+    Plan,
+    QueryShares,
+    RunRecord,
+    ScorerRecord,
+    StoppedDraws,
+)
+from leakbound.study import Study
+from leakbound.types import BenchmarkRecord, Decoding, Prompt, Query, Usual
+
+OWN = Usual(
+    prompts=24, decoding=Decoding(max_new_tokens=48), template="Q: {question}\n", system=None
+)
+RECORD = RunRecord(
+    benchmark=BenchmarkRecord(
+        name="mine", prompts=24, sha256="a" * 64, origin="mine.csv", usual=OWN, profile="scholten"
+    ),
+    inputs=InputsRecord(
+        source="rules", queries=8, ids=True, ids_draws=64, criterion="mean_prob",
+        design="allocated", embedder="mini", similarity=0.8, fingerprint={"file": "b" * 64}, seed=3,
+    ),
+    notes=("one row was empty",),
+)  # fmt: skip
+PROMPTING = {
+    "template": "Q: {question}\n", "system": "Be kind.", "chat": False, "compat": "openunlearning",
+    "family": "plain", "tokenisation": "joint",
+}  # fmt: skip
+ARM = ArmSpec(
+    fingerprint={
+        "weights": "c" * 64, "dtype": "float32", "engine": "transformers", "prompting": PROMPTING,
+        "ordinary_end_tokens": [7], "confirmed": True, "config": "d" * 64,
+    },
+    decoding=Decoding(
+        temperature=0.7, top_p=0.9, top_k=40, max_new_tokens=48, max_tokens=99,
+        adaptive_temperature=0.5, stop=("\n",),
+    ),
+    draws=FixedDraws(),
+    plan=Plan.of(64),
+    shares=QueryShares("allocated", {"q": 64}),
+    copied=CopiedFrom("e" * 64, ArmKey("target")),
+    model="npo",
+)  # fmt: skip
+STEERED = ScorerRecord("keyword", "f" * 12)
+WAYS = [
+    FixedDraws(),
+    StoppedDraws(claim="p<=0.02", scorer=STEERED, confidence=0.99, first=16),
+    ExploredDraws(mode="hybrid", forwards=100, scorer=STEERED),
+    ImportedDraws(order=5, sampled_by="tool 1", in_doubt="alike", seed="4"),
+]
+
+LEFT_OUT = {
+    "record.format": "of the file",
+    "record.scorers": "the benchmark's own; the one claimed about is named",
+    "record.study": "what was asked for last: what became of it stands in the arm",
+    "record.attack": "steers which input is asked afresh, and no bound rests on how it was found",
+    "record.tried": "as the search",
+    "record.redacted": "of pages",
+    "record.arms": "the others",
+    "record.files": "digests; a certificate has those of all files",
+    "record.benchmark.usual.decoding": "said where the arm departs from it, below",
+    "record.benchmark.usual.template": "said where the arm departs from it, below",
+    "record.benchmark.usual.system": "said where the arm departs from it, below",
+    "arm.plan.chunk": "draws under one key, which changes no distribution",
+    "arm.cut": "how work is cut, which changes no distribution",
+    "arm.machine": "changes no distribution",
+    "arm.probe": "what the model reads, compared when a run goes on and by verify",
+    "arm.decoding.unknown": "as its words have it, below",
+    "arm.shares.draws_per_query": "follows from the design; every question's n is in the figures",
+    "arm.draws.order": "keys an order that owes nothing to the draws",
+    "arm.draws.kind": "the class",
+}
+"""Fields that no words tell, and why."""
+
+BY_DIGEST = {
+    "arm.fingerprint.config", "arm.fingerprint.prompting.family",
+    "arm.fingerprint.prompting.tokenisation",
+}  # fmt: skip
+"""Of the fingerprint: what its digest alone tells, as is nothing that a reader could judge."""
+
+
+@dataclass
+class Change:
+    """A field by its path, and record and arm with another value there."""
+
+    path: str
+    record: RunRecord
+    arm: ArmSpec
+
+
+def changed(value: Any) -> Any:
+    """Another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value / 2
+        case str():
+            return f"{'x' if value[:1] != 'x' else 'y'}{value[1:]}"
+        case tuple() if value and isinstance(value[0], str):
+            return (*value, " ")
+        case None:
+            return "something"
+    raise AssertionError(f"no other value for {value!r}")
+
+
+ALTERNATIVES: Mapping[str, Any] = {
+    "record.inputs.design": "fixed", "record.inputs.criterion": "mean_logprob",
+    "arm.shares.design": "fixed", "arm.draws.mode": "exact", "arm.decoding.adaptive_mode":
+    "two_pass", "arm.copied.drawn_as": ArmKey("control"), "arm.draws.texts": False,
+    "arm.attack_queries": (Query(id="q", prompt_id="q", text="Who?"),), "arm.seed": 1,
+}  # fmt: skip
+
+
+def paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every leaf of a frozen value or mapping, with another value for it."""
+    if path in LEFT_OUT:
+        return
+    if path in ALTERNATIVES:
+        yield path, ALTERNATIVES[path]
+    elif is_dataclass(value) and not isinstance(value, ArmKey):
+        for field in fields(value):
+            yield from paths(getattr(value, field.name), f"{path}.{field.name}")
+    elif isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from paths(member, f"{path}.{name}")
+    elif isinstance(value, list):
+        yield path, [*value, 9]
+    else:
+        yield path, changed(value)
+
+
+def put(value: Any, path: list[str], new: Any) -> Any:
+    """The value with another one at the path."""
+    if not path:
+        return new
+    name, *rest = path
+    if isinstance(value, Mapping):
+        return {**value, name: put(value[name], rest, new)}
+    return replace(value, **{name: put(getattr(value, name), rest, new)})
+
+
+def changes() -> Iterator[Change]:
+    for path, new in paths(RECORD, "record"):
+        yield Change(path, put(RECORD, path.split(".")[1:], new), ARM)
+    for way in WAYS:
+        arm = replace(ARM, draws=way, seed=None if isinstance(way, ImportedDraws) else 0)
+        for path, new in paths(arm, "arm"):
+            if path.startswith("arm.draws") or isinstance(way, FixedDraws):
+                yield Change(path, RECORD, put(arm, path.split(".")[1:], new))
+
+
+CHANGES = [*changes()]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.path)
+def test_every_field_changes_the_words_or_stands_on_the_list(change: Change) -> None:
+    before = ARM
+    if change.path.startswith("arm.draws"):
+        draws = next(way for way in WAYS if type(way) is type(change.arm.draws))
+        before = replace(ARM, draws=draws, seed=change.arm.seed)
+    now, then = (
+        specification(*of, rewritings=3)
+        for of in ((change.record, change.arm), (RECORD, before))
+    )  # fmt: skip
+    if change.path not in BY_DIGEST:
+        now, then = (
+            {name: re.sub("fingerprint [0-9a-f]{12}", "", says) for name, says in told.items()}
+            for told in (now, then)
+        )
+    assert now != then
+
+
+def test_the_list_names_fields_that_there_are() -> None:
+    known = {change.path for change in CHANGES}
+    for path in LEFT_OUT:
+        root, *names = path.split(".")
+        value: Any = {"record": RECORD, "arm": replace(ARM, draws=WAYS[-1])}[root]
+        for name in names:
+            value = getattr(value, name)
+        assert path not in known
+
+
+def test_the_fixture_leaves_no_field_at_its_default_that_would_hide_another() -> None:
+    """A field whose value makes no difference by itself has to have one that makes another tell."""
+    for value in (RECORD.inputs, ARM.decoding, RECORD.benchmark):
+        assert value is not None
+        same = [
+            f.name
+            for f in fields(value)
+            if f.default is not MISSING and getattr(value, f.name) == f.default
+        ]
+        assert set(same) <= {"adaptive_mode", "unknown"}
+
+
+STUDY = {
+    "benchmark": "Questions", "data": "Questions", "limit": "Questions", "profile": "Questions",
+    "sampling": "Draws", "seed": "Draws", "decodings": "Decoding", "rewritings": "Asked",
+    "attack": "Asked", "settings.dtype": "Model", "settings.template": "Prompt",
+    "settings.system": "Prompt",
+    "settings.device": "changes no distribution; roundings are measured",
+    "settings.trust_remote_code": "the code's digest is in the fingerprint",
+    "prove": "finds texts whose probabilities are computed, whoever found them",
+    "scorers": "of the run; the one claimed about is named",
+    "calibration": "of corrected figures, which no certificate is about",
+    "metrics": "of utility", "confidence": "of the run's own bounds; a claim has its own",
+    "servers": "who may be asked", "workers": "who draws; the results are the same",
+}  # fmt: skip
+"""Of every field of a study: the heading that tells what became of it, or why none does."""
+
+
+def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
+    names = [f.name for f in fields(Study) if f.name != "settings"]
+    names += [f"settings.{f.name}" for f in fields(Study().settings)]
+    assert set(names) == set(STUDY)
+    told = specification(RECORD, ARM)
+    assert all(says in told or " " in says for says in STUDY.values())
+
+
+@pytest.mark.parametrize(
+    ("arm", "says"),
+    [
+        ({"decoding": Decoding(max_new_tokens=4)}, "at most 4 new tokens, not 48"),
+        ({"decoding": Decoding(max_new_tokens=48, stop=("QZX", " "))},
+         "ended by 'QZX' or ' ', not ended by no text"),
+        ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},
+         "at most 60 tokens with the prompt, not any number of tokens with the prompt"),
+        ({"fingerprint": {"prompting": {"template": "zzz {question}", "chat": False}}},
+         r"prompt 'zzz {question}', not 'Q: {question}\n'"),
+        ({"fingerprint": {"prompting": {"template": None, "system": "Refuse.", "chat": True}}},
+         "system message 'Refuse.', not none"),
+        ({"fingerprint": {"dtype": "bfloat16"}}, "computed in bfloat16"),
+        ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
+         "ended by 2 ordinary tokens of the model"),
+        ({"draws": WAYS[-1]},
+         "draws imported, made as tool 1 states, which nothing here proves"),
+    ],
+)  # fmt: skip
+def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: str) -> None:
+    usual = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
+    assert departures(RECORD, usual) == ()
+    assert departures(RECORD, replace(usual, **arm)) == (says,)
+
+
+def test_a_part_of_the_questions_departs() -> None:
+    few = put(RECORD, ["benchmark", "prompts"], 5)
+    usual = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
+    assert departures(few, usual) == ("5 of the 24 questions",)
+    assert specification(few, usual)["Questions"].startswith("5 of the 24 of mine")
+
+
+TASK = Benchmark(
+    name="asked", origin="nowhere", scorers=("contains",), max_new_tokens=8,
+    prompts=tuple(Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="hush") for i in range(3)),
+)  # fmt: skip
+
+
+def test_a_stop_string_stands_in_sentence_terminal_page_and_comparison(tmp_path: Path) -> None:
+    """It takes a model from leaking to clean: nobody may read the figure without it."""
+    runs = [
+        leakbound.evaluate(
+            AskedEngine(lambda query, decoding: 0.1), TASK, out=tmp_path / name, n=64, seed=seed,
+            decodings=(Decoding(max_new_tokens=8, stop=stop),),
+        )
+        for seed, (name, stop) in enumerate({"plain": (), "cut": ("QZX", " ")}.items())
+    ]  # fmt: skip
+    plain, cut = runs
+    said = "ended by 'QZX' or ' '"
+    for run in runs:
+        sentence = leakbound.certify(run, max_leak=0.5).sentence
+        lead = summary(run)[0].lead
+        page = leakbound.report([run], out=tmp_path / f"{run.path.name}.html").read_text()
+        found = [said in text for text in (sentence, lead, page.replace("&#39;", "'"))]
+        assert all(found) if run is cut else not any(found)
+    made = compare(runs).made
+    assert made["decoding"]["cut"].endswith(said)
+    assert [facts_of(run, run.arms["target"])["decoding"] for run in runs] == [
+        made["decoding"]["plain"], made["decoding"]["cut"],
+    ]  # fmt: skip
+    assert leakbound.certify(plain, max_leak=0.5).sentence.count("Draws: 64 of each question") == 1
