@@ -7,12 +7,17 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.stats import (
+    dataset,
     mean_bound,
     mean_leak_at_k_over_questions,
     mean_over_questions,
     proportion_bound,
     proportion_over_questions,
+    rounds,
 )
+from leakbound.stats.dataset import hoeffding_upper
+from leakbound.stats.estimate import Side
+from leakbound.stats.proportion import tally
 
 TRIALS = 40
 ALLOWED = int(binom.ppf(1 - 1e-4, TRIALS, 0.1))  # more happen once in 10,000 correct tests
@@ -115,3 +120,94 @@ def test_pooled_blocks_are_far_tighter_than_a_bound_of_each_question() -> None:
     truth = 1 - 0.999**32
     made = mean_leak_at_k_over_questions(scores, 32, binary=True)
     assert made.upper - truth < 0.04
+
+
+HALF = np.repeat([0.0, 1.0], 12)
+LAWS = {
+    "half": HALF,
+    "alike": np.full(24, 0.02),
+    "one leaks": np.append(np.zeros(23), 0.3),
+    "steps": np.linspace(0, 1, 24),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("n", [8, 40])
+def test_coins_of_unlike_questions_are_covered(law: str, n: int) -> None:
+    p, rng = LAWS[law], np.random.default_rng([14, n])
+    missed = {"upper": 0, "lower": 0}
+    for seed, hits in enumerate(rng.binomial(n, p, (4 * TRIALS, 24))):
+        for side in ("upper", "lower"):
+            made = proportion_over_questions(hits, n, confidence=0.9, side=side, seed=seed)
+            missed[side] += not made.lower <= p.mean() <= made.upper
+    allowed = int(binom.ppf(1 - 1e-4, 4 * TRIALS, 0.1))
+    assert max(missed.values()) <= allowed
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: float) -> None:
+    """Neither at all of it: the lesser of two bounds fails as often as both together."""
+    alpha, rows = 1 - confidence, None
+    for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
+        made = proportion_over_questions(hits, 64, confidence=confidence, seed=seed)
+        rows = tally(hits, np.full(24, 64), 0).ordered(seed)
+        pooled = float(hoeffding_upper(rows, 0.9 * alpha))
+        betting = rounds.mean_upper(rows, np.ones(24), 0.1 * alpha)
+        assert made.upper == pytest.approx(min(pooled, betting), abs=1e-12)
+        assert (betting < pooled) == (law == "half")
+    assert made.method.endswith(
+        "Hoeffding's form, at 0.9 of alpha, or betting in rounds at the rest"
+    )
+
+
+def test_questions_that_always_or_never_leak_cost_next_to_nothing() -> None:
+    """The headline of 24 questions in 1,024 draws: .0165 wide by the pooled form alone."""
+    hits = 1024 * HALF.astype(int)
+    made = proportion_over_questions(hits, 1024, side="both", seed=0)
+    assert made.upper - made.lower < 0.002
+    rows = tally(hits, np.full(24, 1024), 0)
+    assert 2 * (float(hoeffding_upper(rows, 0.005)) - 0.5) > 0.016
+    at_k = mean_leak_at_k_over_questions(
+        np.repeat(HALF[:, None], 1024, 1), 32, binary=True, side="both", seed=0
+    )
+    assert at_k.upper - at_k.lower < 0.03
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("side", ["upper", "both"])
+def test_where_questions_are_alike_the_split_costs_at_most_a_twentieth(
+    confidence: float, side: Side
+) -> None:
+    """Of the distance between an end and the value, for any number of leaks."""
+    alpha = (1 - confidence) / (2 if side == "both" else 1)
+    for questions, n in ((2, 8), (24, 64), (400, 256)):
+        total = questions * n
+        for leaks in {0, 1, 5, total // 50, total // 2, total - 1}:
+            hits = np.full(questions, leaks // questions)
+            hits[: leaks % questions] += 1
+            rows = tally(hits, np.full(questions, n), 0)
+            before = float(hoeffding_upper(rows, alpha)) - leaks / total
+            made = proportion_over_questions(hits, n, confidence=confidence, side=side, seed=1)
+            assert made.upper - leaks / total <= 1.05 * before
+
+
+def test_one_question_and_few_draws_keep_all_of_alpha() -> None:
+    alone = proportion_over_questions([3], 100, seed=0)
+    assert alone.upper == proportion_bound(3, 100).upper
+    few = proportion_over_questions([1, 0], 7)
+    rows = tally(np.array([1, 0]), np.array([7, 7]), 0)
+    assert few.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
+    assert (alone.method, few.method) == ("Clopper-Pearson, Hoeffding's form",) * 2
+
+
+def test_more_draws_than_rounds_should_meet_are_pooled_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their number is fixed before any is made, so that this is no choice by what they say."""
+    monkeypatch.setattr(dataset, "MOST_MET", 80)
+    either, pooled = (proportion_over_questions([n, 0], n, seed=0) for n in (40, 41))
+    assert "rounds" in either.method
+    assert pooled.method == "Clopper-Pearson, Hoeffding's form"
+    rows = tally(np.array([41, 0]), np.array([41, 41]), 0)
+    assert pooled.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)

@@ -182,17 +182,32 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
 
 
 def test_mean_over_stopped_questions_is_the_formula() -> None:
-    fails = int(binom.ppf(0.95, 4, 0.02)) / 4
+    above, below = (int(binom.ppf(share, 4, 0.02)) / 4 for share in (0.975, 0.95))
+    assert (above, below) == (0.25, 0.25)
     made = mean_over_stopped_questions(
         stopped(TALLY), 4, confidence=0.9, each_confidence=0.98, side="both"
     )
     ends = [TALLY(confidence=0.98, side=side) for side in ("upper", "lower")]
-    assert made.upper == pytest.approx(ends[0].upper.mean() + fails)
-    assert made.lower == pytest.approx(max(0, ends[1].lower.mean() - fails))
+    assert made.upper == pytest.approx(ends[0].upper.mean() + above)
+    assert made.upper < TALLY(confidence=0.975, side="upper").upper.max()
+    assert made.lower == pytest.approx(max(0, ends[1].lower.mean() - below))
     assert made.value == pytest.approx(0.1125)
     assert (made.stopping, made.side, made.confidence) == ("any time", "both", 0.9)
     loose = mean_over_stopped_questions(TALLY, 4, each_confidence=0.01)
-    assert (loose.lower, loose.upper) == (0, 1)
+    assert (loose.lower, loose.upper) == (0, TALLY(confidence=0.995, side="upper").upper.max())
+
+
+def test_the_mean_does_not_lie_above_the_worst_question() -> None:
+    """Its largest bound has half of what may fail, so the mean is never looser than at that."""
+    alike = partial(proportion_bound, [1, 0, 2, 1], [300] * 4)
+    made = mean_over_stopped_questions(stopped(alike), 4, each_confidence=0.99)
+    assert made.upper == alike(confidence=0.995, side="upper").upper.max()
+    both = mean_over_stopped_questions(stopped(alike), 4, each_confidence=0.99, side="both")
+    assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
+    alone = mean_over_stopped_questions(stopped(partial(proportion_bound, [1], [300])), 1)
+    assert alone.upper == pytest.approx(
+        proportion_bound(1, 300, confidence=0.99, side="upper").upper, rel=1e-6
+    )
 
 
 def test_mean_over_questions_whose_bounds_fail_often() -> None:

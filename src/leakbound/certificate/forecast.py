@@ -11,7 +11,9 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import bounded, verdict
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
+from leakbound.stats.dataset import POOLED, hoeffding_upper
 from leakbound.stats.estimate import Array
+from leakbound.stats.proportion import tally
 from leakbound.store import ArmScores
 
 MOST_DRAWS = 10_000_000
@@ -29,7 +31,8 @@ def forecast(seen: stats.Estimate, claim: LeakClaim, spends: float = 1.0) -> For
     """What a new run of fixed n would need, had every question the rates that were `seen`.
 
     `seen` has one entry a question. The same bounds are computed at growing n, with the counts
-    scaled; `spends` as for `bounded`.
+    scaled; `spends` as for `bounded`. Of a mean it is the pooled one alone, as rounds meet every
+    draw: where questions differ much, fewer suffice.
     """
     missing = np.asarray(seen.missing) / np.maximum(seen.n, 1)
     rate = np.nan_to_num(np.asarray(seen.value))
@@ -59,8 +62,14 @@ def _deciding(
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
-        then = bounded(_tail(hits, missing, n), claim, spends)
-        return verdict(then, claim) != "inconclusive"
+        scores = _scores(hits, missing, n)
+        if claim.every_question:
+            tail = Tail(Fixed(scores, binary=True))
+            return verdict(bounded(tail, claim, spends), claim) != "inconclusive"
+        rows = tally(scores.hits, scores.n, scores.missing)
+        alpha = POOLED * spends * (1 - claim.confidence)
+        high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
+        return bool(high <= claim.max_leak or low > claim.max_leak)
 
     few, many = start, start
     while not decides(many):
@@ -74,10 +83,10 @@ def _deciding(
     return -(-many // step) * step
 
 
-def _tail(hits: Array, missing: Array, n: int) -> Tail:
-    """The tail of a run of fixed n with these rates."""
+def _scores(hits: Array, missing: Array, n: int) -> ArmScores:
+    """The scores of a run of fixed n with these rates."""
     gone = np.rint(missing * n).astype(np.int64)
     leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - gone)
     ids = tuple(map(str, range(len(leaks))))
     scores = np.tile([0.0, 1.0], (len(ids), 1))
-    return Tail(Fixed(ArmScores(ids, scores, np.stack([n - gone - leaks, leaks], 1), gone), True))
+    return ArmScores(ids, scores, np.stack([n - gone - leaks, leaks], 1), gone)

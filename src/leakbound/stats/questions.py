@@ -149,22 +149,35 @@ def mean_over_stopped_questions(
     alpha alone, as the best for clean questions that stop after some `CLEAN_DRAWS` draws; for few
     questions none of the bounds may fail then.
 
+    Nor does the mean lie above the worst question. Its bound, the largest U_i (see
+    `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
+    half, and the lesser is taken; of one question they are the same, and it has all.
+
     `value` is the mean of the point values; stopping biases it.
     """
     share = _share(confidence, side, questions)
-    each = _spread(questions, share) if each_confidence is None else error_rate(each_confidence)
-    parts = _one_sided(bound, questions, side, upper=each, lower=each)
-    first, fails = next(iter(parts.values())), _failures(questions, each, share)
-    margin = fails / questions
-    lower = np.mean(parts["lower"].lower) - margin if "lower" in parts else 0.0
-    upper = np.mean(parts["upper"].upper) + margin if "upper" in parts else 1.0
+    of = {"upper": share if questions == 1 else share / 2, "lower": share}
+    each = {
+        end: _spread(questions, part) if each_confidence is None else error_rate(each_confidence)
+        for end, part in of.items()
+    }
+    parts = _one_sided(bound, questions, side, **each)
+    fails = {end: _failures(questions, each[end], part) for end, part in of.items()}
+    first, lower, upper = next(iter(parts.values())), 0.0, 1.0
+    if "lower" in parts:
+        lower = float(np.mean(parts["lower"].lower)) - fails["lower"] / questions
+    if "upper" in parts:
+        worst = bound(confidence=1 - of["upper"], side="upper")
+        mean = float(np.mean(parts["upper"].upper)) + fails["upper"] / questions
+        upper = min(mean, float(np.max(worst.upper)))
+    end = "upper" if "upper" in parts else "lower"
     return replace(
         summed(first, confidence, side),
         about=replace(first.about, scope="mean", over=questions),
         value=float(np.mean(first.value)),
-        lower=float(max(lower, 0.0)),
-        upper=float(min(upper, 1.0)),
-        method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
+        lower=max(lower, 0.0),
+        upper=min(upper, 1.0),
+        method=f"{first.method} at {percent(1 - each[end])} each, at most {fails[end]} fail",
     )
 
 
