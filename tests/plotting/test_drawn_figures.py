@@ -24,6 +24,7 @@ from leakbound.plotting import KINDS, figures_table
 from leakbound.plotting.models import UtilityRow, fronted
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
+from shared import keep
 
 pytestmark = pytest.mark.slow
 
@@ -248,6 +249,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         named = type(str(model), (CannedEngine,), {})  # a run calls an engine as its class is
         evaluate(named(texts, name=name), benchmark(), out=run, **how)
         given += [run, model]
+    keep(folder)
     return given
 
 
@@ -283,9 +285,10 @@ def test_a_sweep_needs_two_settings_that_differ_in_it_alone(
     }
     told = {row[0]: row[3] for row in figures_table(swept[:2]).texts}
     assert told["centres"].startswith("no: no two models were given with different numbers")
-    (swept[1] / "centres.json").write_text('{"splits": {"forget": [{"id": "q0"}]}}')
+    damaged = Path(shutil.copytree(swept[1], tmp_path / "damaged"))
+    (damaged / "centres.json").write_text('{"splits": {"forget": [{"id": "q0"}]}}')
     with pytest.raises(DamagedError, match=r"centres\.json` tells no contrast centres"):
-        leakbound.figures(swept, tmp_path, only=["centres"])
+        leakbound.figures([swept[0], damaged, *swept[2:]], tmp_path, only=["centres"])
 
 
 def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:

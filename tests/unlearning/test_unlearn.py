@@ -18,6 +18,7 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
+from leakbound.unlearning.card import Base
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.training import _arguments
 from tiny import BOTH_KINDS, tiny_model_folder
@@ -177,6 +178,8 @@ def test_the_card_of_a_taught_model_says_so_and_names_base_and_licence(
     assert "base_model: smollm\n" in head
     assert "license: apache-2.0\n" in head
     assert "unlearning" not in head
+    assert Base.of("HuggingFaceTB/SmolLM2-135M") == Base("HuggingFaceTB/SmolLM2-135M", None)
+    assert Base.of(base) == Base(Path(base).name, None)  # no card of its own
 
 
 @BOTH_KINDS

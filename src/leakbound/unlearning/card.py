@@ -43,9 +43,7 @@ class Base:
         except OSError:
             card = ""
         _, _, head = card.partition("---\n")
-        said = re.search(
-            r"^license:[ \t]*([\w.-]+)[ \t]*$", head.partition("\n---")[0], re.MULTILINE
-        )
+        said = _LICENCE.search(head.partition("\n---")[0])
         return cls(folder.resolve().name, said and said[1])
 
 
