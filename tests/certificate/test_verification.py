@@ -449,12 +449,29 @@ def test_what_a_model_cannot_be_asked(forced: Path) -> None:
     assert not verify(forced / FILE, forced, model=plain).verified
 
 
-def test_outputs_without_tokens_or_chances_are_counted(forced: Path) -> None:
+def test_outputs_without_tokens_or_chances_are_none_of_an_engine_that_records_them(
+    forced: Path,
+) -> None:
+    """Harmless texts in place of leaks, without what the model would tell of them."""
     engine = Scripted(load(forced))
     rewrite(completions(forced), lambda rows: rows[0].update(logprob=None))
     check = with_model(forced, engine)["log-probabilities"]
-    assert check.status == "ok"
+    assert check.status == "differs"
     assert check.says.startswith("7 of 8 outputs have")
+    (difference,) = check.differences
+    assert difference.where == "question 'q0', row 0 of the run"
+    assert difference.certificate == "no tokens or no log-probability"
+    rewrite(completions(forced), lambda rows: [row.update(token_ids=None) for row in rows])
+    check = with_model(forced, engine)["log-probabilities"]
+    assert (check.status, len(check.differences)) == ("differs", 8)
+
+
+def test_what_another_engine_does_not_record_is_counted(forced: Path) -> None:
+    engine = Scripted(load(forced))
+    engine.fingerprint = {**engine.fingerprint, "engine": "another"}
+    rewrite(completions(forced), lambda rows: rows[0].update(logprob=None))
+    check = with_model(forced, engine)["log-probabilities"]
+    assert check.status == "ok"
     assert "1 have no tokens or no log-probability on record" in check.says
     rewrite(completions(forced), lambda rows: [row.update(token_ids=None) for row in rows])
     check = with_model(forced, engine)["log-probabilities"]
@@ -494,6 +511,7 @@ class Knows(Scripted):
     def __init__(self, run: Run, mass: float) -> None:
         super().__init__(run)
         self.mass = mass
+        self.fingerprint["engine"] = "another, which records no tokens of draws"
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
         from leakbound.types import Completion

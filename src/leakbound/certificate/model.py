@@ -10,7 +10,7 @@ from typing import Any
 from leakbound.certificate.checks import Check, Difference, Status, differences, mark
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError
-from leakbound.store import Arm
+from leakbound.store import Arm, ImportedDraws
 from leakbound.store.identity import probes_differ
 from leakbound.store.sealed import as_read
 from leakbound.store.tables import completions_of
@@ -29,6 +29,7 @@ from leakbound.types import (
 _SURROUNDINGS = ("transformers", "torch", "row_budget")
 _ROUNDING = 1e-9
 NAME = "log-probabilities"
+_BOTH = "an engine that records both of every output"
 
 
 def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
@@ -69,13 +70,18 @@ def _probe(arm: Arm, engine: Probes) -> Check:
 def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
     """Force the tokens of every output through the model; compare log-probability and text.
 
-    Also of those that the length limit ended: they are outputs like any other.
+    Also of those that the length limit ended: they are outputs like any other. One that lacks them
+    where the engine records them differs: it was put there by something else.
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
-    same, unreached, differing = 0, 0, list[Difference]()
-    stored, unknown = _stored(arm, slug)
+    same, unreached, unknown, differing = 0, 0, 0, list[Difference]()
+    stored, bare = _stored(arm, slug)
+    if _records(arm, engine):
+        differing += [Difference(where, "no tokens or no log-probability", _BOTH) for where in bare]
+    else:
+        unknown = len(bare)
     queries = [query for query in arm.queries if query.id in stored]
     for i, query in enumerate(queries):
         progress("forcing", i, len(queries), "questions")
@@ -100,6 +106,14 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     return Check(NAME, status, says, tuple(differing))
 
 
+def _records(arm: Arm, engine: Retraces) -> bool:
+    """Whether what drew the arm records tokens and log-probability of every output, as this does."""
+    if isinstance(arm.spec.draws, ImportedDraws):
+        return False
+    told: object = getattr(engine, "fingerprint", {}).get("engine")
+    return arm.spec.fingerprint.get("engine") == told
+
+
 def _difference(
     where: str, then: Completion, now: Completion | None, slack: float
 ) -> Difference | None:
@@ -121,18 +135,18 @@ Outputs = dict[tuple[tuple[int, ...], str], Completion]
 """By tokens, and the text that they are said to spell."""
 
 
-def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], int]:
-    """Distinct outputs by query, and how many have no tokens or no log-probability."""
+def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], list[str]]:
+    """Distinct outputs by query, and where there are some without tokens or log-probability."""
     found: dict[str, Outputs] = {}
-    unknown = 0
-    for query_id, completion in _outputs(arm, slug):
+    bare = []
+    for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
         known = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and known:
             said = completion.token_ids, completion.text
             found.setdefault(query_id, {}).setdefault(said, completion)
         else:
-            unknown += 1
-    return found, unknown
+            bare.append(f"question {query_id!r}, row {i} of the run")
+    return found, bare
 
 
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
