@@ -67,6 +67,6 @@ def test_rows_that_lack_what_the_engine_records_are_found(certified: Path, model
     leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
     found = leakbound("verify", certified / "certificate.json", certified, "--with-model", model)
     assert found.status == 6
-    assert "the certificate says \"no tokens or no log-probability\"" in found.out
+    assert 'the certificate says "no tokens or no log-probability"' in found.out
     assert json.loads((certified / "run.json").read_text())["arms"]
     assert Run.open(certified).arms

@@ -49,7 +49,8 @@ def test_questions_are_chosen_by_what_holds_of_them(view: View) -> None:
     for row in by_question(view, keyword).rows:
         key = (keyword.name, view.questions[row.number - 1].id)
         cells = [model.measured[key] for model in targets_of(view)]
-        beyond = any(cell.beyond is not None and cell.beyond.lower > 0 for cell in cells)
+        beyond = any(cell.surely_beyond and cell.surely_beyond.lower > 0 for cell in cells)
+        assert not beyond or any(cell.beyond and cell.beyond.lower > 0 for cell in cells)
         assert ("beyond" in row.traits) == beyond
         above = any(c.greedy is not None and c.leakage.lower > c.greedy for c in cells)
         assert ("hidden" in row.traits) == above

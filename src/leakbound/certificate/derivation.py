@@ -25,7 +25,7 @@ from leakbound.scorers import digest, make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
-from leakbound.types import Fingerprint, Scorer
+from leakbound.types import Scorer
 
 
 def certify(
@@ -116,10 +116,9 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
             found,
             estimate,
             about,
-            model=arm.spec.model,
+            arm.spec,
             questions=tail.questions,
             departs=departures(run.record, arm.spec),
-            assumes=Fingerprint.of(arm.spec.fingerprint).assumes,
             proved=lower,
         ),
         specification=about,

@@ -107,7 +107,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
 
 
 def _records(arm: Arm, engine: Retraces) -> bool:
-    """Whether what drew the arm records tokens and log-probability of every output, as this does."""
+    """Whether what drew the arm tells tokens and log-probability of every output, as this does."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return False
     told: object = getattr(engine, "fingerprint", {}).get("engine")

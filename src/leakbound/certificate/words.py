@@ -10,6 +10,8 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Verdict
 from leakbound.evaluation.views.specification import OWN_WORDS
 from leakbound.scorers import make_scorer
+from leakbound.store import ArmSpec
+from leakbound.types import Fingerprint
 
 PROVED = "Proved without any chance, given the measured margin for rounding"
 
@@ -37,11 +39,10 @@ def sentence(
     verdict: Verdict,
     estimate: stats.Estimate,
     specification: Mapping[str, str],
+    arm: ArmSpec,
     *,
-    model: str,
     questions: int,
     departs: Sequence[str] = (),
-    assumes: Sequence[str] = (),
     proved: float = 0.0,
 ) -> str:
     """What was found, about what, what that means for the claim, and what it takes for granted.
@@ -70,10 +71,11 @@ def sentence(
     where = where if claim.every_question else "on average over"
     asked = specification["Asked"]
     put = "" if asked == OWN_WORDS else f" asked {asked},"
+    assumes = Fingerprint.of(arm.fingerprint).assumes
     given = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
     found = (
-        f"{how}, a completion of {model} drawn at {specification['Decoding']},{put} {event}, as "
-        f"scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
+        f"{how}, a completion of {arm.model} drawn at {specification['Decoding']},{put} {event}, "
+        f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
         f"{claim.text} {outcome}{given}."
     )
     other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []

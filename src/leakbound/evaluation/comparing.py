@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.statements.compared import differences
+from leakbound.evaluation.statements.compared import differences, standing
 from leakbound.evaluation.statements.metrics import stored_metrics
 from leakbound.evaluation.views.compared import (
     UTILITY,
@@ -21,7 +21,6 @@ from leakbound.evaluation.views.read import (
     require_same_questions,
     sampled_targets,
 )
-from leakbound.evaluation.views.view import ArmRows
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
 
@@ -83,7 +82,7 @@ def compare(
                     confidence=confidence,
                 ),
                 standings=tuple(
-                    _standing(label, named[run], arm, name, chosen)
+                    _standing(label, named[run], arm, name, chosen, confidence)
                     for label, (run, arm) in targets.items()
                 ),
             )
@@ -132,14 +131,13 @@ def _require_apart(targets: Mapping[str, tuple[str, Arm]]) -> None:
             raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
 
 
-def _standing(label: str, run: Run, arm: Arm, scorer: str, utility: str | None) -> ModelStanding:
-    rows = ArmRows(arm.name, run.estimates)
+def _standing(
+    label: str, run: Run, arm: Arm, scorer: str, utility: str | None, confidence: float
+) -> ModelStanding:
     return ModelStanding(
         label=label,
-        mean=rows.leakage(scorer, scope="mean"),
-        worst=rows.leakage(scorer, scope="worst question"),
-        excess=rows.leakage(scorer, scope="mean", beyond="control"),
-        worst_excess=rows.leakage(scorer, scope="worst question", beyond="control"),
+        n=arm.usage.draws,
+        bounds=standing(run, arm, make_scorer(scorer), confidence=confidence),
         utility=None if utility is None else _measured(run)[utility],
     )
 

@@ -60,8 +60,9 @@ def import_run(
     What was drawn at temperature 0 becomes the arm `greedy`, the rest the arm `target`. Bounds of
     it are about the distribution as it was sampled, whatever of that is unknown, and take the
     number of draws as fixed before any was seen. Bets meet the draws in an order of their own: the
-    key is what the files say of the run that drew them, else entropy, drawn once and kept with the
-    run. Importing again until an order pleases voids the bounds.
+    key is what the files say of the run that drew them, else a digest of questions, model, decoding
+    and n: importing a file again gives the same bounds. Another name of the model gives others, and
+    trying names until an order pleases voids them.
 
     Args:
         files: logs of other tools, or JSON lines, see `leakbound import --help`.
@@ -222,14 +223,25 @@ def _prompt(one: ImportedQuestion) -> Prompt:
 def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     """What keys the order of the draws, and owes nothing to them: their file's digest would.
 
-    That of the run that drew them; else that of an earlier import into this run; else entropy.
+    That of the run that drew them; else that of an earlier import into this run; else a digest of
+    what was fixed before they were made, so that to import a file again gives the same bounds.
+    Another name of the model gives another order: whoever tries names until one pleases has chosen
+    after looking, as with any key.
     """
     if "order" in drawn.stated:
         return int(str(drawn.stated["order"]))
     arm = run.arm(key)
     if arm is not None and isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order
-    return orders.entropy()
+    return orders.order_key(
+        {
+            "role": str(key),
+            "benchmark": run.record.benchmark.sha256,
+            "model": drawn.model,
+            "decoding": drawn.decoding.to_dict(),
+            "n": drawn.n,
+        }
+    )
 
 
 def _spec(drawn: Imported, digests: Sequence[str], order: int) -> ArmSpec:

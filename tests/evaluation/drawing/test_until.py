@@ -191,7 +191,9 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
         (CAP, "Clopper-Pearson", "fixed n")
     ]
     for q in LEAKS:
-        (excess,) = rows(run, estimand="excess leak probability", query_id=q)
+        excess, jointly = rows(run, estimand="excess leak probability", query_id=q)
+        assert jointly.about.jointly
+        assert jointly.lower < excess.lower
         ends = [rows(run, arm=a, estimand="leak probability", query_id=q)[0] for a in
                 ("target", "control")]  # fmt: skip
         assert excess.upper > ends[0].upper - ends[1].lower

@@ -49,7 +49,7 @@ def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
     return {
         "worst" if "largest" in row.estimand else row.query_id: row
         for row in run.estimates
-        if row.estimand.startswith("excess") and row.arm == "target"
+        if row.estimand.startswith("excess") and row.arm == "target" and not row.about.jointly
     }
 
 
@@ -81,6 +81,24 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
 
 
 BEYOND = "beyond the control"
+
+
+def test_of_questions_that_equal_the_control_none_is_picked_by_joint_lower_ends(
+    tmp_path: Path,
+) -> None:
+    """One by one some are: a hundred alike ones at 90 % are picked by chance, five or so."""
+    ids = [f"q{i}" for i in range(100)]
+    prompts = tuple(Prompt(id=i, question=f"What is {i}?", keywords=("secret",)) for i in ids)
+    asked = replace(benchmark(), prompts=prompts)
+    alike = dict.fromkeys(ids, 0.3)
+    how = {"n": 64, "confidence": 0.9, "seed": 7}
+    run = evaluate(engine("m", alike), asked, out=tmp_path / "r", control=engine("c", alike), **how)
+    rows = [row for row in run.estimates if row.about.beyond and row.query_id is not None]
+    singly = [row for row in rows if not row.about.jointly and row.lower > 0]
+    jointly = [row for row in rows if row.about.jointly]
+    assert len(jointly) == 100
+    assert singly
+    assert not any(row.lower > 0 for row in jointly)
 
 
 @pytest.mark.slow

@@ -60,6 +60,20 @@ def excess_over_questions(
     yield stats.worst_question(each, number, confidence=confidence, side="both")
 
 
+def together_beyond(
+    target: QuestionBounds, control: QuestionBounds, confidence: float, apart: bool
+) -> stats.Estimate:
+    """How far at least each question exceeds the control's, all at once (Bonferroni).
+
+    For whoever picks questions by it: of N that equal the control's, none is picked with
+    probability `confidence`, where bounds that hold one by one pick some.
+    """
+    each, number = each_beyond(target, control, apart), len(target.scores.query_ids)
+    return stats.every_question(
+        each, number, confidence=confidence, side="lower", independent=False
+    )
+
+
 def _paired(target: QuestionBounds, control: QuestionBounds) -> tuple[Fixed, Fixed] | None:
     """Draws of the same questions; None where n was not fixed, too small, or these are others."""
     if not (isinstance(target, Fixed) and isinstance(control, Fixed)):

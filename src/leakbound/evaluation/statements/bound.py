@@ -15,7 +15,12 @@ from leakbound.evaluation.scoring.calibration import calibration_of
 from leakbound.evaluation.scoring.checks import require_scores
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attack import attack_rows
-from leakbound.evaluation.statements.beyond import each_beyond, excess_over_questions, share_nothing
+from leakbound.evaluation.statements.beyond import (
+    each_beyond,
+    excess_over_questions,
+    share_nothing,
+    together_beyond,
+)
 from leakbound.evaluation.statements.claim import claim_estimate
 from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
@@ -183,7 +188,7 @@ def _together(
 def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
     """How much more each sampled target arm leaks than its control.
 
-    At each question, on average, and at the question where it is most.
+    At each question, by itself and all at once; on average, and at the question where it is most.
 
     By differences where their draws share nothing; else the error is shared equally between them.
     """
@@ -197,7 +202,8 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Estima
             continue
         apart = share_nothing([arm], [control])
         excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
-        yield from rows_of(name, scorer.name, query_ids, excess)
+        joint = together_beyond(pair[0], pair[1], confidence, apart)
+        yield from rows_of(name, scorer.name, query_ids, excess, joint)
         if len(query_ids) == len(run.questions) and arm.key.asks != "attack":
             over = excess_over_questions(pair[0], pair[1], confidence, apart)
             yield from rows_of(name, scorer.name, ALL, *over)

@@ -8,16 +8,21 @@ questions for the largest rise, or counts those that fell, is still right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from leakbound import stats
 from leakbound.errors import MixError
-from leakbound.evaluation.statements.beyond import each_beyond, mean_beyond, share_nothing
+from leakbound.evaluation.statements.beyond import (
+    each_beyond,
+    excess_over_questions,
+    mean_beyond,
+    share_nothing,
+)
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.stats.estimate import error_rate
-from leakbound.store import Arm
+from leakbound.store import Arm, Run
 from leakbound.store.identity import some
 from leakbound.types import Scorer
 
@@ -73,6 +78,37 @@ def differences(
             apart=apart,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmBounds:
+    """What an arm leaks, each statement by itself: the mean, the worst question, beyond a control.
+
+    None of the first two where not all questions have completions, of the others without a control
+    that was asked the same.
+    """
+
+    mean: stats.Estimate | None = None
+    worst: stats.Estimate | None = None
+    excess: stats.Estimate | None = None
+    worst_excess: stats.Estimate | None = None
+
+
+def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBounds:
+    """An arm bounded anew at this confidence, whatever its run was bounded at."""
+    known, number = drawn(arm, scorer), len(run.questions)
+    if len(known.scores.query_ids) < number:
+        return ArmBounds()
+    found = ArmBounds(
+        mean=known.mean(confidence=confidence, side="both"),
+        worst=stats.worst_question(known.leakage, number, confidence=confidence, side="both"),
+    )
+    control = run.arm(arm.key.control)
+    other = None if control is None else drawn(control, scorer)
+    if other is None or control is None or other.scores.query_ids != known.scores.query_ids:
+        return found
+    mean, worst = excess_over_questions(known, other, confidence, share_nothing([arm], [control]))
+    return replace(found, excess=mean, worst_excess=worst)
 
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:

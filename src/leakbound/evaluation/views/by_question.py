@@ -13,7 +13,7 @@ from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
 TRAITS: dict[Trait, str] = {
     "beyond": "leaks beyond the control",
-    "hidden": "leaks more than the greedy answer",
+    "hidden": "leaks more than the greedy answer, each by itself",
     "shown": "with a leak in a text shown",
     "open": "claim not decided",
     "unsampled": "not sampled",
@@ -69,13 +69,18 @@ def _traits(targets: list[Model], scorer: ScorerView, question: str) -> tuple[Tr
     cells = [cell for m in targets if (cell := m.measured.get((scorer.name, question)))]
     texts = [model.texts[question] for model in targets if question in model.texts]
     holds: dict[Trait, Callable[[], bool]] = {
-        "beyond": lambda: any(cell.beyond and cell.beyond.lower > 0 for cell in cells),
+        "beyond": lambda: any(map(_beyond, cells)),
         "hidden": lambda: any(map(_hidden, cells)),
         "shown": lambda: any(text.leaks for one in texts for text in one.shown),
         "open": lambda: any(cell.claim is not None and cell.claim.value is None for cell in cells),
         "unsampled": lambda: len(cells) < len(targets),
     }
     return tuple(trait for trait in TRAITS if holds[trait]())
+
+
+def _beyond(cell: Measured) -> bool:
+    """True if it is shown to exceed the control, jointly with all other questions."""
+    return cell.surely_beyond is not None and cell.surely_beyond.lower > 0
 
 
 def _hidden(cell: Measured) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from leakbound.evaluation.statements.compared import ArmDifference
+from leakbound.evaluation.statements.compared import ArmDifference, ArmBounds
 from leakbound.evaluation.views.table import (
     Cell,
     Interval,
@@ -19,7 +19,6 @@ from leakbound.evaluation.views.table import (
     table_of,
 )
 from leakbound.stats import Estimate, percent
-from leakbound.store import EstimateRow
 from leakbound.text.figures import DASH, above, below
 from leakbound.types import Json
 
@@ -29,19 +28,16 @@ UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStanding:
-    """A model under one scorer, as its own run bounds it, each statement by itself.
+    """A model under one scorer.
 
-    mean, worst: what it leaks on average and at the worst question; None where not all questions
-        have completions.
-    excess, worst_excess: the same beyond its control; None without one.
+    n: the draws that its bounds rest on, of all questions.
+    bounds: what it leaks, at the comparison's confidence.
     utility: what it is still good for; None where it was not measured.
     """
 
     label: str
-    mean: EstimateRow | None
-    worst: EstimateRow | None
-    excess: EstimateRow | None = None
-    worst_excess: EstimateRow | None = None
+    n: int
+    bounds: ArmBounds
     utility: float | None = None
 
 
@@ -61,12 +57,12 @@ class ScorerComparison:
     @property
     def against_control(self) -> bool:
         """Whether every model stands beside a control, so that what is certified is the excess."""
-        return all(one.excess is not None for one in self.standings)
+        return all(one.bounds.excess is not None for one in self.standings)
 
     def certified(self, one: ModelStanding) -> float | None:
         """The most that a model leaks on average, beyond its control where all have one."""
-        row = one.excess if self.against_control else one.mean
-        return None if row is None else row.upper
+        bound = one.bounds.excess if self.against_control else one.bounds.mean
+        return None if bound is None else float(bound.upper)
 
     def front(self) -> frozenset[str]:
         """The labels of models that none beats in certified leakage and in utility."""
@@ -139,6 +135,8 @@ class Comparison:
                     "scorer": scorer.scorer,
                     "model": one.label,
                     "certified": scorer.certified(one),
+                    "confidence": self.confidence,
+                    "draws": one.n,
                     "of": "excess" if scorer.against_control else "leakage",
                     "utility": self.utility,
                     "value": one.utility,
@@ -176,8 +174,9 @@ class Comparison:
         alike = [label for label, found in scorer.differences.items() if not found.apart]
         if alike:
             yield (
-                f"{', '.join(alike)}: not known to share no random numbers with {self.baseline}, "
-                "so each is bounded by itself; drawn with another --seed, differences are narrower."
+                f"{', '.join(alike)}: drawn with the seed of {self.baseline}, or it is not known "
+                "with which, so that their luck may go together: each is bounded by itself, some "
+                "1.4 times as wide. Draw one of them with another --seed."
             )
 
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
@@ -211,19 +210,21 @@ class Comparison:
             "Model": lambda one: Cell(one.label),
             f"Certified {what}, mean": lambda one: _ceiling(scorer.certified(one)),
             "Worst question": lambda one: _ceiling(_upper(one, scorer.against_control)),
-            "Leakage, mean": lambda one: bound_cell(one.mean),
+            "Leakage, mean": lambda one: _bound_cell(one.bounds.mean),
+            "Draws": lambda one: count_cell(one.n),
         }
         if self.utility is not None:
             columns |= {
                 self.utility: lambda one: number_cell(one.utility),
                 "Front": lambda one: Cell("yes" if one.label in front else ""),
             }
-        notes = ["each bound holds by itself, at the confidence of its run"]
+        sure = percent(self.confidence)
+        notes = [f"ordered by upper ends, which more draws lower too; each holds by itself, {sure}"]
         if self.utility is not None:
             notes.append("front: no other model leaks less and is at least as useful")
         if not scorer.against_control:
             notes.append("leakage, not excess: not every model has a control")
-        title = f"{scorer.scorer}: leaderboard"
+        title = f"{scorer.scorer}: leaderboard, by upper ends"
         return table_of(title, columns, self._ranked(scorer), "\n".join(notes))
 
 
@@ -298,8 +299,12 @@ def _extreme(found: ArmDifference, which: Literal["rose", "fell"]) -> Cell:
 
 
 def _upper(one: ModelStanding, beyond: bool) -> float | None:
-    row = one.worst_excess if beyond else one.worst
-    return None if row is None else row.upper
+    bound = one.bounds.worst_excess if beyond else one.bounds.worst
+    return None if bound is None else float(bound.upper)
+
+
+def _bound_cell(bound: Estimate | None) -> Cell:
+    return Cell(DASH) if bound is None else _cell(bound, None)
 
 
 def _ceiling(value: float | None) -> Cell:

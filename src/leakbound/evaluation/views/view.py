@@ -78,6 +78,11 @@ class Measured:
         return self.rows.first(quantity=LEAKAGE, beyond="control")
 
     @cached_property
+    def surely_beyond(self) -> EstimateRow | None:
+        """The same from below, jointly with all other questions; None where there is none."""
+        return self.rows.first(quantity=LEAKAGE, beyond="control", jointly=True)
+
+    @cached_property
     def proved(self) -> EstimateRow | None:
         """What leaking texts prove of its leakage; None where none were looked for."""
         return self.rows.first(quantity=LEAKAGE, proved=True)
