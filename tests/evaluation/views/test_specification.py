@@ -77,6 +77,8 @@ WAYS = [
     ImportedDraws(order=5, sampled_by="tool 1", in_doubt="alike", seed="4"),
 ]
 
+SYSTEM = "arm.fingerprint.prompting.system"
+
 LEFT_OUT = {
     "record.format": "of the file",
     "record.scorers": "the benchmark's own; the one claimed about is named",
@@ -170,13 +172,19 @@ def put(value: Any, path: list[str], new: Any) -> Any:
     return replace(value, **{name: put(getattr(value, name), rest, new)})
 
 
+CHAT = put(ARM, ["fingerprint", "prompting", "chat"], True)
+"""Where a system message has a place."""
+
+
 def changes() -> Iterator[Change]:
     for path, new in paths(RECORD, "record"):
         yield Change(path, put(RECORD, path.split(".")[1:], new), ARM)
     for way in WAYS:
         arm = replace(ARM, draws=way, seed=None if isinstance(way, ImportedDraws) else 0)
         for path, new in paths(arm, "arm"):
-            if path.startswith("arm.draws") or isinstance(way, FixedDraws):
+            if path == SYSTEM:
+                yield Change(path, RECORD, put(CHAT, path.split(".")[1:], new))
+            elif path.startswith("arm.draws") or isinstance(way, FixedDraws):
                 yield Change(path, RECORD, put(arm, path.split(".")[1:], new))
 
 
@@ -185,7 +193,7 @@ CHANGES = [*changes()]
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.path)
 def test_every_field_changes_the_words_or_stands_on_the_list(change: Change) -> None:
-    before = ARM
+    before = CHAT if change.path == SYSTEM else ARM
     if change.path.startswith("arm.draws"):
         draws = next(way for way in WAYS if type(way) is type(change.arm.draws))
         before = replace(ARM, draws=draws, seed=change.arm.seed)
@@ -252,7 +260,7 @@ def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
     [
         ({"decoding": Decoding(max_new_tokens=4)}, "at most 4 new tokens, not 48"),
         ({"decoding": Decoding(max_new_tokens=48, stop=("QZX", " "))},
-         "ended by 'QZX' or ' ', not ended by no text"),
+         "ended by 'QZX' or ' ', in place of no stop string"),
         ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},
          "at most 60 tokens with the prompt, not any number of tokens with the prompt"),
         ({"fingerprint": {"prompting": {"template": "zzz {question}", "chat": False}}},
@@ -270,6 +278,14 @@ def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: str)
     usual = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
     assert departures(RECORD, usual) == ()
     assert departures(RECORD, replace(usual, **arm)) == (says,)
+
+
+def test_a_plain_prompt_has_no_system_message() -> None:
+    """It is asked for and has no place there: to name it would tell of what was not put."""
+    told = {"prompting": {**PROMPTING, "template": OWN.template, "compat": None}}
+    arm = ArmSpec(fingerprint=told, decoding=OWN.decoding, plan=Plan.of(8))
+    assert departures(RECORD, arm) == ()
+    assert "kind" not in specification(RECORD, arm)["Prompt"]
 
 
 def test_a_part_of_the_questions_departs() -> None:

@@ -112,10 +112,10 @@ def _prompt(arm: ArmSpec) -> str:
         return "made by its engine or tool, which tells nothing of it"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
-        said = "a chat, in the model's own template"
-    else:
+        with_system = f", with the system message {_quoted(str(system))}" if system else ""
+        said = f"a chat, in the model's own template{with_system}"
+    else:  # which has no place for a system message
         said = f"the plain text {_quoted(str(template))}" if template else "a plain text"
-    said += f", with the system message {_quoted(str(system))}" if system else ""
     return f"{said}, as {rule['compat']} reads it" if rule.get("compat") else said
 
 
@@ -168,13 +168,13 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
     if arm.decoding.max_tokens != own.max_tokens:
         yield f"{_length(arm.decoding)}, not {_length(own)}"
     if arm.decoding.stop != own.stop:
-        yield f"{_stops(arm.decoding)}, not {_stops(own)}"
+        yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
     if number := len(told.ordinary_end_tokens):
         yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
     if usual is not None and isinstance(rule := told.prompting, Mapping):
         if not rule.get("chat") and rule.get("template") not in (None, usual.template):
             yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
-        if rule.get("system") != usual.system and (rule.get("chat") or rule.get("system")):
+        if rule.get("chat") and rule.get("system") != usual.system:
             yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
     if told.dtype not in (None, _PLAIN_DTYPE):
         yield f"computed in {told.dtype}"
@@ -185,7 +185,7 @@ def _scorer(scorer: ScorerRecord) -> str:
 
 
 def _stops(how: Decoding) -> str:
-    return f"ended by {' or '.join(map(repr, how.stop))}" if how.stop else "ended by no text"
+    return f"ended by {' or '.join(map(repr, how.stop))}" if how.stop else "no stop string"
 
 
 def _length(how: Decoding) -> str:
