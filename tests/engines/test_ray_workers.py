@@ -21,6 +21,18 @@ def test_an_address_at_which_nothing_listens_is_refused_at_once(
         RayWorkers(address).open().__enter__()
 
 
+def test_a_cluster_that_starts_too_slowly_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a bare Exception then."""
+
+    def slow(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could be, or that.")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=slow, shutdown=None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"at 'local' \(The current node timed out during startup"):
+        RayWorkers("local").open().__enter__()
+
+
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install '\.\[ray\]'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,30 @@ def test_one_that_ignores_only_some_questions_is_refused_when_they_are_asked(
     assert Prompting().encode(loaded.tokenizer, "who wrote red")
     with pytest.raises(ModelError, match="leaves 'who wrote the sea' out of the prompt"):
         Prompting().encode(loaded.tokenizer, "who wrote the sea")
+
+
+def test_one_that_tells_the_time_writes_the_same_prompt_every_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tried under two clocks a year apart: a resumed run would mix two distributions."""
+    from transformers.utils import chat_template_utils
+
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = (
+        "{{ strftime_now('%d %B %Y') }} {{ date_string }}: {{ messages[-1].content }}"
+    )
+    prompts = []
+    for year in (2026, 2027):
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz: object = None) -> datetime:
+                return datetime(year, 1, 2)  # noqa: B023
+
+        monkeypatch.setattr(chat_template_utils, "datetime", Clock)
+        turns = [templates.said("user", "who wrote red")]
+        prompts.append(templates.written(tokenizer, turns, open_ended=True))
+    assert prompts == ["10 April 2025 10 Apr 2025: who wrote red"] * 2
 
 
 @pytest.mark.parametrize("broken", ["{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}"])

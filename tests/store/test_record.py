@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from leakbound.errors import InputError
 from leakbound.store import (
     ATTACK,
     CONTROL,
@@ -104,3 +105,11 @@ def test_what_a_record_must_not_say_is_named(change: Any, named: str, tmp_path: 
     assert named in str(error.value)
     assert "run.json" in str(error.value)
     assert "Restore it" in str(error.value)
+
+
+@pytest.mark.parametrize(("n", "chunk"), [(10**12, 1024), (10**9, 1), (-1, 1), (5, 0)])
+def test_a_plan_that_no_machine_could_list_is_refused_at_once(n: int, chunk: int) -> None:
+    """A sealed record may say any number: it was "memory ran out", for ever."""
+    with pytest.raises(InputError, match="draws"):
+        Plan(n, chunk)
+    assert Plan.of(10**9).n == 10**9

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import TypeAlias
 
@@ -23,6 +24,16 @@ Turns: TypeAlias = Sequence[Mapping[str, str]]
 
 # Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
 DATE_STRING = "10 Apr 2025"
+_TODAY = datetime(2025, 4, 10)
+_FORMATS = ("%-d", "%-m", *(f"%{letter}" for letter in "YymdBbAaHMSjF"))
+# Other templates ask for the time themselves. They get that day's, so that a prompt is the same on
+# every day: a macro stands before the function that transformers would call.
+_CLOCK = "strftime_now"
+_STOPPED = (
+    f"{{%- macro {_CLOCK}(format) -%}}{{{{ format"
+    + "".join(f" | replace('{one}', '{_TODAY.strftime(one)}')" for one in _FORMATS)
+    + " }}{%- endmacro -%}"
+)
 SECONDS = 30.0  # for all conversations below together: the slowest known template takes 0.1
 CHARACTERS = 1 << 20  # of one prompt
 MEMORY = 512 << 20  # bytes beyond what this process has
@@ -175,8 +186,13 @@ def _limit_memory() -> None:
 
 
 def _rendered(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
+    template = tokenizer.get_chat_template()
     prompt: str = tokenizer.apply_chat_template(
-        turns, tokenize=False, add_generation_prompt=open_ended, date_string=DATE_STRING
+        turns,
+        chat_template=f"{_STOPPED}{template}" if _CLOCK in template else template,
+        tokenize=False,
+        add_generation_prompt=open_ended,
+        date_string=DATE_STRING,
     )
     return prompt
 

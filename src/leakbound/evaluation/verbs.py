@@ -364,7 +364,9 @@ def draw_study(
     arms = _arms(study.decodings)
     source = finished_run(control)
     sampled = not drawing.explores and not all(how.greedy for how in arms.values())
-    wanted = choose(study.metrics, task, control=control is not None, draws=sampled)
+    wanted = choose(
+        study.metrics, task, control=control is not None, draws=drawing.n if sampled else 0
+    )
     Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
     _require_fit(asked, arms, source)
     for named in (model, control) if drawing.explores else ():

@@ -18,6 +18,7 @@ from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
 CHUNK = 1024  # draws under one key
+MOST, MOST_CHUNKS = 10**9, 10**6  # draws of a query, and keys that they are made under
 _PART_QUERIES = 64
 _EXPLORED_QUERIES = 4  # of a part that is explored, at most: each is much work
 
@@ -62,6 +63,11 @@ class Plan:
 
     n: int
     chunk: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no machine plans: a record may say any number, and parts are listed."""
+        require(0 <= self.n <= MOST, "n", self.n, f"at most {MOST:,} draws per question")
+        require(self.n <= MOST_CHUNKS * self.chunk, "chunk", self.chunk, "more of these draws")
 
     @classmethod
     def of(cls, n: int) -> Plan:

@@ -344,6 +344,8 @@ def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
         benchmark(), "forget_self_bleu", decodings=greedy
     )
 
+    assert "at least 2 draws of each question" in refused(benchmark(), "forget_self_bleu", n=1)
+
     def torn() -> tuple[Prompt, ...]:
         raise InputError("there is no file 'world_facts.json'")
 
@@ -364,6 +366,17 @@ def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
     assert "left out for want of a control: forget_quality\n" in f"{table.note}\n"
     assert "left out for want of a fixed number of draws" not in table.note
     assert "of mine, prompts: forget 3" in table.note
+
+
+def test_of_one_draw_all_leaves_out_how_draws_differ(tmp_path: Path) -> None:
+    """Said before anything is read, and kept where metrics are measured again."""
+    task = benchmark(utility={}, others={})
+    wanted = choose(["all"], task, control=False, draws=1)
+    assert wanted.left_out["forget_self_bleu"] == "at least 2 draws of each question"
+    assert "forget_self_bleu" in choose(["all"], task, control=False, draws=2).metrics
+    run = run_of(tmp_path / "r", task=task, n=1)
+    (table,) = [t for t in summary(run) if t.title == "Metrics"]
+    assert "at least 2 draws of each question: " in table.note
 
 
 def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from leakbound.store import Place
 from leakbound.types import Prompt, Query
 
 ALL = "all"
+LEAST, MANY = 2, 2**31  # draws of a question that tell how they differ; more than anybody makes
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
 _NAMES: dict[Kind, str] = {
@@ -83,23 +84,26 @@ def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     return sorted(every, key=lambda asked: -sizes[asked.place.part, asked.place.prompt_id])
 
 
-def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: bool = True) -> Wanted:
+def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
     """The metrics called `names`, or of "all" those that `task` can have.
 
-    `control`: there is a model to compare with. `draws`: outputs are drawn, a fixed number or until
-    a claim is decided. A metric that asks a classifier may name it, as in `forget_fluency:MODEL`,
-    and is no part of "all" but where it is named too. Raises InputError for an unknown name and, by
-    name and with what is missing, for one that cannot be had.
+    `control`: there is a model to compare with. `draws`: of each question, a fixed number or until
+    a claim is decided; 0: none. A metric that asks a classifier may name it, as in
+    `forget_fluency:MODEL`, and is no part of "all" but where it is named too. Raises InputError for
+    an unknown name and, by name and with what is missing, for one that cannot be had.
     """
     named = _named(names)
     known = metrics_as(task.compat)
     parts = {part: cache(load) for part, load in task.parts().items()}
     drawn = task.part if draws else None
+    few = 0 < draws < LEAST
     chosen: dict[str, Metric] = {}
     left_out: dict[str, str] = {}
     for name in METRICS if ALL in named else named:
         metric = known[name]
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
+        if few and any(need.draws for need in metric.needs):
+            lacking.append(f"at least {LEAST} draws of each question")
         if metric.reference == "retrained" and not control:
             lacking.append("a control")
         if name not in named and _asks(metric):

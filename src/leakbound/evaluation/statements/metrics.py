@@ -47,7 +47,8 @@ def measure_run(
             "benchmark it was made with."
         )
     models = [model for model, key in MODELS.items() if run.arm(key)]
-    draws = all(_sampled(run, model) for model in models)
+    sampled = [_sampled(run, model) for model in models]
+    draws = min(0 if arm is None else arm.plan.n for arm in sampled)
     wanted = choose(names, task, control="control" in models, draws=draws)
     fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
