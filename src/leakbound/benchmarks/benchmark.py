@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
+from leakbound.benchmarks.published import as_published
 from leakbound.errors import InputError
 from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, Usual
 
@@ -136,6 +137,7 @@ class Benchmark:
                 decoding=self.decoding,
                 template=self.template,
                 system=self.system,
+                published=as_published(self.name, (*self.prompts, *self.left_out)),
             ),
         )
 

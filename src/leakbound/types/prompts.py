@@ -61,12 +61,18 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """How a benchmark asks, of how many prompts, where nothing else is said."""
+    """How a benchmark asks where nothing else is said.
+
+    prompts: how many there are without a limit.
+    decoding, template, system: as `Benchmark` has them.
+    published: whether its rows are those that were published under its name; None: none are known.
+    """
 
     prompts: int
     decoding: Decoding
     template: str
     system: str | None
+    published: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,11 @@ from leakbound.study import Study
 from leakbound.types import BenchmarkRecord, Decoding, Prompt, Query, Usual
 
 OWN = Usual(
-    prompts=24, decoding=Decoding(max_new_tokens=48), template="Q: {question}\n", system=None
+    prompts=24,
+    decoding=Decoding(max_new_tokens=48),
+    template="Q: {question}\n",
+    system=None,
+    published=True,
 )
 RECORD = RunRecord(
     benchmark=BenchmarkRecord(

@@ -33,6 +33,7 @@ _SHARED = {
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
+_OTHERS = "other rows than were published under that name"
 
 
 def specification(record: RunRecord, arm: ArmSpec, rewritings: int = 0) -> dict[str, str]:
@@ -82,7 +83,9 @@ def _questions(record: RunRecord) -> str:
     benchmark = record.benchmark
     profile = f", profile {benchmark.profile}" if benchmark.profile else ""
     rows = f"rows {benchmark.sha256[:_DIGITS]}"
-    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows})"
+    published = None if benchmark.usual is None else benchmark.usual.published
+    known = {True: ", equal to the published rows", False: f", {_OTHERS}", None: ""}[published]
+    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows}{known})"
 
 
 def _number(record: RunRecord) -> str:
@@ -158,6 +161,8 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
     usual, told = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
     if usual is not None and record.benchmark.prompts != usual.prompts:
         yield f"{_number(record)} questions"
+    if usual is not None and usual.published is False:
+        yield _OTHERS
     if isinstance(arm.draws, ImportedDraws):
         yield f"draws imported, made as {arm.draws.sampled_by} states, which nothing here proves"
         own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
