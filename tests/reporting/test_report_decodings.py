@@ -179,8 +179,11 @@ def test_what_stopping_leaves_unbounded_is_left_out(view: View) -> None:
     cells = [model.measured[rouge.name, q.id] for q in view.questions]
     assert not any(cell.rows.where(quantity="standard deviation") for cell in cells)
     assert "standard deviation – " not in body(view)
-    assert model.facts["draws"].startswith("at most 256 draws of a question, until p<=0.1; ")
-    assert model.facts["stopping"] == "p<=0.1 decided by keyword at 99 %, or 256 draws"
+    assert model.drawn == "at most 256 draws of a question, until p<=0.1"
+    how = model.facts["draws"]
+    assert how.startswith("of each question until p<=0.1 is decided by keyword (")
+    assert "at 99 %" in how
+    assert "256 at most; seed " in how
 
 
 def test_rounds_of_a_question_are_one_tally(decodings: dict[str, Run]) -> None:
@@ -224,7 +227,7 @@ def test_what_exploring_found_is_told(certain: View) -> None:
     assert "settled mass 0.880, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
     assert "mass 0.300" in page
     assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
-    assert model.facts["explored mode"] == "hybrid"
+    assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
     assert model.measured["contains", "p0"].histogram == ()
 
 

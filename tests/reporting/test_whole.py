@@ -70,6 +70,8 @@ def other(row: EstimateRow) -> EstimateRow:
     figures = {"value": 0.4321, "lower": 0.3210, "upper": 0.5432}
     if row.scope == "count" or row.quantity in CLAIMS:
         figures = {"value": 1.0 - (row.value or 0.0), "lower": 0.0, "upper": 1.0}
+    if row.about.jointly:  # shown by what it picks: on which side of 0 its lower end lies
+        figures["lower"] = -0.1 if row.lower > 0 else 0.1
     return replace(row, estimate=replace(row.estimate, **figures))
 
 

@@ -117,6 +117,6 @@ def test_a_run_is_followed_while_it_grows_and_the_list_keeps_its_place(
 
 def test_ticked_runs_are_compared_and_saved(seen: dict[str, Any]) -> None:
     found = seen["compared"]
-    assert "keyword: leaderboard" in found["titles"]
+    assert "keyword: leaderboard, by upper ends" in found["titles"]
     assert found["sortable"] > 0
     assert found["csv"].splitlines()[0].startswith("scorer,model,baseline,scope")
