@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -211,3 +213,28 @@ def test_more_draws_than_rounds_should_meet_are_pooled_alone(
     assert pooled.method == "Clopper-Pearson, Hoeffding's form"
     rows = tally(np.array([41, 0]), np.array([41, 41]), 0)
     assert pooled.upper == pytest.approx(float(hoeffding_upper(rows, 0.01)), abs=1e-12)
+
+
+@pytest.mark.parametrize("leaks", [0, 3, 40])
+def test_rounds_begin_at_the_least_candidate_that_is_not_below_the_pooled_bound(
+    leaks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One lower, and what lies between it and the bound would be passed over untested."""
+    seen = []
+
+    def spy(
+        rows: object, weights: object, alpha: float, grid: Callable[[int], np.ndarray]
+    ) -> float:
+        seen.append((alpha, grid(1000)))
+        return 1.0
+
+    monkeypatch.setattr(rounds, "mean_upper", spy)
+    made = proportion_over_questions([leaks, leaks], 40, confidence=0.9, seed=0)
+    ((alpha, candidates),) = seen
+    assert alpha == pytest.approx(0.01)
+    every = rounds.arcsine(1000)
+    if leaks == 40:
+        assert len(candidates) == len(every)
+    else:
+        assert candidates[0] >= made.upper > candidates[1]
+        assert candidates.tolist() == every[-len(candidates) :].tolist()
