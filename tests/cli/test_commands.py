@@ -169,7 +169,7 @@ def test_control_model_and_control_run_give_an_excess(
     for result in (both, one):
         excess = estimates(result, arm="target", estimand="excess leak probability")
         assert [r["query_id"] for r in excess[-1:]] == [None]  # and of the mean
-        assert len(excess) == 3
+        assert [r["jointly"] for r in excess] == [False, False, True, True, False]
         assert len(estimates(result, arm="control-greedy", estimand="greedy score")) == 4
     assert estimates(both, arm="target") == estimates(both, arm="target")
     run, theirs = Run.open(tmp_path / "run"), Run.open(tmp_path / "control")
