@@ -238,3 +238,19 @@ def test_rounds_begin_at_the_least_candidate_that_is_not_below_the_pooled_bound(
     else:
         assert candidates[0] >= made.upper > candidates[1]
         assert candidates.tolist() == every[-len(candidates) :].tolist()
+
+
+def test_a_candidate_at_the_pooled_bound_itself_is_where_rounds_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = proportion_over_questions([3, 3], 40, seed=0).upper
+    seen = []
+
+    def spy(_: object, __: object, ___: float, grid: Callable[[int], np.ndarray]) -> float:
+        seen.append(grid(4).tolist())
+        return 1.0
+
+    monkeypatch.setattr(rounds, "mean_upper", spy)
+    monkeypatch.setattr(rounds, "arcsine", lambda number: np.array([0.9, at + 1e-3, at, 1e-3]))
+    assert proportion_over_questions([3, 3], 40, seed=0).upper == at
+    assert seen == [[at, 1e-3]]
