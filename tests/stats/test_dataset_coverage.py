@@ -134,7 +134,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [8, 40])
+@pytest.mark.parametrize("n", [8, pytest.param(40, marks=pytest.mark.thorough)])
 def test_coins_of_unlike_questions_are_covered(law: str, n: int) -> None:
     p, rng = LAWS[law], np.random.default_rng([14, n])
     missed = {"upper": 0, "lower": 0}
@@ -176,8 +176,8 @@ def test_questions_that_always_or_never_leak_cost_next_to_nothing() -> None:
     assert at_k.upper - at_k.lower < 0.03
 
 
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
-@pytest.mark.parametrize("side", ["upper", "both"])
+@pytest.mark.parametrize("confidence", [0.9, pytest.param(0.95, marks=pytest.mark.thorough), 0.99])
+@pytest.mark.parametrize("side", ["upper", pytest.param("both", marks=pytest.mark.thorough)])
 def test_where_questions_are_alike_the_split_costs_at_most_a_twentieth(
     confidence: float, side: Side
 ) -> None:
