@@ -119,6 +119,18 @@ def test_words_of_an_earlier_format_are_not_made_again(path: Path) -> None:
     assert failed(checked(path)).keys() == {"sentence", "extra"}
 
 
+def test_a_mean_of_an_earlier_format_is_not_verified(path: Path) -> None:
+    """It was bounded by another rule: neither are its numbers confirmed, nor called wrong."""
+    (path / FILE).unlink()
+    leakbound.certify(path, max_leak=0.2, scorer="keyword")
+    assert checked(path).verified
+    edit(path / FILE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
+    found = checked(path)
+    (estimates,) = (check for check in found.checks if check.name == "estimates")
+    assert (found.verified, estimates.status, found.sentence) == (False, "unchecked", None)
+    assert "the version that made it" in estimates.says
+
+
 def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()

@@ -20,7 +20,7 @@ from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
-from leakbound.evaluation.views.specification import departures, specification
+from leakbound.evaluation.views.specification import departures, told_of
 from leakbound.scorers import digest, make_scorer
 from leakbound.store import Arm, Run, load, locked, write_json
 from leakbound.store.sealed import as_read
@@ -136,9 +136,7 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
 
 def _about(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """All that the numbers are about, by heading."""
-    rewritings = sum(query.source != "original" for query in arm.queries)
-    about = specification(run.record, arm.spec, rewritings)
-    return {**about, "Scores": f"{scorer.name} ({digest(scorer)})"}
+    return {**told_of(run, arm), "Scores": f"{scorer.name} ({digest(scorer)})"}
 
 
 def _questions(

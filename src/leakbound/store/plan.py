@@ -67,7 +67,8 @@ class Plan:
     def __post_init__(self) -> None:
         """Refuse what no machine plans: a record may say any number, and parts are listed."""
         require(0 <= self.n <= MOST, "n", self.n, f"at most {MOST:,} draws per question")
-        require(self.n <= MOST_CHUNKS * self.chunk, "chunk", self.chunk, "more of these draws")
+        fewest = -(-self.n // MOST_CHUNKS)
+        require(self.chunk >= max(fewest, 1), "chunk", self.chunk, f"at least {fewest} draws")
 
     @classmethod
     def of(cls, n: int) -> Plan:

@@ -16,7 +16,7 @@ from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.course import courses
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
-from leakbound.evaluation.views.specification import departures, specification
+from leakbound.evaluation.views.specification import departures, short, told_of
 from leakbound.evaluation.views.texts import chosen_texts, histograms, shown_each, tallies
 from leakbound.evaluation.views.view import (
     ArmRows,
@@ -300,8 +300,7 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:
     """What was run: all that its numbers are about, and what its engine says of the model."""
-    rewritings = sum(query.source != "original" for query in arm.queries)
-    told = specification(run.record, arm.spec, rewritings)
+    told = told_of(run, arm)
     facts = {heading.lower(): says for heading, says in told.items()}
     facts |= {
         "model": arm.spec.model,
@@ -329,13 +328,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, st
         elif isinstance(value, list | tuple) and value and isinstance(value[0], str):
             yield f"{prefix}{name}", "; ".join(map(str, value))
         elif value is not None:
-            yield f"{prefix}{name}", _short(str(value))
-
-
-def _short(value: str) -> str:
-    """A digest cut to twelve digits; anything else as it is."""
-    is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
-    return value[:12] if is_digest else value
+            yield f"{prefix}{name}", short(str(value))
 
 
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from leakbound import stats
 from leakbound.evaluation.views.words import described
 from leakbound.store import (
+    Arm,
     ArmSpec,
     ExploredDraws,
     FixedDraws,
     ImportedDraws,
     InputsRecord,
+    Run,
     RunRecord,
     StoppedDraws,
 )
@@ -34,6 +36,12 @@ _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
 _OTHERS = "other rows than were published under that name"
+
+
+def told_of(run: Run, arm: Arm) -> dict[str, str]:
+    """The `specification` of an arm of a run."""
+    rewritings = sum(query.source != "original" for query in arm.queries)
+    return specification(run.record, arm.spec, rewritings)
 
 
 def specification(record: RunRecord, arm: ArmSpec, rewritings: int = 0) -> dict[str, str]:
@@ -106,7 +114,7 @@ def _rewritten(inputs: InputsRecord, number: int) -> Iterator[str]:
     if inputs.embedder is not None:
         least = "" if inputs.similarity is None else f" {inputs.similarity:g}"
         yield f"kept where {inputs.embedder} finds a cosine of at least{least or ' its own limit'}"
-    yield from (f"{name} {_short(value)}" for name, value in inputs.fingerprint.items())
+    yield from (f"{name} {short(value)}" for name, value in inputs.fingerprint.items())
 
 
 def _prompt(arm: ArmSpec) -> str:
@@ -146,15 +154,15 @@ def _draws(arm: ArmSpec) -> str:
             )
     said += "" if seed is None else f"; seed {seed}"
     if (source := arm.copied) is not None:
-        said += f"; those of arm {source.drawn_as} of a finished run, {_short(source.identity)}"
+        said += f"; those of arm {source.drawn_as} of a finished run, {short(source.identity)}"
     return said
 
 
 def _model(arm: ArmSpec) -> str:
     told, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
-    known = [f"{name} {_short(str(told[name]))}" for name in ("weights", "url") if told.get(name)]
+    known = [f"{name} {short(str(told[name]))}" for name in ("weights", "url") if told.get(name)]
     by = f"{dtype or ''} by {told.get('engine', 'an engine of its own')}".strip()
-    return f"{arm.model} ({'; '.join([*known, by])}; fingerprint {_short(digest_of(told))})"
+    return f"{arm.model} ({'; '.join([*known, by])}; fingerprint {short(digest_of(told))})"
 
 
 def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
@@ -207,10 +215,10 @@ def _quoted(text: str) -> str:
     if len(text) <= _LONG:
         return repr(text)
     whole = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_LONG]!r}… ({len(text):,} characters, {_short(whole)})"
+    return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(whole)})"
 
 
-def _short(value: str) -> str:
+def short(value: str) -> str:
     """A digest cut; anything else as it is."""
     is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
     return value[:_DIGITS] if is_digest else value
