@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from commands import done, leakbound
+from commands import SMALL, done, leakbound
 
 from leakbound.store import Run, tables
+from leaky import rewrite
 
 
 @pytest.fixture
@@ -70,3 +72,101 @@ def test_rows_that_lack_what_the_engine_records_are_found(certified: Path, model
     assert 'the certificate says "no tokens or no log-probability"' in found.out
     assert json.loads((certified / "run.json").read_text())["arms"]
     assert Run.open(certified).arms
+
+
+def checked(run: Path, model: Path, *options: object) -> tuple[int, dict[str, Any]]:
+    """The exit status of `verify --redraw`, and what it says of the draws."""
+    given = ("--with-model", model, "--json", *options)
+    told = leakbound("verify", run / "certificate.json", run, *given)
+    (check,) = [c for c in told.json["checks"] if c["name"] == "draws"]
+    return told.status, check
+
+
+def forge(run: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Write other completions, their scores and another certificate, all as whoever has the run."""
+    rewrite(target(run), change)
+    done("score", run)
+    (run / "certificate.json").unlink()
+    leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
+
+
+def test_draws_are_those_of_their_keys(certified: Path, model: Path) -> None:
+    status, check = checked(certified, model, "--redraw", 1)
+    assert (status, check["status"]) == (0, "ok")
+    draws = sum(row["count"] for row in tables.read_table(target(certified)).to_pylist())
+    assert check["says"].startswith("of 1 parts, chosen by chance now from 1, 1 hold the draws")
+    assert f"({draws:,} draws looked at)" in check["says"]
+    assert "of 1 1, of 3 1, of 10 1, at least" in check["says"]
+    assert "A seed chosen among many it does not find" in check["says"]
+
+
+def test_draws_given_to_another_output_are_found(certified: Path, model: Path) -> None:
+    """Tokens, texts and log-probabilities are all the model's own; the counts are not."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        first, second, *_ = [row for row in rows if row["query_id"] == rows[0]["query_id"]]
+        first["count"] += second["count"]
+        rows.remove(second)
+
+    forge(certified, change)
+    certificate = certified / "certificate.json"
+    assert leakbound("verify", certificate, certified, "--with-model", model).status == 0
+    status, check = checked(certified, model, "--redraw", 1)
+    assert (status, check["status"]) == (6, "differs")
+    (difference,) = check["differences"]
+    assert re.fullmatch("question '.+', part 0", difference["where"])
+    assert re.fullmatch("other draws after [0-9]+ tokens", difference["found"])
+
+
+def test_outputs_of_another_seed_are_found(
+    certified: Path, model: Path, questions: Path, tmp_path: Path
+) -> None:
+    """Drawn from the same model, and so with its log-probabilities: only the keys tell."""
+    other = tmp_path / "other"
+    done("evaluate", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
+    theirs = tables.read_table(target(other)).to_pylist()
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[:] = theirs
+
+    forge(certified, change)
+    certificate = certified / "certificate.json"
+    assert leakbound("verify", certificate, certified, "--with-model", model).status == 0
+    status, check = checked(certified, model, "--redraw", 0.001)
+    assert (status, check["status"]) == (6, "differs")
+    assert len(check["differences"]) == 2
+
+
+def test_what_cannot_be_drawn_again_is_unchecked(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    explored, half = tmp_path / "explored", tmp_path / "half"
+    given = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 3)
+    done(*given, "--out", explored, "--explore", "auto", "--budget", 20, "--scorer", "keyword")
+    done(*given, "--out", half, "-n", 16, "--dtype", "bfloat16", "--scorer", "keyword")
+    for run, why in {explored: "from what an exploration left", half: "no exact mode"}.items():
+        leakbound("certify", run, "--max-leak", 0.5)
+        status, check = checked(run, model, "--redraw", 1)
+        assert (status, check["status"]) == (6, "unchecked")
+        assert why in check["says"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--redraw", 0), "the share to draw again lies above 0 and is at most 1, got 0.0."),
+        (("--redraw", 1.5), "got 1.5."),
+        (("--redraw", "nan"), "got nan."),
+    ],
+)
+def test_shares_that_are_none(certified: Path, model: Path, options: Any, says: str) -> None:
+    given = ("verify", certified / "certificate.json", certified, "--with-model", model)
+    refused = leakbound(*given, *options)
+    assert refused.status == 2
+    assert says in refused.err
+
+
+def test_to_draw_again_needs_the_model(certified: Path) -> None:
+    refused = leakbound("verify", certified / "certificate.json", certified, "--redraw", 1)
+    assert refused.status == 2
+    assert "Add --with-model." in refused.err

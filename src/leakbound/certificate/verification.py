@@ -15,6 +15,7 @@ from leakbound.certificate.decision import FORMAT
 from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
+from leakbound.certificate.redraw import check_draws, require_share
 from leakbound.certificate.weighed import check_weighed
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of
@@ -75,6 +76,7 @@ def verify(
     *,
     model: str | Generate | None = None,
     proposal: str | Generate | None = None,
+    redraw: float | None = None,
     scorer: str | None = None,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
@@ -93,6 +95,9 @@ def verify(
             log-probabilities of the completions anew; None: neither.
         proposal: the model that proposed the run's weighted draws, to compute their probabilities
             under it too, beside `model` (None: where the model itself proposed, it is asked).
+        redraw: the share of the arm's parts to draw again with `model`, at least one of them (None:
+            none). Which they are is decided now. It finds outputs that were made up or left out,
+            and no seed that was chosen among many.
         scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
             only where it is named here, as a certificate is somebody else's word (None: its
             scores stay unchecked).
@@ -103,6 +108,8 @@ def verify(
     Raises IncompleteError where a judge keeps failing, InputError for another scorer than the
     certificate's, where the file is no certificate or the folder no run; nothing is written.
     """
+    if redraw is not None:
+        require_share(redraw, model)
     file = Path(certificate)
     said = read_values(file)
     says = "the certificate is as it was written"
@@ -123,6 +130,8 @@ def verify(
         )
         checks += check_model(arm, name, engine, progress)
         checks += check_weighed(subject[1], arm, name, [engine, *others], progress)
+        if redraw is not None:
+            checks.append(check_draws(arm, engine, redraw, progress))
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 

@@ -62,6 +62,12 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
 @click.option(
     "--with-proposal", metavar="MODEL", help="And those of weighted draws, under what proposed."
 )
+@click.option(
+    "--redraw",
+    type=float,
+    metavar="SHARE",
+    help="Draw this share of the parts again with MODEL, chosen now by chance.",
+)
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
@@ -71,6 +77,7 @@ def verify(
     run: Path,
     with_model: str | None,
     with_proposal: str | None,
+    redraw: float | None,
     scorer: str | None,
     as_json: bool,
     **loading: Any,
@@ -96,6 +103,7 @@ def verify(
             run,
             model=with_model,
             proposal=with_proposal,
+            redraw=redraw,
             loading=loading,
             progress=progress,
             scorer=scorer,

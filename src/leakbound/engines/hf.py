@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -35,6 +35,7 @@ from leakbound.types import (
     Query,
     Ranges,
     Reading,
+    Redrawn,
     Sample,
     Tell,
     Usage,
@@ -185,6 +186,17 @@ class TransformersEngine:
         """See `Retraces.force_ids`."""
         self._require_exact(decoding, [query for query, _ in outputs])
         return self._sampler(decoding.max_new_tokens).force(outputs, decoding)
+
+    def redraw(
+        self,
+        queries: Sequence[Query],
+        decoding: Decoding,
+        draws: Draws,
+        stored: Mapping[str, Sequence[Completion]],
+    ) -> Iterator[Redrawn]:
+        """See `Redraws.redraw`."""
+        self._require_exact(decoding, queries)
+        yield from self._sampler(decoding.max_new_tokens).retrace(queries, decoding, draws, stored)
 
     def log_ranges(
         self,

@@ -156,7 +156,7 @@ def greedy_steps(
     mean = (p_max_sum + p_max) / depth
     if not margin:
         return mean > threshold, np.zeros(len(p_max), dtype=bool)
-    factor = _factor(margin)
+    factor = ratio(margin)
     return mean > threshold, (mean / factor <= threshold) & (threshold <= mean * factor)
 
 
@@ -336,7 +336,7 @@ def _doubt(
     since all of it is monotone in the token's weight. `whole` is the mass of all tokens, where
     top-k does not limit them.
     """
-    factor = _factor(margin / decoding.temperature)
+    factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]
     limit = decoding.top_k or width + 1
     upto = torch.nn.functional.pad(mass.cumsum(dim=-1), (1, 0))
@@ -360,7 +360,7 @@ def _doubt(
     return sure.sum(dim=-1), possible.sum(dim=-1), seen
 
 
-def _factor(log: float) -> float:
+def ratio(log: float) -> float:
     """By how much a ratio may change; finite, so that it times 0 is 0."""
     return math.exp(min(log + _ROUNDING, 600.0))
 

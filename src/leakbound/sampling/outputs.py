@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from leakbound.sampling.explore import ExploredTree, Explorer
 from leakbound.sampling.forced import Key, force, log_ranges
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.prove import Prover
+from leakbound.sampling.retrace import Retracer, StoredOutputs
 from leakbound.sampling.search import Node, Path
 from leakbound.sampling.tree import SearchTree
 from leakbound.types import (
@@ -27,11 +29,14 @@ from leakbound.types import (
     Proving,
     Query,
     Ranges,
+    Redrawn,
     Sample,
     Tell,
     Usage,
     untold,
 )
+
+F = TypeVar("F", bound=Forest)
 
 FORCED = -1  # the chunk of a completion that was not drawn
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
@@ -75,8 +80,36 @@ class Sampler:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, longest: int | None = None
     ) -> Iterator[Sample | Failure]:
         """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
+        forest, started = self._forest(Forest, decoding, draws, longest), time.perf_counter()
+        for tree in forest.sample(self._roots(queries)):
+            query = queries[tree.root]
+            if tree.broken_at is not None:
+                yield self._failure(query, tree.broken_at)
+            else:
+                yield self._sample(query, decoding, tree.leaves, draws.first_chunk)
+        self._count(forest.usage, started)
+
+    def retrace(
+        self,
+        queries: Sequence[Query],
+        decoding: Decoding,
+        draws: Draws,
+        stored: Mapping[str, Sequence[Completion]],
+    ) -> Iterator[Redrawn]:
+        """See `Redraws.redraw`."""
+        forest, started = self._forest(Retracer, decoding, draws), time.perf_counter()
+        outputs = {query_id: _outputs(own) for query_id, own in stored.items()}
+        for found in forest.retrace(self._roots(queries), outputs):
+            after = None if found.differs_at is None else len(found.differs_at)
+            yield Redrawn(query=queries[found.root], differs_after=after, excused=found.excused)
+        self._count(forest.usage, started)
+
+    def _forest(
+        self, kind: type[F], decoding: Decoding, draws: Draws, longest: int | None = None
+    ) -> F:
+        """A forest that draws as this decoding says, no completion longer than `longest` tokens."""
         most = decoding.max_new_tokens if longest is None else longest
-        forest = Forest(
+        return kind(
             self.model,
             replace(decoding, max_new_tokens=most),
             draws,
@@ -85,14 +118,6 @@ class Sampler:
             margin=self.margin,
             tell=self.tell,
         )
-        started = time.perf_counter()
-        for tree in forest.sample(self._roots(queries)):
-            query = queries[tree.root]
-            if tree.broken_at is not None:
-                yield self._failure(query, tree.broken_at)
-            else:
-                yield self._sample(query, decoding, tree.leaves, draws.first_chunk)
-        self._count(forest.usage, started)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -231,6 +256,14 @@ class Sampler:
     def _count(self, spent: Usage, started: float) -> None:
         spent.seconds = time.perf_counter() - started
         self.usage.add(spent)
+
+
+def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
+    """Each distinct output once, with its count in every chunk."""
+    found: dict[Path, Counter[int]] = {}
+    for one in completions:
+        found.setdefault(one.token_ids or (), Counter())[one.chunk] += one.count
+    return list(found.items())
 
 
 def _completion(leaf: Leaf, text: str, count: int, chunk: int) -> Completion:

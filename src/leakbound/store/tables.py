@@ -148,12 +148,14 @@ class PartMeta:
     failures: why queries have no completions, by their ids.
     missing: how many draws of a query never came, by its id.
     usage: what the part cost.
+    machine: what its exact draws, though not their distribution, depend on besides the plan.
     """
 
     digest: str
     failures: Mapping[str, str]
     missing: Mapping[str, int]
     usage: Usage
+    machine: JsonObject
 
 
 def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from leakbound.types.crew import Crew, Opener, Spreads, Workers, alone
 from leakbound.types.decoding import Decoding
-from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Sample, Usage
+from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Redrawn, Sample, Usage
 from leakbound.types.exploring import (
     Effort,
     Event,
@@ -31,6 +31,7 @@ from leakbound.types.seams import (
     Measures,
     Progress,
     Proves,
+    Redraws,
     Retraces,
     Scorer,
     Tell,
@@ -82,6 +83,8 @@ __all__ = [
     "Ranges",
     "Reading",
     "Reads",
+    "Redrawn",
+    "Redraws",
     "Request",
     "Retraces",
     "Role",

@@ -108,6 +108,21 @@ class Draws:
         return (self.draws_per_query[query_id],) if self.draws_per_query else self.sizes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redrawn:
+    """Whether the stored completions of a query are those that its draws make.
+
+    Attributes:
+        query: whose they are.
+        differs_after: the number of tokens after which one is none of them; None: they are.
+        excused: how often draws have another token than they had here, within the margin.
+    """
+
+    query: Query
+    differs_after: int | None
+    excused: int
+
+
 @dataclass(slots=True)
 class Usage:
     """What sampling cost.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
-from leakbound.types.draws import Completion, Draws, Failure, Sample, Usage
+from leakbound.types.draws import Completion, Draws, Failure, Redrawn, Sample, Usage
 from leakbound.types.exploring import Effort, Exploration, LogRange, Proving, Ranges
 from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
@@ -222,6 +222,25 @@ class Retraces(Protocol):
 
         The completion has count 0; None where the decoding cannot produce it. InputError where
         probabilities cannot be exact.
+        """
+        ...
+
+
+@runtime_checkable
+class Redraws(Protocol):
+    """An engine whose draws are functions of their keys, and can be made again."""
+
+    def redraw(
+        self,
+        queries: Sequence[Query],
+        decoding: Decoding,
+        draws: Draws,
+        stored: Mapping[str, Sequence[Completion]],
+    ) -> Iterator[Redrawn]:
+        """Whether the `stored` completions of each query, by its id, are what these draws make.
+
+        A draw may have another token than it has here only where its random number lies within
+        the margin of that token's edge. InputError where probabilities cannot be exact.
         """
         ...
 

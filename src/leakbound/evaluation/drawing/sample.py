@@ -165,20 +165,26 @@ def _jobs(arm: Arm, first: int, purpose: str | None) -> Iterator[DrawJob]:
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     for part in arm.parts_to_draw(first):
         forces = part.first_chunk == 0 and purpose is None
-        own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
         yield DrawJob(
             part=part,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            draws=Draws(
-                sizes=part.sizes,
-                first_chunk=part.first_chunk,
-                seed=arm.spec.seed or 0,
-                purpose=scoring(arm.key) if purpose is None else purpose,
-                draws_per_query=dict(own),
-            ),
+            draws=draws_of(arm, part, purpose),
             answers={q: prompts[q] for q in part.query_ids} if forces else {},
         )
+
+
+def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
+    """What keys the draws of a part; see `sample_arm` for the purpose."""
+    drawn_as = arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as
+    own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
+    return Draws(
+        sizes=part.sizes,
+        first_chunk=part.first_chunk,
+        seed=arm.spec.seed or 0,
+        purpose=scoring(drawn_as) if purpose is None else purpose,
+        draws_per_query=dict(own),
+    )
 
 
 def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
