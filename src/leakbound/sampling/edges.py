@@ -85,17 +85,16 @@ def _stretches(
     weights = at_one.tempered(decoding.temperature)
     factor = ratio(margin / decoding.temperature)
     if not decoding.top_k and decoding.top_p == 1:
-        upto = weights[0].cumsum(dim=0)
-        own, above = weights[0, tokens].tolist(), upto[tokens].tolist()
-        total = float(upto[-1])
+        ends = weights[0].cumsum(dim=0)
+        own, above, total = weights[0, tokens].tolist(), ends[tokens].tolist(), float(ends[-1])
         return {
             token: _stretch(end - mass, total, end, total, factor) if mass else _NONE
             for token, mass, end in zip(tokens, own, above, strict=True)
         }
-    ((_, kept),) = truncations(weights, torch.zeros(1, dtype=torch.long), decoding, margin)
+    ((_, kept),) = truncations(weights, torch.zeros(1, dtype=torch.long, device=weights.device), decoding, margin)
     mass, ids = kept.mass[0], kept.ids[0].tolist()
     sure, possible = int(kept.sure), int(kept.possible)
-    upto = np.concatenate([[0.0], mass.cumsum(dim=0).cpu().numpy()])
+    upto = [0.0, *mass.cumsum(dim=0).tolist()]
     lighter = -mass  # ascending, for the search
     heavier = torch.searchsorted(lighter, lighter * factor).tolist()
     near = torch.searchsorted(lighter, lighter / factor, right=True).tolist()

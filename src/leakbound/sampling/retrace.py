@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -117,7 +117,7 @@ class Retracer(Forest):
         return found
 
     def _take(
-        self, picks: Picks, logits: torch.Tensor, own: slice, tokens: Counter[int], at: Any
+        self, picks: Picks, logits: torch.Tensor, own: slice, tokens: Counter[int], at: tuple[Floats, Ints]
     ) -> None:
         """Let these draws of one row have picked these tokens."""
         ids = np.repeat(list(tokens), list(tokens.values()))
