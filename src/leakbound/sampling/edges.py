@@ -91,7 +91,8 @@ def _stretches(
             token: _stretch(end - mass, total, end, total, factor) if mass else _NONE
             for token, mass, end in zip(tokens, own, above, strict=True)
         }
-    ((_, kept),) = truncations(weights, torch.zeros(1, dtype=torch.long, device=weights.device), decoding, margin)
+    only = torch.zeros(1, dtype=torch.long, device=weights.device)
+    ((_, kept),) = truncations(weights, only, decoding, margin)
     mass, ids = kept.mass[0], kept.ids[0].tolist()
     sure, possible = int(kept.sure), int(kept.possible)
     upto = [0.0, *mass.cumsum(dim=0).tolist()]

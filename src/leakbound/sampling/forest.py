@@ -36,7 +36,7 @@ from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_OF_ROWS, _OF_DRAWS = ("query", "stem", "lent", "digest"), ("chunk", "count")  # of `Rows`
+_OF_ROWS, _OF_DRAWS = ("query", "stem", "lent", "digest"), ("chunk", "count")  # of `Frontier`
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Frontier:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
     Per row: its query, its stem, whether the stem's handle is only lent, and the digest of its ids,
@@ -180,7 +180,7 @@ class Rows:
         """The handles of the prefixes without their last tokens."""
         return np.array([stem.parent for stem in self.stem], dtype=np.int64)
 
-    def take(self, rows: Ints) -> Rows:
+    def take(self, rows: Ints) -> Frontier:
         """These rows, in this order, with their draws."""
         position = np.full(len(self), -1)
         position[rows] = np.arange(len(rows))
@@ -188,16 +188,16 @@ class Rows:
         draws = draws[np.argsort(position[self.row[draws]], kind="stable")]
         own = {name: getattr(self, name)[rows] for name in _OF_ROWS}
         drawn = {name: getattr(self, name)[draws] for name in _OF_DRAWS}
-        return Rows(**own, row=position[self.row[draws]], **drawn)
+        return Frontier(**own, row=position[self.row[draws]], **drawn)
 
     @staticmethod
-    def join(parts: Sequence[Rows]) -> Rows:
+    def join(parts: Sequence[Frontier]) -> Frontier:
         """All rows of several, one after the other."""
         shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
         columns = (*_OF_ROWS, *_OF_DRAWS)
         whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in columns}
         rows = [p.row + shift for p, shift in zip(parts, shifts, strict=True)]
-        return Rows(**whole, row=np.concatenate(rows))
+        return Frontier(**whole, row=np.concatenate(rows))
 
 
 class Forest:
@@ -240,13 +240,13 @@ class Forest:
         self._sharing = _sharing(roots)
         waiting = list(self._sharing)[::-1]
         self._chunks = len(self._draws.sizes) * max(map(len, self._sharing.values()), default=1)
-        live: list[Rows] = []
+        live: list[Frontier] = []
         while waiting or live:
             ended, forwards = self._ended, self.usage.forwards
             while waiting and sum(map(len, live)) < self._rows:
                 number = waiting.pop()
                 live.append(self._admit(number, [roots[i] for i in self._sharing[number]]))
-            frontier = Rows.join(live)
+            frontier = Frontier.join(live)
             frontier = frontier.take(np.argsort(frontier.query, kind="stable"))
             chosen = self._choose(frontier)
             live = [frontier.take(np.flatnonzero(~chosen))]
@@ -268,7 +268,7 @@ class Forest:
             drawn = tuple(leaf for leaf in own if any(leaf.counts))
             yield Tree(query, () if broken_at is not None else drawn, broken_at)
 
-    def _admit(self, number: int, roots: Sequence[Root]) -> Rows:
+    def _admit(self, number: int, roots: Sequence[Root]) -> Frontier:
         """Read a prompt and make its first split; or take up the draws on its stems."""
         draws, root = self._draws, roots[0]
         chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
@@ -286,7 +286,7 @@ class Forest:
         self.usage.prompt_tokens += len(root.token_ids)
         return self._split(rows, np.array([handle]), logits)
 
-    def _choose(self, frontier: Rows) -> NDArray[np.bool_]:
+    def _choose(self, frontier: Frontier) -> NDArray[np.bool_]:
         """The rows to forward now: query by query, while their children fit."""
         queries, first, sizes = np.unique(frontier.query, return_index=True, return_counts=True)
         parent = frontier.parent
@@ -299,7 +299,7 @@ class Forest:
                 chosen[i], total = True, after
         return np.repeat(chosen, sizes)
 
-    def _advance(self, rows: Rows) -> list[Rows]:
+    def _advance(self, rows: Frontier) -> list[Frontier]:
         """Forward these rows, a budget at a time; their children that go on."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
@@ -312,7 +312,7 @@ class Forest:
             children.append(self._split(rows.take(part), handles, logits))
         return children
 
-    def _split(self, rows: Rows, handles: Handles, logits: torch.Tensor) -> Rows:
+    def _split(self, rows: Frontier, handles: Handles, logits: torch.Tensor) -> Frontier:
         """Draw the next token of every draw on `rows`; keep the leaves, return the rest."""
         keys = np.stack([self._keys[int(q)] for q in rows.query])[rows.row, rows.chunk]
         u = philox.uniforms(_pair(keys), _pair(rows.digest[rows.row]), rows.count)
@@ -334,7 +334,7 @@ class Forest:
         parents = zip(rows.stem[parent_row], handles[parent_row].tolist(), strict=True)
         taken = zip(parents, token.tolist(), steps, strict=True)
         digest = _pair(rows.digest[parent_row])
-        children = Rows(
+        children = Frontier(
             query=rows.query[parent_row],
             stem=_objects([stem.child(handle, t, step) for (stem, handle), t, step in taken]),
             lent=np.zeros(len(codes), dtype=bool),
@@ -349,13 +349,13 @@ class Forest:
         return going
 
     def _pick(
-        self, rows: Rows, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
+        self, rows: Frontier, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
     ) -> Picks:
         """The next token of every draw on `rows`, in the order of their groups."""
         draw_row = np.repeat(rows.row, rows.count)
         return pick(logits, self._decoding, draw_row, u, confidence, self._margin)
 
-    def _keep_leaves(self, rows: Rows) -> NDArray[np.bool_]:
+    def _keep_leaves(self, rows: Frontier) -> NDArray[np.bool_]:
         """File the rows that end here as leaves; tell which they are."""
         reasons = [self._ending.reason(stem.path) for stem in rows.stem]
         ended = np.array([reason is not None for reason in reasons], dtype=bool)
@@ -368,7 +368,7 @@ class Forest:
                 self._leaves[int(rows.query[i])].append(leaf)
         return ended
 
-    def _without_broken(self, rows: Rows) -> Rows:
+    def _without_broken(self, rows: Frontier) -> Frontier:
         """The rows of queries whose logits were usable so far; the others are released."""
         if not self._broken:
             return rows
@@ -387,12 +387,12 @@ def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
     return sharing
 
 
-def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> Rows:
+def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> Frontier:
     """The rows that these stems of one query are, with the draws on them."""
     stems = [stem for stem, _ in starts]
     counts = np.array([each for _, each in starts], dtype=np.int64)
     row, chunk = np.nonzero(counts)
-    return Rows(
+    return Frontier(
         query=np.full(len(stems), number),
         stem=_objects(stems),
         lent=np.ones(len(stems), dtype=bool),

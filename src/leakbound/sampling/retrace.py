@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from leakbound.sampling.edges import may_split
-from leakbound.sampling.forest import Floats, Forest, Ints, Root, Rows, Tree
+from leakbound.sampling.forest import Floats, Forest, Frontier, Ints, Root, Tree
 from leakbound.sampling.law import certain_law
 from leakbound.sampling.next_token import Picks
 
@@ -76,7 +76,7 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(
-        self, rows: Rows, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
+        self, rows: Frontier, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
     ) -> Picks:
         """What the draws pick; where other tokens are stored that they may pick, these."""
         picks = super()._pick(rows, logits, u, confidence)
@@ -117,7 +117,12 @@ class Retracer(Forest):
         return found
 
     def _take(
-        self, picks: Picks, logits: torch.Tensor, own: slice, tokens: Counter[int], at: tuple[Floats, Ints]
+        self,
+        picks: Picks,
+        logits: torch.Tensor,
+        own: slice,
+        tokens: Counter[int],
+        at: tuple[Floats, Ints],
     ) -> None:
         """Let these draws of one row have picked these tokens."""
         ids = np.repeat(list(tokens), list(tokens.values()))
