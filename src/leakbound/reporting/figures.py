@@ -172,7 +172,7 @@ def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
     }
     caption = f"leak@k, mean over the questions ({scorer.name})"
     return [
-        *_k_figure(caption, _mean_curves(view, scorer), view),
+        *_k_figure(caption, _mean_curves(view, scorer), view, bounded=False),
         *_curves(f" at each model's own worst question ({scorer.name})", view, worst),
     ]
 
@@ -229,8 +229,13 @@ def _means(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
     return {k: mean for k, mean in means.items() if mean is not None}
 
 
-def _k_figure(caption: str, curves: Mapping[int, Curve], view: View) -> Iterator[Figure]:
-    """Curves over k as far as any goes, k on a logarithmic scale, by the index of the model."""
+def _k_figure(
+    caption: str, curves: Mapping[int, Curve], view: View, bounded: bool = True
+) -> Iterator[Figure]:
+    """Curves over k as far as any goes, k on a logarithmic scale, by the index of the model.
+
+    `bounded`: whether their ends are bounds, or the estimate itself.
+    """
     top = max((k for bounds, _ in curves.values() for k in bounds), default=0)
     if top < 2:
         return
@@ -248,23 +253,24 @@ def _k_figure(caption: str, curves: Mapping[int, Curve], view: View) -> Iterator
         for i, (bounds, naive) in curves.items()
     ]
     ticks = STANDARD_K if top <= STANDARD_K[-1] else _DECADES
+    band = "the band its bounds for all k at once, " if bounded else ""
     axes = Axes(
         title=caption,
         description=(
             "The expected largest score of k draws, k on a logarithmic scale: the line is the "
-            "estimate where there is one, the band its bounds for all k at once, a circle the "
-            "naive mean of the worst of k."
+            f"estimate where there is one, {band}a circle the naive mean of the worst of k."
         ),
         x_label="k draws",
         y_label="leak@k",
         x_ticks=[(place(k), short(k)) for k in ticks if k <= top],
     )
+    shown = ENDS if bounded else ENDS[:1]
     rows = [
-        (view.models[i].label, k, *ends(bounds.get(k)), naive.get(k))
+        (view.models[i].label, k, *ends(bounds.get(k))[: len(shown)], naive.get(k))
         for i, (bounds, naive) in curves.items()
         for k in sorted({*bounds, *naive})
     ]
-    data = Data(("model", "k", *ENDS, "worst of k"), rows)
+    data = Data(("model", "k", *shown, "worst of k"), rows)
     yield Figure(caption, curves_chart(axes, series), data)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +105,8 @@ class ScoredDraws:
         """The mean over the questions of leak@k by k, bounds that hold for all k at once.
 
         Each k has its share of alpha; there is none where blocks of k draws are too few to say
-        anything, nor where n was not fixed.
+        anything, nor where n was not fixed. As leak@k grows with k and all of them hold at once,
+        what is known of fewer draws is known of more from below, and the reverse from above.
         """
         known = self._fixed()
         if known is None:
@@ -112,7 +114,11 @@ class ScoredDraws:
         n = known.scores.n
         sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
         each = 1 - (1 - confidence) / max(len(sizes), 1)
-        return {k: _interval(known.mean_leak_at_k(k, confidence=each, side="both")) for k in sizes}
+        found = [_interval(known.mean_leak_at_k(k, confidence=each, side="both")) for k in sizes]
+        lowers = accumulate((one.lower for one in found), max)
+        uppers = [*accumulate((one.upper for one in reversed(found)), min)][::-1]
+        ends = zip(sizes, found, lowers, uppers, strict=True)
+        return {k: replace(one, lower=low, upper=high) for k, one, low, high in ends}
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""

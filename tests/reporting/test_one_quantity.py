@@ -1,0 +1,211 @@
+"""One quantity of one run has one figure: in Python, JSON, on the page, in its CSV and the papers'.
+
+Each is read apart: the JSON as a program reads it, the table as the terminal prints it, the page's
+data as its script unpacks it, the figures' CSV files as they lie.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from canned_runs import benchmark, make_run
+from opened import charts, details
+
+from cli.commands import done
+from leakbound.plotting import figures
+from leakbound.store import Run
+
+SCORERS = {"keyword": "leak probability", "rouge-l-recall": "mean leakage"}
+SHOWN = {"mean leakage": "mean score"}  # as a paper calls it
+ENDS = r"(\d\.\d+|−0\.\d+) \[(−?\d\.\d+), (−?\d\.\d+)\]"
+
+
+class Ends(NamedTuple):
+    value: float | None
+    lower: float
+    upper: float
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder, task = tmp_path_factory.mktemp("one"), benchmark()
+    make_run(folder / "control", task, "control", 0.02)
+    return make_run(folder / "full", task, "full", 0.6, control=folder / "control")
+
+
+@pytest.fixture(scope="module")
+def stated(run: Run) -> dict[tuple[Any, ...], Ends]:
+    """What `leakbound bound --json` says, by all that an estimate is about."""
+    return {
+        _about(row): Ends(row["value"], row["lower"], row["upper"])
+        for row in done("bound", run.path, "--json").json["estimates"]
+    }
+
+
+def _about(row: dict[str, Any]) -> tuple[Any, ...]:
+    keys = ("arm", "scorer", "query_id", "quantity", "scope", "beyond")
+    more = ("parameter", "proved", "jointly")
+    return tuple(row[key] for key in (*keys, *more))
+
+
+@pytest.fixture(scope="module")
+def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
+    """The rows of the papers' figures, by scorer and figure."""
+    found = {}
+    for scorer in SCORERS:
+        out = tmp_path_factory.mktemp("figures")
+        figures([run], out=out, scorer=scorer)
+        for file in out.glob("*.csv"):
+            with file.open(newline="") as lines:
+                found[scorer, file.stem] = list(csv.DictReader(lines))
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> str:
+    done("report", run.path)
+    return (run.path / "report.html").read_text(encoding="utf-8")
+
+
+def ends(row: dict[str, Any]) -> Ends:
+    value, lower, upper = (float(row[name]) for name in Ends._fields)
+    return Ends(value, lower, upper)
+
+
+def test_python_and_json_say_the_same(run: Run, stated: dict[tuple[Any, ...], Ends]) -> None:
+    rows = run.estimates.rows
+    assert len(rows) == len(stated) > 400
+    for row in rows:
+        about = row.about
+        key = (row.arm, row.scorer, row.query_id, about.quantity, about.scope, about.beyond)
+        value = None if row.value is None or math.isnan(row.value) else row.value
+        own = stated[*key, about.parameter, about.proved, about.jointly]
+        assert own == (value, row.lower, row.upper)
+
+
+@pytest.mark.parametrize(("scorer", "quantity"), SCORERS.items())
+def test_papers_figures_hold_the_estimates(
+    scorer: str, quantity: str, stated: dict[tuple[Any, ...], Ends], drawn: dict[Any, Any]
+) -> None:
+    arms = {"full": "target", "control": "control"}
+    named = SHOWN.get(quantity, quantity)
+    questions = [row for row in drawn[scorer, "questions"] if row["quantity"] == named]
+    assert len(questions) == 3
+    for row in questions:
+        own = (scorer, row["question"], quantity, "query", None, None, False, False)
+        assert ends(row) == stated["target", *own]
+        control = stated["control", *own]
+        assert (float(row["control_lower"]), float(row["control_upper"])) == control[1:]
+    for row in drawn[scorer, "spread"]:
+        own = (scorer, row["question"], "standard deviation", "query", None, None, False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    means = [
+        row
+        for row in drawn[scorer, "moments"]
+        if row["quantity"] == named and row["over"] == "mean over the questions"
+    ]
+    assert {row["model"] for row in means} == set(arms)
+    for row in means:
+        own = (scorer, None, quantity, "mean", None, None, False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    for row in drawn.get((scorer, "tail"), ()):
+        own = (scorer, row["question"], "tail", "query", None, float(row["x"]), False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    for row in drawn[scorer, "leak-at-k"]:
+        every = [k for k in stated if k[0] == arms[row["model"]] and k[1] == scorer]
+        leak_at_k = ("leak@k", "query", None, float(row["k"]), False, False)
+        one = [stated[k].value for k in every if k[3:] == leak_at_k]
+        assert len(one) == 3
+        assert float(row["value"]) == pytest.approx(math.fsum(v or 0 for v in one) / 3, rel=1e-12)
+
+
+def _page_figures(page: str, *columns: str) -> Iterator[list[list[Any]]]:
+    for figure in details(page)["figures"]:
+        if tuple(figure["columns"]) == columns:
+            yield figure["rows"]
+
+
+@pytest.mark.parametrize(("scorer", "quantity"), SCORERS.items())
+def test_the_pages_csv_holds_the_estimates(
+    scorer: str, quantity: str, stated: dict[tuple[Any, ...], Ends], page: str
+) -> None:
+    names = ("question", "greedy", "estimate", "lower", "upper", "control lower", "control upper")
+    rows = [*_page_figures(page, *names)][list(SCORERS).index(scorer)]
+    for question, greedy, value, lower, upper, *control in rows:
+        own = (scorer, question, quantity, "query", None, None, False, False)
+        assert (value, lower, upper) == stated["target", *own]
+        assert tuple(control) == stated["control", *own][1:]
+        greedily = (scorer, question, "greedy score", "query", None, None, False, False)
+        assert greedy == stated["greedy", *greedily].value
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_leak_at_k_of_the_mean_is_one(scorer: str, page: str, drawn: dict[Any, Any]) -> None:
+    """The page states the estimate alone; the papers' figure has ends, which grow with k."""
+    means = [*_page_figures(page, "model", "k", "estimate", "worst of k")]
+    shown = {(m, k): (v, n) for m, k, v, n in means[list(SCORERS).index(scorer)]}
+    rows = drawn[scorer, "leak-at-k"]
+    naive = {(row["model"], float(row["k"])): row for row in drawn[scorer, "naive"]}
+    assert {(row["model"], float(row["k"])) for row in rows} == set(shown)
+    for row in rows:
+        at = row["model"], float(row["k"])
+        assert shown[at][0] == pytest.approx(float(row["value"]), rel=1e-12)
+        if at in naive:
+            assert shown[at][1] == pytest.approx(float(naive[at]["naive"]), rel=1e-12)
+    for model in {row["model"] for row in rows}:
+        bounds = [row for row in rows if row["model"] == model and row["lower"]]
+        assert len(bounds) > 3
+        for end in ("lower", "upper"):
+            mine = [float(row[end]) for row in bounds]
+            assert mine == sorted(mine)
+        assert all(float(r["lower"]) <= float(r["value"]) <= float(r["upper"]) for r in bounds)
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_the_first_draws_are_the_same_draws(scorer: str, page: str, drawn: dict[Any, Any]) -> None:
+    """The page shows four digits."""
+    rows = [row for row in drawn[scorer, "convergence"] if row["moment"] == "mean"]
+    compared = 0
+    for number, row in enumerate(details(page)["questions"], 1):
+        (course,) = [
+            one["rows"]
+            for one in charts(page, number, "course")
+            if one["scorer"] == list(SCORERS).index(scorer)
+        ][:1]
+        mine = [r for r in rows if r["question"] == row["id"] and r["model"] == "full"]
+        for n, *shown in course if mine else ():
+            (own,) = [r for r in mine if int(r["n"]) == n]
+            rounded = [None if end is None else pytest.approx(end, abs=1e-4) for end in ends(own)]
+            assert shown in (rounded, [rounded[0], None, None])
+            compared += 1
+    assert compared > 3
+
+
+def test_the_terminal_rounds_the_estimates_outward(
+    run: Run, stated: dict[tuple[Any, ...], Ends], page: str
+) -> None:
+    """Each interval of the first tables, and the page has the same text."""
+    text = re.sub(r"\s+", " ", done("bound", run.path).out)
+    shown = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page).replace("\xa0", " "))
+    printed = [tuple(found.replace("−", "-") for found in one) for one in re.findall(ENDS, text)]
+    for scorer, quantity in SCORERS.items():
+        for arm in ("target", "control"):
+            for scope in ("mean", "worst question"):
+                value, *both = stated[arm, scorer, None, quantity, scope, None, None, False, False]
+                assert _rounded(value, *both) in printed
+                assert "{} [{}, {}]".format(*_rounded(value, *both)) in shown
+        for scope in ("mean", "worst question"):
+            beyond = stated["target", scorer, None, quantity, scope, "control", None, False, False]
+            assert _rounded(*beyond) in printed
+
+
+def _rounded(value: float | None, lower: float, upper: float) -> tuple[str, str, str]:
+    """Three digits: the value to the nearest, the lower end down and the upper up."""
+    assert value is not None
+    ends = math.floor(lower * 1000) / 1000, math.ceil(upper * 1000) / 1000
+    return f"{value:.3f}", *(f"{end:.3f}" for end in ends)
