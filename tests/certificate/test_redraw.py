@@ -80,7 +80,7 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     assert difference.found == "other draws after 2 tokens"
     assert sorted(query_id for query_id, *_ in found.asked) == ["q0", "q1", "q2"]
     assert {(draws.sizes, draws.purpose, n) for _, draws, n in found.asked} == {
-        ((600,), "score:target", 600)
+        ((600,), "score:target:canned", 600)
     }
     says = check(arm, found, 1).says
     assert "of 3 parts, chosen by chance now from 3, 2 hold" in says

@@ -53,6 +53,13 @@ def leaks(found: Run) -> np.ndarray:
     return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
 
 
+@pytest.fixture
+def shared_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are planned as they were before models keyed draws."""
+    monkeypatch.setattr("leakbound.evaluation.drawing.sample.KEYED_BY", "purpose")
+
+
+@pytest.mark.usefixtures("shared_keys")
 def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -> None:
     """Draws with the same keys: each model by itself, alpha halved four times over three."""
     runs = [made(questions, "before", BEFORE), made(questions, "after", AFTER)]
@@ -77,6 +84,17 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -
     assert difference.mean.lower < -11 / 30 < difference.mean.upper < 0
 
 
+def test_two_models_share_no_random_numbers(questions: Path) -> None:
+    """Under one seed and for one purpose: so their differences are bet on."""
+    runs = [made(questions, "before", BEFORE), made(questions, "after", LIKE)]
+    hits = np.stack([leaks(one) for one in runs])
+    assert hits[0][0] != hits[1][0]  # the same chance of the same words
+    found = compare(runs)
+    assert found.scorers[0].differences["after"].apart
+    assert "random numbers" not in str(found.tables())
+
+
+@pytest.mark.usefixtures("shared_keys")
 def test_other_seeds_are_bet_on_and_narrower(questions: Path) -> None:
     before = made(questions, "before", BEFORE)
     alike, apart = made(questions, "alike", AFTER), made(questions, "apart", AFTER, seed=1)

@@ -10,6 +10,7 @@ import leakbound
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import digest, settings
 from leakbound.store import Arm, Run, sha256
+from leakbound.store.identity import spec_object
 from leakbound.types import JsonObject, Scorer, object_of
 
 
@@ -20,7 +21,7 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     """
     return {
         **run.record.questions,
-        "arm": {k: v for k, v in object_of(arm.spec).items() if k != "machine"},
+        "arm": {k: v for k, v in spec_object(arm.spec).items() if k != "machine"},
         "identity": arm.identity,
         "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
     }

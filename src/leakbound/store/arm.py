@@ -14,7 +14,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.cut import Cut
 from leakbound.store.drawn import DrawnPart
 from leakbound.store.files import set_aside
-from leakbound.store.identity import identity
+from leakbound.store.identity import identity, which_model
 from leakbound.store.journal import Journal
 from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
 from leakbound.store.masses import Masses
@@ -86,6 +86,13 @@ class Arm:
     def name(self) -> str:
         """Its key as a text: the name of its folder, and its entry in tables."""
         return str(self.key)
+
+    @property
+    def purpose(self) -> str:
+        """What its scored draws were made for, which keys them beside the seed."""
+        own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
+        model = which_model(self.spec) if self.spec.keyed_by == "model" else None
+        return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def texts(self) -> bool:

@@ -37,7 +37,13 @@ _COARSE = 1.0  # of one in half precision
 
 def identity(spec: ArmSpec) -> JsonObject:
     """What of an arm's spec makes it this arm."""
-    return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
+    return {k: v for k, v in spec_object(spec).items() if k not in _NOT_IDENTITY}
+
+
+def spec_object(spec: ArmSpec) -> JsonObject:
+    """The spec as JSON, of arms that were planned before there was `keyed_by` as it was then."""
+    told = object_of(spec)
+    return {k: v for k, v in told.items() if (k, v) != ("keyed_by", "purpose")}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
@@ -56,17 +62,20 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
     Told by the digests of the weights, or where a server has them by its address and model's name;
     what neither tells is let through.
     """
-    mine = _which(arms[key])
+    mine = which_model(arms[key])
     for other, spec in arms.items():
-        if other.is_control != key.is_control and mine is not None and _which(spec) == mine:
+        if other.is_control != key.is_control and mine is not None and which_model(spec) == mine:
             raise InputError(
                 f"the control of `{path}` is the model under evaluation: both are {_shown(mine)}. "
                 "Name a model that never saw what is to be forgotten, or leave the control out."
             )
 
 
-def _which(spec: ArmSpec) -> str | None:
-    """What tells whether two arms are of one model; None where nothing does."""
+def which_model(spec: ArmSpec) -> str | None:
+    """What tells whether two arms are of one model; None where nothing does.
+
+    It keys draws too, so nothing of it may change.
+    """
     told = spec.fingerprint
     if weights := told.get("weights"):
         return str(weights)

@@ -136,6 +136,8 @@ class ArmSpec:
     model: the model's name; like the machine only recorded, and no part of what the arm is.
     machine: what the exact draws, though not their distribution, depend on besides the plan.
     probe: what the model makes of fixed questions, compared within roundings; None: not known.
+    keyed_by: what keys its random numbers beside seed, question and chunk: the "purpose" alone, so
+        that two runs of one seed share them, or which "model" it is too, so that two models do not.
     """
 
     fingerprint: JsonObject
@@ -150,6 +152,7 @@ class ArmSpec:
     model: str = "unnamed"
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
+    keyed_by: Literal["purpose", "model"] = "purpose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from scipy.stats import binom
@@ -101,17 +102,34 @@ def test_of_questions_that_equal_the_control_none_is_picked_by_joint_lower_ends(
     assert not any(row.lower > 0 for row in jointly)
 
 
-@pytest.mark.slow
-def test_a_finished_control_of_the_same_seed_shares_its_random_numbers(tmp_path: Path) -> None:
-    """Its draws were made for the purpose that the target's are; under another seed, none is."""
-    for seed, shown in ((0, BY_THEMSELVES), (1, DIFFERENCES)):
-        control = tmp_path / f"c{seed}"
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["same seed", "another"]
+)
+def test_a_finished_control_shares_no_random_numbers(seed: int, tmp_path: Path) -> None:
+    """Both were drawn for the same purpose, but each model has keys of its own."""
+    control = tmp_path / "c"
+    evaluate(clean(), benchmark(), out=control, n=64, seed=seed, **HOW)
+    run = evaluate(engine("m"), benchmark(), out=tmp_path / "r", n=64, control=control, **HOW)
+    assert all(method.startswith(DIFFERENCES) for method in methods(run))
+    target, other = run.arms["target"], run.arms["control"]
+    assert (target.purpose, other.purpose) == ("score:target:m", "score:target:c")
+    assert share_nothing([target], [other])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_draws_keyed_by_their_purpose_alone_are_shared_under_one_seed(
+    seed: int, tmp_path: Path
+) -> None:
+    """Those of runs that were begun before the model keyed them, and of models nobody can name."""
+    with patch("leakbound.evaluation.drawing.sample.KEYED_BY", "purpose"):
+        control = tmp_path / "c"
         evaluate(clean(), benchmark(), out=control, n=64, seed=seed, **HOW)
-        out = tmp_path / f"r{seed}"
-        run = evaluate(engine("m"), benchmark(), out=out, n=64, control=control, **HOW)
-        assert all(method.startswith(shown) for method in methods(run))
-        arms = run.arms
-        assert share_nothing([arms["target"]], [arms["control"]]) == (seed != 0)
+        run = evaluate(engine("m"), benchmark(), out=tmp_path / "r", n=64, control=control, **HOW)
+    shown = DIFFERENCES if seed else BY_THEMSELVES
+    assert all(method.startswith(shown) for method in methods(run))
+    target, other = run.arms["target"], run.arms["control"]
+    assert target.purpose == other.purpose == "score:target"
+    assert share_nothing([target], [other]) == bool(seed)
 
 
 def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:

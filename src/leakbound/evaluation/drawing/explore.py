@@ -17,7 +17,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
 from leakbound.evaluation.planning.crew import HeldScorer
-from leakbound.evaluation.planning.plan import SteeredPlan, scoring
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.scorers import check_bounds, score_ranges
 from leakbound.store import Arm, DrawnPart, ExploredDraws, Part
@@ -152,7 +152,7 @@ def explore_arm(
 ) -> Usage:
     """Explore and draw what is missing of an arm, part by part; each is stored as it is done."""
     require_explores(engine, arm.name, arm.decoding)
-    purpose, seed = scoring(arm.key), arm.spec.seed or 0
+    purpose, seed = arm.purpose, arm.spec.seed or 0
     effort = Effort(mode=planned.mode, forwards=planned.forwards, seed=seed, purpose=purpose)
     total = sum(len(part.query_ids) for part in arm.parts)
     done = total - sum(len(part.query_ids) for part in arm.missing_parts())

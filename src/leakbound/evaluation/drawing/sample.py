@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.drawing.explore import explore_arm, with_answers
@@ -12,7 +13,7 @@ from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
 from leakbound.evaluation.drawing.until import look, require_same_looks
 from leakbound.evaluation.planning.models import ModelArm
-from leakbound.evaluation.planning.plan import SteeredPlan, scoring
+from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm
 from leakbound.store import (
@@ -43,6 +44,8 @@ from leakbound.types import (
     Usage,
     silent,
 )
+
+KEYED_BY: Final = "model"  # of arms that are planned now; see `ArmSpec.keyed_by`
 
 
 def with_inputs(jobs: Sequence[ModelArm], shares: QueryShares | None) -> list[ModelArm]:
@@ -83,6 +86,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         model=job.model,
         machine=machine(engine),
         probe=engine.probe if isinstance(engine, Probes) else None,
+        keyed_by=KEYED_BY,
     )
 
 
@@ -113,7 +117,7 @@ def sample_arm(
     """Draw what is missing of an arm, part by part; each is stored as it is finished.
 
     The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
-    scored, each arm's own: no two arms of a run share any.
+    scored, which each arm is for itself: no two arms of a run share any, nor do two models.
     """
     return _draw(arm, 0, engine, progress, purpose)
 
@@ -176,13 +180,12 @@ def _jobs(arm: Arm, first: int, purpose: str | None) -> Iterator[DrawJob]:
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
     """What keys the draws of a part; see `sample_arm` for the purpose."""
-    drawn_as = arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
         seed=arm.spec.seed or 0,
-        purpose=scoring(drawn_as) if purpose is None else purpose,
+        purpose=arm.purpose if purpose is None else purpose,
         draws_per_query=dict(own),
     )
 

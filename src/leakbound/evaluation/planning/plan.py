@@ -11,7 +11,7 @@ from leakbound.benchmarks.benchmark import DRAWS
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.crew import ScoringCrew
-from leakbound.store import ArmDraws, ArmKey, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
+from leakbound.store import ArmDraws, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
 from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
 from leakbound.types import Crew, Scorer
 
@@ -111,8 +111,3 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
 def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
     """How the claim of a rule is decided, with at most so many draws."""
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
-
-
-def scoring(key: ArmKey) -> str:
-    """The purpose of draws that an arm is given to be scored."""
-    return f"score:{key}"

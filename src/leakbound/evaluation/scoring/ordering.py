@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.evaluation.planning.plan import scoring
 from leakbound.stats import order_key
 from leakbound.store import Arm, ArmScores, ImportedDraws
 from leakbound.store.arm_key import Asks
@@ -71,13 +70,6 @@ def draws_key(arm: Arm) -> int:
 
 
 BY_QUESTION = Order()  # of scores that belong to no run
-
-
-def purpose_of(arm: Arm) -> str | None:
-    """The purpose that an arm's scored draws were made for; None where nothing tells."""
-    if isinstance(arm.spec.draws, ImportedDraws):
-        return None
-    return scoring(arm.key if arm.spec.copied is None else arm.spec.copied.drawn_as)
 
 
 def leakage_at_fixed_n(

@@ -3,9 +3,10 @@
 Where the draws of the two are known to share no randomness, and n was fixed alike for both at
 `stats.FEWEST_PAIRS` or more, their differences are bet on; else each is bounded by itself and
 alpha is shared, which holds whatever they share. What they share is told by what keys their draws:
-within one run each arm has a purpose of its own, while a finished run that stands as control was
-drawn for the purpose that the target was, and shares its random numbers unless its seed is another.
-Of draws that were imported nothing is known.
+within one run each arm has a purpose of its own, and since draws are keyed by the model too, so has
+each model of two runs. Of runs that were begun before that, a control was drawn for the purpose
+that the target was, and shares its random numbers unless its seed is another. Of draws that were
+imported nothing is known.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from dataclasses import replace
 from functools import partial
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import purpose_of
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.together import QuestionBounds
 from leakbound.stats import questions
 from leakbound.stats.about import Beyond
-from leakbound.store import Arm
+from leakbound.store import Arm, ImportedDraws
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
@@ -108,5 +108,5 @@ def _difference(
 
 def _key(arm: Arm) -> tuple[str, str] | None:
     """What keys all draws of an arm beside question and chunk; None where nobody knows."""
-    seed, purpose = arm.spec.seed, purpose_of(arm)
-    return None if seed is None or purpose is None else (str(seed), purpose)
+    imported = isinstance(arm.spec.draws, ImportedDraws)
+    return None if arm.spec.seed is None or imported else (str(arm.spec.seed), arm.purpose)

@@ -174,9 +174,9 @@ class Comparison:
         alike = [label for label, found in scorer.differences.items() if not found.apart]
         if alike:
             yield (
-                f"{', '.join(alike)}: drawn with the seed of {self.baseline}, or it is not known "
-                "with which, so that their luck may go together: each is bounded by itself, some "
-                "1.4 times as wide. Draw one of them with another --seed."
+                f"{', '.join(alike)}: drawn with the random numbers of {self.baseline}, or it is "
+                "not known with which, so that their luck may go together: each is bounded by "
+                "itself, some 1.4 times as wide. Draw one of them anew, with another --seed."
             )
 
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
