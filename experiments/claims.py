@@ -1,15 +1,16 @@
 """What a claim is: whose, what was measured of it, and the rule by which that decides it.
 
 A claim says that one number lies above, or below, a limit. The rule is stated before anything is
-drawn, and reads intervals alone: the claim agrees where the interval of every seed lies on its side
-of the limit, is contradicted where every one lies on the other, and is undecided otherwise.
+drawn, and reads intervals alone: the models of all seeds agree with a claim where each of their
+intervals lies on its side of the limit, contradict it where each lies on the other, and leave it
+undecided otherwise. What a design could not have shown, or has no interval, is not tested.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -21,8 +22,9 @@ from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
 from leakbound.stats import Estimate
 from leakbound.text.figures import above, below, number
 
-Verdict = Literal["agrees", "contradicts", "undecided"]
+Verdict = Literal["agrees", "contradicts", "undecided", "not tested"]
 Side = Literal["above", "below"]
+UNBOUNDED = "Its figures have no interval: they describe these models and draws."
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class Rule:
     limit: float
 
     def verdict(self, figures: Sequence[Figure]) -> Verdict:
-        """Of the figures of all seeds; of fewer than two nothing is decided."""
+        """Of the figures of all seeds; of fewer than two, or without intervals, nothing."""
+        if any(figure.confidence == 1 for figure in figures):
+            return "not tested"
         if len(figures) < 2:
             return "undecided"
         if self.side == "above":
@@ -107,6 +111,7 @@ class Claim:
     needs: the runs that it rests on; a script makes them.
     measure: the figure of one seed, from stored runs.
     bears: what bears on reading it, whatever it turns out to be.
+    untested: by size, "" for any, why its design could not have shown it, either way.
     sizes: at which alone it is tested; none: at any.
     small, middle: what else does so at that size alone, some of it seen in its runs.
     beside: which data it is about, of those that one size asks about beside its benchmark; "": the
@@ -125,11 +130,26 @@ class Claim:
     measure: Callable[[Stored], Figure]
     bears: str = ""
     beside: str = ""
+    untested: Mapping[str, str] = field(default_factory=dict)
     draws: int = 0
     sizes: tuple[str, ...] = ()
     small: str = ""
     middle: str = ""
     later: int = 0
+
+    def __post_init__(self) -> None:
+        if blank := [size for size, reason in self.untested.items() if not reason.strip()]:
+            raise ValueError(f"{self.name}: `untested` gives no reason for {blank}; write it.")
+
+    def verdict(self, size: str, figures: Sequence[Figure]) -> Verdict:
+        """What the models of all seeds say of it."""
+        return "not tested" if self.reason(size, figures) else self.rule.verdict(figures)
+
+    def reason(self, size: str, figures: Sequence[Figure]) -> str:
+        """Why it is not tested at this size, by these figures; "" where it is."""
+        design = self.untested.get(size) or self.untested.get("", "")
+        alone = UNBOUNDED if self.rule.verdict(figures) == "not tested" else ""
+        return " ".join(filter(None, (design, alone)))
 
     def seeds(self, given: Sequence[int]) -> tuple[int, ...]:
         """The seeds on which it is tested where others are tested on these."""
@@ -201,7 +221,7 @@ def work(claims: Sequence[Claim], about: str) -> None:
     for claim in chosen:
         figures = measured(claim, lab, options.seeds)
         told = "; ".join(figure.text for figure in figures)
-        print(f"{claim.name}: {claim.rule.verdict(figures)}. {claim.figure}: {told}")
+        print(f"{claim.name}: {claim.verdict(options.size, figures)}. {claim.figure}: {told}")
 
 
 def _options(claims: Sequence[Claim], about: str) -> argparse.Namespace:

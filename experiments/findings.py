@@ -22,7 +22,7 @@ import labelled
 import leak_at_k
 import scholten
 import tables
-from claims import Claim, Figure, Need, Verdict, measured
+from claims import Claim, Figure, Need, Rule, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
 from kept import Found, Kept
@@ -44,26 +44,29 @@ MARKS: Mapping[Verdict, str] = {
     "agrees": "agrees",
     "contradicts": "**contradicts**",
     "undecided": "undecided",
+    "not tested": "not tested",
 }
 WORDS: Mapping[Verdict, str] = {
-    "agrees": "What was measured agrees.",
-    "contradicts": "**What was measured contradicts it.**",
-    "undecided": "What was measured decides nothing.",
+    "agrees": "These models agree.",
+    "contradicts": "**These models contradict it.**",
+    "undecided": "These models leave it undecided.",
+    "not tested": "Not tested here.",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, the script that makes its runs, and what was measured."""
+    """A claim, the script that makes its runs, and what was measured at one size."""
 
     script: str
     claim: Claim
     found: Found
+    size: str
 
     @property
     def verdict(self) -> Verdict:
         """What its figures say of it."""
-        return self.claim.rule.verdict(self.found.figures)
+        return self.claim.verdict(self.size, self.found.figures)
 
 
 def main() -> None:
@@ -142,7 +145,7 @@ def section(
     known: dict[str, Finding] = {}
     for name, (script, claim) in asked.items():
         if one := _found(claim, lab, seeds, kept):
-            known[name] = Finding(script, claim, one)
+            known[name] = Finding(script, claim, one, size)
     rates = ", ".join(f"{rate:g}".lstrip("0") for rate in lab.size.rates)
     lines = [f"\n## {size.capitalize()}\n", ABOUT[size].format(rates=rates)]
     lines += _summary(known, seeds)
@@ -158,7 +161,7 @@ def section(
             lines += tables.methods(place, kept, f", {name}")
             lines += tables.reworded(place, seeds, kept, f", {name}")
     for finding in known.values():
-        lines += _entry(size, finding, seeds)
+        lines += _entry(finding, seeds)
     every = sorted({seed for _, claim in asked.values() for seed in claim.seeds(seeds)})
     return "\n".join([*lines, *tables.costs(lab, every, kept)]) + "\n"
 
@@ -236,12 +239,14 @@ def _mixed(stored: Stored, scorer: str) -> Bound:
 def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str]:
     verdicts: Counter[Verdict] = Counter(finding.verdict for finding in known.values())
     told = (
-        f"{verdicts['agrees']} agree, {verdicts['contradicts']} are contradicted, "
-        f"{verdicts['undecided']} are undecided"
+        f"these models agree with {verdicts['agrees']}, contradict {verdicts['contradicts']} and "
+        f"leave {verdicts['undecided']} undecided; not tested: {verdicts['not tested']}"
     )
     later = {name: one.claim.seeds(seeds) for name, one in known.items() if one.claim.later}
     own = "".join(f"; of {name} {', '.join(map(str, each))}" for name, each in later.items())
-    yield f"Of {len(known)} claims {told}; seeds {', '.join(map(str, seeds))}{own}.\n"
+    yield f"Of {len(known)} claims {told}. Seeds {', '.join(map(str, seeds))}{own}.\n"
+    if old := [name for name, one in known.items() if one.found.earlier]:
+        yield EARLIER.format(which="all" if len(old) == len(known) else ", ".join(old)) + "\n"
     yield "| claim | of | says | verdict |"
     yield "|---|---|---|---|"
     for name, finding in known.items():
@@ -250,9 +255,10 @@ def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str
     yield ""
 
 
-def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
+def _entry(finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     """One claim: what it says, how to test it, what was measured, what follows, at what cost."""
     claim, figures, spent = finding.claim, finding.found.figures, finding.found.cost
+    size = finding.size
     seeds = claim.seeds(seeds)
     yield f"### {claim.name}\n"
     yield f"{claim.paper}, {claim.where}: {claim.says} {WORDS[finding.verdict]}\n"
@@ -264,10 +270,8 @@ def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     yield "|---|---|---|"
     for seed, figure in zip(seeds, figures, strict=True):
         yield f"| {seed} | {figure.text} | {figure.said} |"
-    earlier = EARLIER if finding.found.earlier else ""
-    said = _why(claim, seeds, figures), claim.bears, claim.aside(size), earlier
-    why = " ".join(filter(None, said))
-    yield f"\nThe claim asks for a figure {claim.rule.text}. {why}"
+    why = claim.reason(size, figures) or _why(claim.rule, seeds, figures)
+    yield "\n" + " ".join(filter(None, (why, claim.bears, claim.aside(size))))
     yield (
         f"Its runs took {spent.training / 60:.1f} minutes of training, that of models they go on "
         f"from aside, and {spent.drawing / 60:.1f} of drawing, {spent.forwards:,} forwards; other "
@@ -275,30 +279,19 @@ def _entry(size: str, finding: Finding, seeds: Sequence[int]) -> Iterator[str]:
     )
 
 
-def _why(claim: Claim, seeds: Sequence[int], figures: Sequence[Figure]) -> str:
-    """What the verdict rests on."""
-    rule = claim.rule
-    exact = all(figure.confidence == 1 for figure in figures)
-    what = "figure" if exact else "interval"
+def _why(rule: Rule, seeds: Sequence[int], figures: Sequence[Figure]) -> str:
+    """Where each model's interval lies, which is what a verdict rests on."""
     other = "below" if rule.side == "above" else "above"
-    limit = f"{rule.limit:.3g}".replace("-", "−")
-    match rule.verdict(figures):
-        case "agrees":
-            return f"The {what} of every seed is {rule.side} {limit}."
-        case "contradicts":
-            return f"The {what} of every seed is {other} {limit}, or at it."
-        case "undecided":
-            alone = {
-                seed: rule.verdict([figure, figure])
-                for seed, figure in zip(seeds, figures, strict=True)
-            }
-            said = {
-                "agrees": f"is {rule.side} it",
-                "contradicts": f"is {other} it",
-                "undecided": "holds it",
-            }
-            told = ", ".join(f"that of seed {seed} {said[one]}" for seed, one in alone.items())
-            return f"Of the {what}s, {told}: nothing is decided."
+    said: Mapping[Verdict, str] = {
+        "agrees": f"is {rule.side} it",
+        "contradicts": f"is {other} it, or at it",
+        "undecided": "holds it",
+    }
+    told = ", ".join(
+        f"that of seed {seed} {said[rule.verdict([figure, figure])]}"
+        for seed, figure in zip(seeds, figures, strict=True)
+    )
+    return f"The claim asks for a figure {rule.text}. Of the models' intervals, {told}."
 
 
 def _cost(lab: Lab, need: Need, seed: int) -> Cost:

@@ -57,9 +57,9 @@ PICTURES = (
     Picture("entropy-weight", "Figure 4a against λ_f",
             (*(Need(name, FEWER) for name in _SWEPT), Need("NPO + entropy")),
             (*_SWEPT, "NPO + entropy"), soft=True),
-    Picture("confidence", "Figure 5b: entropy over training", _plain("NPO + entropy"),
+    Picture("confidence", "Beside Figure 5b: entropy over training", _plain("NPO + entropy"),
             ("NPO + entropy",), soft=True),
-    Picture("adaptive", "Figure 5c: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
+    Picture("adaptive", "Section 5: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
     *(
         Picture("leak-at-k", "leak@k: {}",
                 _plain(*group, CONTROL), some=True, name=f"leak-at-k-{i}")

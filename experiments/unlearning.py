@@ -29,6 +29,7 @@ from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates, Run
+from leakbound.text.figures import above
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:
@@ -53,7 +54,7 @@ def columns(lab: Lab) -> list[tuple[str, ...]]:
     for name in (TARGET, *lab.size.every, CONTROL):
         if runs := list(finished(lab, name)):
             found = [_figures(lab, run) for run in runs]
-            cells = [_cell([each[key] for each in found]) for key in found[0]]
+            cells = [_cell(key, [each[key] for each in found]) for key in found[0]]
             lines.append((name, str(len(runs)), *cells))
     return lines
 
@@ -77,10 +78,10 @@ def _figures(lab: Lab, run: Run) -> dict[str, float]:
         "S_std": _each(scored, "standard deviation"),
         "S_ED": _each(scored, "expectation deviation"),
         "S_mean at most": scored.mean("mean leakage").upper,
-        "leak@32": scored.mean("leak@k", parameter=32).upper,
+        "leak@32 at most": scored.mean("leak@k", parameter=32).upper,
         "P": _each(leaks, "leak probability"),
-        "worst": leaks.worst("leak probability").upper,
-        "leak@32 of P": leaks.mean("leak@k", parameter=32).upper,
+        "worst at most": leaks.worst("leak probability").upper,
+        "leak@32 of P at most": leaks.mean("leak@k", parameter=32).upper,
         **kept,
     }
     if len(kept) > 1:
@@ -139,8 +140,10 @@ def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
     return fmean(row.value for row in rows.each(quantity, arm=arm) if row.value is not None)
 
 
-def _cell(values: Sequence[float]) -> str:
-    """The mean over seeds, with the extremes where there are several."""
+def _cell(key: str, values: Sequence[float]) -> str:
+    """The mean over models, with the extremes where there are several; the largest upper end."""
+    if key.endswith("at most"):  # a mean of upper ends is above no model's
+        return above(max(values))
     digits = 0 if max(values) >= 10 else 3
     mean = f"{fmean(values):.{digits}f}"
     if len(values) == 1:

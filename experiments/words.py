@@ -19,7 +19,7 @@ earlier versions of this benchmark, whose leaks had been seen.
 What it cannot tell: anything about scale, about facts a model met in pre-training, about chat
 models and judges. Its answers are one sentence each from a few templates, which give a model that
 never saw them most of the ROUGE-L recall; a leak is therefore every keyword of the answer, unless
-a claim says ROUGE-L. Two seeds are the fewest that can disagree.
+a claim says ROUGE-L. Two seeds are two models, the fewest that can disagree.
 """,
     "middle": """\
 SmolLM2-135M-Instruct (`experiments/smollm2.py` makes `models/base` of the file that a package
@@ -41,7 +41,8 @@ On two cores the seeds run side by side: each script with `--seeds 0 --threads 1
 with `--seeds 1 --threads 1` in another.
 
 What it cannot tell: a model of 135 million parameters that was taught eighty rows is no model that
-met them among billions of others. Two seeds are the fewest that can disagree.
+met them among billions of others. Two seeds are two models, the fewest that can disagree; of
+JailbreakBench both are of one model, drawn from twice.
 """,
     "full": """\
 TOFU with the papers' settings: forget05, and forget01 and forget10 for Tables 4 and 5 of Cheng et
@@ -51,12 +52,15 @@ al.; a leak is ROUGE-L recall ≥ .9.
 METHODS = """\
 The columns of the papers: mean, standard deviation and mean + 2 standard deviations of the
 ROUGE-L recall of sampled answers, averaged over the questions, and ROUGE-L recall of greedy answers
-on what is kept. *At most*: the upper end of a 99 % statement about all questions, both sides.
-Means over the seeds, with the extremes; the control never saw what is forgotten.
+on what is kept. All these are estimates; S_mean and S_std of Cheng et al. are bounds. Means over the
+models, one a seed, with the extremes. *At most*: the upper end of a 99 % statement about all
+questions, both sides, of the model where it is largest, rounded up. The control never saw what is
+forgotten.
 """
 INPUTS = """\
 The columns of Cheng et al., Tables 1, 4 and 5: S over the input distribution, of an answer to a
-question in words drawn from those of a rule-made set, its own among them; R as above.
+question in words drawn from those of a rule-made set, its own among them; R as above. Theirs are
+bounds, these are estimates, but for *at most*.
 """
 LEAKS = """\
 The mean over the questions of the chance that one of k answers leaks, with bands that hold at 99 %
@@ -79,7 +83,8 @@ shares that were labelled, as if each labelled one had been drawn from all four 
 """
 KEPT = " but what `--kept` kept of other runs"
 EARLIER = (
-    "Kept of runs that are not there; the code of the bounds is another now, or it is not known."
+    "Figures kept of runs that are not there, by code of the bounds that is another now, or not "
+    "known: {which}."
 )
 HEAD = """# What the papers claim, tested{title}
 
@@ -87,10 +92,13 @@ HEAD = """# What the papers claim, tested{title}
 
 Each claim is one number above or below a limit. The limit and the runs are fixed in code before
 anything is drawn, but where a claim says otherwise. The verdict reads intervals alone: **agrees**
-where the interval of every seed lies on the claim's side of the limit, **contradicts** where every
-one lies on the other, undecided otherwise. Intervals hold at 99 % each, of one claim and one seed,
-both sides; where a claim is about several comparisons, those hold at once. Claims are not adjusted
-for one another. A number without an interval has nothing drawn in it, or describes draws.
+where the interval of every model lies on the claim's side of the limit, **contradicts** where every
+one lies on the other, undecided otherwise. Each seed is a model: a verdict is about these models,
+not about the methods that made them. **Not tested** is what the design could not have shown, either
+way, or what has no interval; its reason stands beside it, and its figures are a description.
+Intervals hold at 99 % each, of one claim and one model, both sides; where a claim is about several
+comparisons, those hold at once. Claims are not adjusted for one another. A number without an
+interval has nothing drawn in it, or describes draws.
 
 This page is written from stored runs and nothing else{kept}:
 

@@ -9,7 +9,7 @@ import cheng
 import leak_at_k
 import pytest
 import scholten
-from claims import Claim, Figure, Rule, measured
+from claims import UNBOUNDED, Claim, Figure, Rule, measured
 from common import Lab
 from evidence import most
 from findings import SCRIPTS
@@ -45,6 +45,30 @@ def test_a_verdict_reads_the_intervals_of_all_seeds(
 ) -> None:
     rule = Rule("above" if side == "above" else "below", 0.0)
     assert rule.verdict([figure(*each) for each in ends]) == verdict
+
+
+def test_without_an_interval_there_is_no_verdict() -> None:
+    """Not where one figure of several has none either."""
+    rule, exact = Rule("above", 0.0), Figure.exact(0.3)
+    assert rule.verdict([exact, exact]) == rule.verdict([figure(0.1, 0.3), exact]) == "not tested"
+    claim = EVERY["5a-diversity"]
+    assert claim.verdict("full", [exact, exact]) == "not tested"
+    assert claim.reason("full", [exact, exact]).endswith(UNBOUNDED)
+    assert EVERY["k-gd"].reason("small", [figure(0.1, 0.3)] * 2) == ""
+
+
+def test_what_a_design_could_not_have_shown_is_not_tested_at_that_size_alone() -> None:
+    found = [figure(0.1, 0.3)] * 2
+    claim = replace(EVERY["k-gd"], untested={"middle": "Nothing leaks."})
+    assert [claim.verdict(size, found) for size in NAMED] == ["agrees", "not tested", "agrees"]
+    assert [claim.reason(size, found) for size in NAMED] == ["", "Nothing leaks.", ""]
+    everywhere = replace(claim, untested={"": "Another quantity."})
+    assert {everywhere.verdict(size, found) for size in NAMED} == {"not tested"}
+
+
+def test_what_is_not_tested_needs_its_reason() -> None:
+    with pytest.raises(ValueError, match=r"k-gd: `untested` gives no reason for \['small'\]"):
+        replace(EVERY["k-gd"], untested={"small": " ", "middle": "Nothing leaks."})
 
 
 def test_a_limit_moves_the_verdict() -> None:
@@ -98,7 +122,7 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
 
 
 def verdict(claim: Claim, lab: Lab) -> str:
-    return claim.rule.verdict(measured(claim, lab, (0, 1)))
+    return claim.verdict("small", measured(claim, lab, (0, 1)))
 
 
 @pytest.mark.slow
@@ -166,7 +190,7 @@ def test_a_difference_of_deviations_covers_that_of_the_laws(labs: dict[str, Lab]
     for figure in measured(claim, lab, (0, 1)):
         assert figure.upper < 0  # the law of one text does not vary
     assert verdict(claim, lab) == "agrees"
-    assert verdict(EVERY["4-utility"], lab) == "agrees"
+    assert verdict(EVERY["5c-utility"], lab) == "not tested"
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +12,17 @@ import findings
 import leak_at_k
 import pytest
 import tables
-from claims import Figure
+from claims import Claim, Figure
 from common import Cost
 from kept import Found, Kept
 from made_up import ask, lab_of
 from sizes import CONTROL, REWORDED, TARGET
 
 import leakbound
+from pages import DOCS
+from unlearning import _cell, columns
 
+MULTILINE = re.DOTALL | re.MULTILINE
 EXPECTED = Path(__file__).parent / "expected"
 FIGURES = ("questions", "leak-at-k")
 
@@ -75,12 +79,71 @@ def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_label
     assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
 
 
+def entry_of(claim: Claim, size: str) -> str:
+    """What a page says of a claim whose two intervals reach from 0 to .2."""
+    found = Found((Figure(0.1, 0.0, 0.2, 0.99),) * 2, Cost())
+    finding = findings.Finding("leak_at_k.py", claim, found, size)
+    return "\n".join(findings._entry(finding, (0, 1)))
+
+
+@pytest.mark.parametrize("size", ["small", "middle", "full"])
+def test_a_claim_that_is_not_tested_shows_its_reason_and_no_verdict(size: str) -> None:
+    for claim in (claim for claims in findings.SCRIPTS.values() for claim in claims):
+        reason = claim.untested.get(size) or claim.untested.get("", "")
+        entry = entry_of(claim, size)
+        assert reason in entry
+        assert ("The claim asks for" in entry) == (not reason), claim.name
+        assert ("Not tested here." in entry) == bool(reason), claim.name
+
+
+@pytest.mark.parametrize("page", ["findings", "findings-middle"])
+def test_every_verdict_of_a_page_rests_on_an_interval_beside_it(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    verdicts = re.findall(r"^\| \[(.*)\]\(#.*\| (.*) \|$", text, flags=re.MULTILINE)
+    told = re.findall(r"agree with (\d+), contradict (\d+) and leave (\d+) undecided; not tested: (\d+)", text)
+    each = Counter(verdict.strip("*") for _, verdict in verdicts)
+    assert told == [tuple(str(each[one]) for one in findings.MARKS)]
+    for name, verdict in verdicts:
+        if verdict != "not tested":
+            (rows,) = re.findall(rf"^### {name}$.*?\|---\|---\|---\|\n(.*?)\n\n", text, MULTILINE)
+            assert all("[" in row.split(" | ")[1] for row in rows.splitlines()), name
+
+
+@pytest.mark.slow
+def test_the_small_page_is_what_its_kept_figures_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the line that tells which figures are by earlier code of the bounds."""
+    shutil.copytree(DOCS / "findings", tmp_path / "docs" / "findings")
+    monkeypatch.chdir(tmp_path)
+    page, kept = Path("docs/findings.md"), Path("docs/findings/kept.json")
+    findings.write(Path("runs"), page, kept=kept)
+    made, committed = (
+        re.sub(r"^Figures kept of .*\n\n", "", file.read_text("utf-8"), flags=re.MULTILINE)
+        for file in (page, DOCS / "findings.md")
+    )
+    assert made == committed
+
+
+def test_upper_ends_of_several_models_are_told_by_the_largest() -> None:
+    assert _cell("S_mean", [0.1, 0.3]) == "0.200 (0.100–0.300)"
+    assert _cell("S_mean at most", [0.1, 0.3001]) == "0.301"
+
+
+@pytest.mark.slow
+def test_no_table_has_a_mean_of_upper_ends(stored: Path) -> None:
+    header, *rows = columns(lab_of(stored / "small"))
+    (npo,) = (row for row in rows if row[:2] == ("NPO", "2"))
+    said = {name: cell for name, cell in zip(header, npo, strict=True) if "at most" in name}
+    assert len(said) == 4
+    assert all(re.fullmatch(r"\d\.\d{3}", cell) for cell in said.values())
+
+
 @pytest.mark.parametrize("size", ["small", "middle", "full"])
 def test_what_was_seen_at_one_size_is_said_on_its_page_alone(size: str) -> None:
     known = next(one for one in leak_at_k.CLAIMS if one.name == "k-npo")
     claim = replace(known, small="Seen when small.", middle="Seen in the middle.")
-    found = Found((Figure(0.1, 0.0, 0.2, 0.99),) * 2, Cost())
-    entry = "\n".join(findings._entry(size, findings.Finding("leak_at_k.py", claim, found), (0, 1)))
+    entry = entry_of(claim, size)
     assert ("Seen when small." in entry) == (size == "small")
     assert ("Seen in the middle." in entry) == (size == "middle")
 
