@@ -40,12 +40,6 @@ SCRIPTS: Mapping[str, Sequence[Claim]] = {
     "leak_at_k.py": leak_at_k.CLAIMS,
     "cheng.py": cheng.CLAIMS,
 }
-MARKS: Mapping[Verdict, str] = {
-    "agrees": "agrees",
-    "contradicts": "**contradicts**",
-    "undecided": "undecided",
-    "not tested": "not tested",
-}
 WORDS: Mapping[Verdict, str] = {
     "agrees": "These models agree.",
     "contradicts": "**These models contradict it.**",
@@ -250,7 +244,7 @@ def _summary(known: Mapping[str, Finding], seeds: Sequence[int]) -> Iterator[str
     yield "| claim | of | says | verdict |"
     yield "|---|---|---|---|"
     for name, finding in known.items():
-        claim, verdict = finding.claim, MARKS[finding.verdict]
+        claim, verdict = finding.claim, finding.verdict.replace("contradicts", "**contradicts**")
         yield f"| [{name}](#{name}) | {claim.paper}, {claim.where} | {claim.says} | {verdict} |"
     yield ""
 

@@ -230,7 +230,7 @@ CLAIMS = (
             sizes=("middle",), later=2,
         )
         for name, methods, says in (
-            ("again", OTHERS, "The same with two seeds that nobody had looked at."),
+            ("again", OTHERS, "The same of two models that nobody had looked at."),
             ("refusing", ("DPO", "IDK"), "Methods that teach a refusal hide what is left as well."),
         )
     ),
@@ -241,13 +241,13 @@ CLAIMS = (
         _share_above, untested={"": BOUNDED, "middle": f"{BOUNDED} {SILENT}"},
     ),
     Claim(
-        "3d-tail", PAPER, "Figure 3d",
-        "Entropy optimisation cuts the tail: above some score it leaves nothing, NPO much "
-        "(M_gen of one question).",
+        "3d-tail", OURS, "beside Figure 3d",
+        "With entropy optimisation scores near a full leak are rarer than with NPO alone.",
         "mean Pr[ROUGE-L recall ≥ .9], NPO + entropy less NPO", Rule("below", 0),
         plain(NPO, MIXED),
         partial(difference, more=(MIXED, PLAIN), base=(NPO, PLAIN), scorer=CLOSE),
-        "Of the mean over all questions, at one score.",
+        "The paper's figure is M_gen of one question: above some score entropy optimisation leaves "
+        "nothing, NPO much. That is not tested.",
         untested={"middle": SILENT},
         small="A lower entropy makes the likeliest answer likelier. In these two models that is a "
         "sentence of the right template with another name in it, which often scores .9 or more and "

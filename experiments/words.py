@@ -52,8 +52,8 @@ al.; a leak is ROUGE-L recall ≥ .9.
 METHODS = """\
 The columns of the papers: mean, standard deviation and mean + 2 standard deviations of the
 ROUGE-L recall of sampled answers, averaged over the questions, and ROUGE-L recall of greedy answers
-on what is kept. All these are estimates; S_mean and S_std of Cheng et al. are bounds. Means over the
-models, one a seed, with the extremes. *At most*: the upper end of a 99 % statement about all
+on what is kept. All these are estimates; S_mean and S_std of Cheng et al. are bounds. Means over
+the models, one a seed, with the extremes. *At most*: the upper end of a 99 % statement about all
 questions, both sides, of the model where it is largest, rounded up. The control never saw what is
 forgotten.
 """
