@@ -29,6 +29,7 @@ OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
 STOPPED = 3  # the exit status of a command that is to be called again
 _REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
 _DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "seal"})
+_BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$")
 
 Facts = Mapping[str, object]
@@ -50,6 +51,8 @@ def _says(file: Path) -> object:
         table = pq.read_table(file)
         about = json.loads((table.schema.metadata or {}).get(b"leakbound", b"{}"))
         return table.replace_schema_metadata().to_pydict(), _timeless(about)
+    if file.suffix == ".html":
+        return _BEGUN.sub("", file.read_text(encoding="utf-8"))
     if file.name == "README.md":
         return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # how long training took
     if file.name == "training.jsonl":
