@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rotation import CLEAN_ALREADY, FILES, has_turn
-from shared import changed
+from shared import changed, forget
 
 HERE = Path(__file__).parent
 for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):  # a worker of pytest-xdist is told columns
@@ -76,7 +76,11 @@ def entropy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pytest_sessionstart() -> None:
-    """A mutant runs in a fork of what has run the tests: what they cached would hide it."""
+    """A mutant runs in a fork of what has run the tests: what they cached would hide it.
+
+    And a folder that they shared, which is gone by then, would seem to be what it changed.
+    """
+    forget()
     if os.environ.get("MUTANT_UNDER_TEST"):
         for name, module in list(sys.modules.items()):
             if name.startswith("leakbound."):

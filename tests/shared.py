@@ -25,6 +25,11 @@ def changed() -> list[Path]:
     return found
 
 
+def forget() -> None:
+    """Look at no folder of an earlier session: where a process has several, pytest removes them."""
+    _kept.clear()
+
+
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
     """When each file was written, and its size; of locks, which come and go, nothing."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")

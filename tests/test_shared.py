@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import changed, keep
+from shared import changed, forget, keep
 
 
 def rewrite(folder: Path) -> None:
@@ -31,4 +31,17 @@ def test_whoever_writes_is_found_once(write: Callable[[Path], None], tmp_path: P
     assert changed() == []
     write(tmp_path)
     assert changed() == [tmp_path]
+    assert changed() == []
+
+
+def test_folders_of_an_earlier_session_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mutants run many sessions in forks of one process, and pytest keeps the folders of three."""
+    monkeypatch.setattr("shared._kept", {})
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / "part").write_text("1")
+    keep(tmp_path)
+    remove(tmp_path)
+    forget()
     assert changed() == []

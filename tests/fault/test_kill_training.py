@@ -19,14 +19,14 @@ pytestmark = pytest.mark.fault
 
 @pytest.fixture(scope="module")
 def command(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """`unlearn` in 400 steps with a checkpoint after each, but for --out."""
+    """`unlearn` in 120 steps with a checkpoint after each, but for --out."""
     folder = tmp_path_factory.mktemp("kill")
     model = tiny_model_folder(folder / "model", attention_dropout=0.1)
     questions = folder / "mine.csv"
     rows = [f"{a} {b},Ann {b},{role}" for a, b, role in ROWS]
     questions.write_text("question,answer,role\n" + "\n".join(rows) + "\n")
     how = ["--objective", "npo+entropy", "--benchmark", questions, "--device", "cpu"]
-    how += ["--epochs", 200, "--batch-size", 1, "--checkpoint-minutes", 0]
+    how += ["--epochs", 60, "--batch-size", 1, "--checkpoint-minutes", 0]
     return [sys.executable, "-m", "leakbound", "unlearn", *map(str, [model, *how]), "--out"]
 
 
@@ -65,8 +65,8 @@ def last_step(kept: Path) -> int:
 def test_killed_again_and_again(command: list[str], tmp_path: Path) -> None:
     whole = finish(command, tmp_path / "whole")
     out, chance = tmp_path / "m", random.Random(0)
-    for steps in (0, 20, 60, 120, 200):
+    for steps in (0, 6, 18, 36, 60):
         kill_after(steps, chance.uniform(0, 0.2), command, out)
     assert finish(command, out) == whole
     lines = (out / "training.jsonl").read_text().splitlines()
-    assert len(lines) == 400
+    assert len(lines) == 120
