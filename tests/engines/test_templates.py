@@ -5,115 +5,24 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.engines import templates
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
+from leakbound.engines.rendering import Renderer
 from leakbound.engines.templates import asks
 from leakbound.errors import ModelError
+from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.unlearning.examples import Encoder
+from templates_of_models import CHATML, DOUBLED, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
 from tiny import tiny_model_folder, tiny_tokenizer
 
-# How the chats of well-known models are laid out, with what their templates do beside: default
-# system messages, roles that must alternate, trimming, names of roles, thoughts cut from answers.
-CHATML = (
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-LLAMA_3 = (
-    "{{- bos_token }}{%- if not date_string is defined %}{%- set date_string = '26 Jul 2024' %}"
-    "{%- endif %}{%- if messages[0]['role'] == 'system' %}"
-    "{%- set system_message = messages[0]['content']|trim %}{%- set messages = messages[1:] %}"
-    "{%- else %}{%- set system_message = '' %}{%- endif %}"
-    "{{- '<|start_header_id|>system<|end_header_id|>\n\nToday Date: ' + date_string + '\n\n' }}"
-    "{{- system_message + '<|eot_id|>' }}{%- for message in messages %}"
-    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}"
-    "{{- message['content'] | trim + '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
-    "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"
-)
-LLAMA_2 = (
-    "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
-    "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
-    "{% set system_message = false %}{% endif %}{% for message in loop_messages %}"
-    "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + "
-    "system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}"
-    "{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}"
-    "{{ '<s>[INST] ' + content.strip() + ' [/INST]' }}{% else %}"
-    "{{ ' ' + content.strip() + ' </s>' }}{% endif %}{% endfor %}"
-)
-MISTRAL = (
-    "{{ '<s>' }}{% for message in messages %}"
-    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('Conversation roles must alternate user/assistant/...') }}{% endif %}"
-    "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
-    "{% else %}{{ message['content'] + '</s>' }}{% endif %}{% endfor %}"
-)
-GEMMA = (
-    "{{ '<bos>' }}{% if messages[0]['role'] == 'system' %}"
-    "{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %}{% set role = 'model' %}{% else %}"
-    "{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' + "
-    "message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
-)
-PHI_3 = (
-    "{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}"
-    "{{ '<|system|>\n' + message['content'] + '<|end|>\n' }}{% elif message['role'] == 'user' %}"
-    "{{ '<|user|>\n' + message['content'] + '<|end|>\n' }}{% elif message['role'] == 'assistant' %}"
-    "{{ '<|assistant|>\n' + message['content'] + '<|end|>\n' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
-)
-ZEPHYR = (
-    "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
-    "{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
-    "{{ '<|system|>\n' + message['content'] + eos_token }}\n"
-    "{% elif message['role'] == 'assistant' %}\n"
-    "{{ '<|assistant|>\n' + message['content'] + eos_token }}\n{% endif %}\n"
-    "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}"
-)
-QWEN_3 = (
-    "{%- set ns = namespace(last=messages|length - 1, looking=true) %}"
-    "{%- for message in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}"
-    "{%- if ns.looking and message.role == 'user' and message.content is string %}"
-    "{%- set ns.looking = false %}{%- set ns.last = index %}{%- endif %}{%- endfor %}"
-    "{%- for message in messages %}{%- set content = message.content %}"
-    "{%- if message.role == 'assistant' and '</think>' in content %}"
-    "{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- endif %}"
-    "{{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>\n' }}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
-    "{%- if enable_thinking is defined and enable_thinking is false %}"
-    "{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"
-)
-DEEPSEEK_R1 = (
-    "{% set ns = namespace(system='') %}{% for message in messages %}"
-    "{% if message['role'] == 'system' %}{% set ns.system = message['content'] %}{% endif %}"
-    "{% endfor %}{{ bos_token }}{{ ns.system }}{% for message in messages %}"
-    "{% if message['role'] == 'user' %}{{ '<|User|>' + message['content'] }}{% endif %}"
-    "{% if message['role'] == 'assistant' %}{% set content = message['content'] %}"
-    "{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}"
-    "{{ '<|Assistant|>' + content + '<|end|>' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|Assistant|><think>\n' }}{% endif %}"
-)
-PARTS = (  # of a model that sees too: a text may be given whole or in parts
-    "{% for message in messages %}{{ '<' + message.role + '>' }}{% if message.content is string %}"
-    "{{ message.content }}{% else %}{% for part in message.content %}{{ part.text }}{% endfor %}"
-    "{% endif %}{% endfor %}"
-)
-AS_JSON = "{{ messages | tojson }}"
-SHOUTS = (
-    "{% for m in messages %}{{ m.role }}: {{ m.content | upper | replace(' ', '\n') }}\n"
-    "{% endfor %}"
-)
-KNOWN = {
-    "chatml": CHATML, "llama-3": LLAMA_3, "llama-2": LLAMA_2, "mistral": MISTRAL, "gemma": GEMMA,
-    "phi-3": PHI_3, "zephyr": ZEPHYR, "qwen-3": QWEN_3, "deepseek-r1": DEEPSEEK_R1,
-    "parts": PARTS, "json": AS_JSON, "shouts": SHOUTS,
-}  # fmt: skip
 QUESTIONS = (
     "Who wrote the sea?",
     '  What does "the sea" say,\n\tin {{ braces }} & <marks>?  ',
@@ -121,19 +30,16 @@ QUESTIONS = (
     "?!",
 )
 
-ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x"
-GIGABYTES = "{{ messages[0].content * 10 ** 9 }}"
-DOUBLED = (
-    "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}"
-    "{% endfor %}{{ ns.x }}"
-)
-MEGABYTES = "{{ messages[0].content * 10 ** 6 }}"
 DEAF = (
     "Who wrote the sea?",
     "{% for m in messages %}{{ m.role }}: {% endfor %}",
     "{% for m in messages %}{{ m.content[:5] }}{% endfor %}",
     "{% for m in messages %}{% if m.role != 'user' %}{{ m.content }}{% endif %}{% endfor %}!",
 )
+
+
+def query(text: str) -> Query:
+    return Query(id=text, prompt_id=text, text=text)
 
 
 def folder_with(path: Path, template: str, *, beside: bool = True) -> Path:
@@ -163,7 +69,7 @@ def test_an_endless_template_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5, raising=False)
+    monkeypatch.setattr(templates, "SECONDS", 0.5)
     folder = folder_with(tmp_path / "m", ENDLESS, beside=beside)
     own = tmp_path / "own.csv"
     own.write_text("question,answer\nwho,Ann\n")
@@ -172,7 +78,7 @@ def test_an_endless_template_is_refused(
     said = " ".join(capsys.readouterr().err.split())
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
     assert f"the chat template in `{file}` is not done with a short conversation" in said
-    assert "after 0.5 s" in said
+    assert "after 0.5 s of processor time" in said
 
 
 @pytest.mark.parametrize(
@@ -251,24 +157,82 @@ def test_one_that_breaks_is_a_message(
 def test_no_child_is_started_where_there_is_no_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[object] = []
-    monkeypatch.setattr(templates, "_in_child", lambda tried: started.append(tried) or "sound")
+    renderer = Renderer()
+    monkeypatch.setattr(templates, "_RENDERER", renderer)
     folder = tiny_model_folder(tmp_path / "m")
     load_model(str(folder))
-    assert started == []
+    assert renderer._child is None
     (folder / "chat_template.jinja").write_text(CHATML)
     load_model(str(folder))
-    assert len(started) == 1
+    assert renderer._child is not None
+    renderer.close()
 
 
-def test_a_child_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
+@pytest.mark.parametrize("command", ["sample", "finetune"])
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (ENDLESS, "is not done with {} after 0.5 s of processor time"),
+        (MEGABYTES, "makes more than 1,048,576 characters of {}"),
+        (GIGABYTES, "takes more than 512 MiB of memory for {}"),
+        ("{{ raise_exception('not that') }}", "refused the prompt (system message None): not that"),
+    ],
+)
+def test_one_that_does_harm_at_a_word_is_told_before_weights_are_read(
+    command: str,
+    harm: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(templates, "SECONDS", 0.5)
+    monkeypatch.setattr("leakbound.engines.loading._read", None)
+    picky = f"{{% if 'sea' in messages[0].content %}}{harm}{{% endif %}}{CHATML}"
+    folder, own = folder_with(tmp_path / "m", picky), tmp_path / "own.csv"
+    own.write_text("question,answer\nwho wrote red,Ann\nwho wrote the sea,Ann\n")
+    asked = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
+    assert run_command(lambda: group(asked, standalone_mode=False)) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert told.format("the question 'who wrote the sea'") in said
+    assert "refused" in told or f"the chat template of `{folder}` {told[:5]}" in said
 
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = CHATML
-    monkeypatch.setattr(templates, "_tried", lambda tokenizer: os._exit(7))
-    with pytest.raises(ModelError, match=r"ended the process that tried it \(exit code 7\)"):
-        templates.require_sound(tokenizer, "here")
+
+def test_questions_that_come_later_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "SECONDS", 0.5)
+    picky = f"{{% if 'sea' in messages[-1].content %}}{ENDLESS}{{% endif %}}{CHATML}"
+    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", picky)))
+    shown, long = "who wrote the sea", "who wrote red " * 10
+    with pytest.raises(ModelError, match=f"not done with the question '{shown}' after"):
+        engine.check([query("who"), query(shown)], Decoding(max_new_tokens=1))
+    with pytest.raises(ModelError, match=f"not done with the question '{long[:60]}' after"):
+        engine.read([(query(long), "the sea")])
+    rows = [Prompt(id="a", question="who", answer="the sea")]
+    with pytest.raises(ModelError, match="not done with the question 'who' after"):
+        Encoder(engine.loaded.tokenizer, Prompting()).rows(rows)
+
+
+def test_a_part_is_rendered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", CHATML)))
+    asked, ask = list[int](), Renderer._ask
+
+    def counted(self: Renderer, template: Any, batch: Any, limits: Any) -> Any:
+        asked.append(len(batch))
+        return ask(self, template, batch, limits)
+
+    monkeypatch.setattr(Renderer, "_ask", counted)
+    queries = [query(f"who wrote red number {i}") for i in range(5)]
+    decoding = Decoding(max_new_tokens=1)
+    engine.check(queries[:3], decoding)
+    list(engine.generate(queries, decoding, Draws(sizes=(1,), seed=0, purpose="score")))
+    assert asked == [3, 2]
+    engine.read([(each, "the sea") for each in queries])
+    assert asked == [3, 2, 5, 1]  # the finished conversations, and where a turn ends
+    rows = [Prompt(id=f"{i}", question=f"why is red number {i}", answer="so") for i in range(4)]
+    Encoder(engine.loaded.tokenizer, Prompting()).rows(rows)
+    assert asked == [3, 2, 5, 1, 8, 1]  # and one that shares no word, to tell the question by
 
 
 def test_what_holds_a_question() -> None:

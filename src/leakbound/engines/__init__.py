@@ -8,14 +8,14 @@ follows the colon of `NAME:location`. Third parties add theirs in the entry-poin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakbound.engines.prompting import Prompting as Prompting
 from leakbound.errors import InputError, needing
 from leakbound.registry import find, opening, require_parts
-from leakbound.types import Generate
+from leakbound.types import Generate, Query
 
 
 def _transformers(location: str, prompting: Prompting, **loading: Any) -> Generate:
@@ -65,16 +65,21 @@ def location_of(engine: str, model: str) -> str:
     return model if engine == "transformers" else f"{engine}:{model}"
 
 
-def open_engine(location: str, prompting: Prompting, **loading: Any) -> Generate:
+def open_engine(
+    location: str, prompting: Prompting, *, asked: Sequence[Query] = (), **loading: Any
+) -> Generate:
     """The engine for `location`, as `engine_of` reads it.
 
+    A chat template that cannot write the prompts of what is `asked` is told before weights are
+    read, of a model that is loaded here.
     Raises InputError for an engine that is not known, and for what the engine refuses.
     """
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
     name, where = engine_of(location)
     opens = find("engine", ENGINES, name)
+    first = {"asked": asked} if name in LOCAL else {}
     with needing("running a model", _EXTRAS.get(name, "models")), opening("engine", name):
-        engine = opens(where, prompting, **loading)
+        engine = opens(where, prompting, **first, **loading)
     require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
     return engine

@@ -69,10 +69,20 @@ class TransformersEngine:
 
     @classmethod
     def open(
-        cls, location: str, prompting: Prompting | None = None, **loading: Any
+        cls,
+        location: str,
+        prompting: Prompting | None = None,
+        *,
+        asked: Sequence[Query] = (),
+        **loading: Any,
     ) -> TransformersEngine:
-        """Load the model at `location` (see `load_model` for `loading`) and make it an engine."""
-        return cls(load_model(location, **loading), prompting)
+        """Load the model at `location` (see `load_model` for `loading`) and make it an engine.
+
+        Prompts of what is `asked` are made before the weights are read.
+        """
+        rule = prompting or Prompting()
+        before = partial(rule.prepare, texts=[(query, None) for query in asked])
+        return cls(load_model(location, before=before, **loading), rule)
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -127,6 +137,7 @@ class TransformersEngine:
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Raise InputError for a query that does not fit the context beside its completion."""
+        self._prepare(queries)
         limit = self.loaded.context_length
         if limit is None and decoding.max_tokens is None:
             return
@@ -168,6 +179,7 @@ class TransformersEngine:
         begin with the prompt that is sampled from: the text is no output of it.
         """
         self._require_exact(decoding, [query for query, _ in texts])
+        self.prompting.prepare(self.loaded.tokenizer, texts)
         outputs = [self._output(query, text) for query, text in texts]
         self._tell_refused(
             [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
@@ -283,6 +295,7 @@ class TransformersEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
         """Samples of queries; those with room for as many new tokens advance together."""
+        self._prepare(queries)
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             length = 0 if decoding.max_tokens is None else len(self._encode(query))
@@ -305,6 +318,9 @@ class TransformersEngine:
             tell=tell or self.tell,
             lightest=_LIGHT,
         )
+
+    def _prepare(self, queries: Sequence[Query]) -> None:
+        self.prompting.prepare(self.loaded.tokenizer, [(query, None) for query in queries])
 
     def _encode(self, query: Query) -> list[int]:
         return self.prompting.encode(

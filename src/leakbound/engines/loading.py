@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from leakbound.durable import place
 from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
 from leakbound.engines.stated import require_stated
-from leakbound.engines.templates import require_sound
+from leakbound.engines.templates import require_sound, start_renderer
 from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
 from leakbound.registry import near
 from leakbound.types import Json, JsonObject
@@ -119,6 +119,10 @@ class Checkpoint:
             stated = GenerationConfig.from_model_config(self.config)
         return _ends(self.location, stated, self.config, self.tokenizer)
 
+    def require_sound(self) -> None:
+        """See `templates.require_sound`: for those who have its chat template write prompts."""
+        require_sound(self.tokenizer, _template_of(self.files))
+
     def load(self, kind: Any) -> Any:
         """Its weights as a model of this transformers Auto class, complete or ModelError."""
         model = _read(kind, self.location, self.files, self.dtype, trust_remote_code=False)
@@ -131,6 +135,7 @@ def load_model(
     dtype: str = "float32",
     device: str = "auto",
     trust_remote_code: bool = False,
+    before: Callable[[Any], None] | None = None,
 ) -> LoadedModel:
     """Load the model at `location`: a folder, a `.gguf` file (dequantised), or a hub name.
 
@@ -138,7 +143,8 @@ def load_model(
     name and shape. Of the checkpoint's generation config only the special token ids are kept, so
     no default of it can truncate a distribution; the rest is recorded in the fingerprint. Raises
     InputError for an unknown dtype or device, ModelError for a model that cannot be used; what
-    the files alone can tell is told before any weight is read.
+    the files alone can tell is told before any weight is read, and so is what `before` raises,
+    which is called with the tokenizer.
     """
     torch_device = _device(device)
     _require_member("dtype", dtype, DTYPES)
@@ -146,9 +152,13 @@ def load_model(
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if files.gguf:
         common |= {"gguf_file": files.gguf}
+    if _expects_template(files):
+        start_renderer()  # meanwhile
     with quiet(), _refusing(location):
         tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
     require_sound(tokenizer, _template_of(files))
+    if before is not None:
+        before(tokenizer)
     model = _read(AutoModelForCausalLM, location, files, dtype, **common)
     ignored = _strip_generation_config(model)
     model = model.to(torch_device).eval()
@@ -482,6 +492,17 @@ def _template_of(files: _Files) -> str:
         return str(files.folder / files.gguf)
     own = files.folder / _TEMPLATE
     return str(own if own.is_file() else files.folder / "tokenizer_config.json")
+
+
+def _expects_template(files: _Files) -> bool:
+    """True if the tokenizer has a chat template, as far as its files tell at a glance."""
+    found = Path(_template_of(files))
+    try:
+        return not files.gguf and (
+            found.name == _TEMPLATE or b"chat_template" in found.read_bytes()
+        )
+    except OSError:  # reading the tokenizer tells why
+        return False
 
 
 def _ends(

@@ -7,7 +7,7 @@ and generated from is then the same sequence. Needs no torch: the tokenizer come
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from leakbound.engines.families import family_of
 from leakbound.engines.splitting import Tokenizer as Tokenizer
 from leakbound.engines.splitting import split_at
-from leakbound.engines.templates import said, written
+from leakbound.engines.templates import Turns, said, written, written_all
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Compat, Decoding, Json, JsonObject, Query, from_json
 
@@ -93,6 +93,23 @@ class Prompting:
                 "model, or write the plain prompt with `template` (--prompt-template)."
             )
         return has_template and self.chat is not False
+
+    def prepare(self, tokenizer: Tokenizer, texts: Iterable[tuple[Query, str | None]]) -> None:
+        """Have the chat template write at once what asking these queries takes, each with None.
+
+        Or what reading an answer to them takes. Raises what `encode` and `join` do of a template.
+        """
+        rule = self._rule(tokenizer)
+        if not rule.uses_chat(tokenizer):
+            return
+        chats: list[tuple[Turns, bool]] = []
+        for query, answer in texts:
+            asked = _Asked(query.text, query.prefix, query.examples)
+            turns = rule._conversation(tokenizer, asked)
+            chats.append((turns, True))
+            if answer is not None and family_of(tokenizer).turn is None:
+                chats.append((_replied(turns, asked, answer), False))
+        written_all(tokenizer, chats)
 
     def encode(
         self, tokenizer: Tokenizer, question: str, prefix: str = "", examples: Examples = ()
@@ -252,8 +269,7 @@ class Prompting:
         """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
         start = opened.rstrip(_BLANK)
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
-            replied = said("assistant", asked.prefix + answer)
-            turns = [*self._conversation(tokenizer, asked), replied]
+            turns = _replied(self._conversation(tokenizer, asked), asked, answer)
             text = written(tokenizer, turns, open_ended=False)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
@@ -299,6 +315,10 @@ class Prompting:
         for question, answer in asked.examples:
             turns += [said("user", question), said("assistant", answer)]
         return [*turns, *self.turns(tokenizer, asked.question)]
+
+
+def _replied(turns: Turns, asked: _Asked, answer: str) -> Turns:
+    return [*turns, said("assistant", asked.prefix + answer)]
 
 
 def _eos(tokenizer: Tokenizer) -> int:

@@ -1,22 +1,21 @@
-"""Chat templates: programs in files of others that write the prompt, tried before they are trusted.
+"""Chat templates: programs in files of others that write the prompt, and are not trusted.
 
 Jinja's sandbox keeps them from reading files and running code, not from running for ever or filling
-the memory. So a template is first tried on short conversations in a child process with limits; and
-no prompt is asked that leaves out what it is to ask. Needs no torch.
+the memory. So each is rendered in a child process with limits, on short conversations before it is
+used; and no prompt is asked that leaves out what it is to ask. Needs no torch.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
-import multiprocessing
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from multiprocessing.connection import Connection
 from typing import TypeAlias
 
+from leakbound.engines import rendering
+from leakbound.engines.rendering import Conversation, Limits, Renderer, Reply, Template
 from leakbound.engines.splitting import Tokenizer
 from leakbound.errors import InputError, ModelError
 
@@ -34,9 +33,10 @@ _STOPPED = (
     + "".join(f" | replace('{one}', '{_TODAY.strftime(one)}')" for one in _FORMATS)
     + " }}{%- endmacro -%}"
 )
-SECONDS = 30.0  # for all conversations below together: the slowest known template takes 0.1
-CHARACTERS = 1 << 20  # of one prompt
-MEMORY = 512 << 20  # bytes beyond what this process has
+_TRANSFORMERS = "transformers.tokenization_utils_base"
+SECONDS = 10.0  # of processor time
+MEMORY = 512 << 20  # bytes beyond what the child has
+CHARACTERS = 1 << 20  # of a prompt beyond those of its conversation
 _QUESTIONS = ("Which river flows through Vienna?", "Who painted the ceiling, and in what year?")
 _CONVERSATIONS = (
     ("user",),
@@ -44,7 +44,15 @@ _CONVERSATIONS = (
     ("user", "assistant"),
     ("user", "assistant", "user"),
 )
-_SOUND, _LARGE, _MEMORY, _DEAF = "sound", "large", "memory", "deaf"
+_SHOWN = 60  # characters of a question
+_RENDERER = Renderer()
+atexit.register(_RENDERER.close)
+os.register_at_fork(after_in_child=_RENDERER.forget)
+
+
+def start_renderer() -> None:
+    """Start the process in which templates are rendered, which takes a quarter of a second."""
+    _RENDERER.start()
 
 
 def said(role: str, text: str) -> dict[str, str]:
@@ -55,26 +63,41 @@ def said(role: str, text: str) -> dict[str, str]:
 def written(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
     """The chat template over these turns, `open_ended` with the opening of an answer.
 
-    Raises InputError where the template refuses them, ModelError where it leaves out what the
-    user says last.
+    Raises InputError where the template refuses them, ModelError where it passes `SECONDS`,
+    `MEMORY` or `CHARACTERS`, and where it leaves out what the user says last.
     """
-    try:
-        prompt = _rendered(tokenizer, turns, open_ended=open_ended)
-    except MemoryError:
-        raise
-    except Exception as error:  # of any kind: a template is a program
+    return written_all(tokenizer, [(turns, open_ended)])[0]
+
+
+def written_all(tokenizer: Tokenizer, chats: Sequence[tuple[Turns, bool]]) -> list[str]:
+    """`written` of each of these turns, `open_ended` or not, at once: see `Renderer`."""
+    replies = _replies(tokenizer, chats)
+    return [_told(tokenizer, turns, it) for (turns, _), it in zip(chats, replies, strict=False)]
+
+
+def _told(tokenizer: Tokenizer, turns: Turns, reply: Reply) -> str:
+    """The prompt of a reply; raises as `written` where there is none that asks the question."""
+    question = next(one["content"] for one in reversed(turns) if one["role"] == "user")
+    if reply.kind == rendering.REFUSED:
         system = next((one["content"] for one in turns if one["role"] == "system"), None)
         raise InputError(
-            f"the model's chat template refused the prompt (system message {system!r}): {error}. "
-            "Try without a system message."
-        ) from error
-    question = next(one["content"] for one in reversed(turns) if one["role"] == "user")
-    if not asks(prompt, question):
-        raise ModelError(
-            f"the model's chat template leaves {question[:60]!r} out of the prompt, so that a "
-            "bound would be about another question. Restore the model's own template."
+            f"the model's chat template refused the prompt (system message {system!r}): "
+            f"{reply.text}. Try without a system message."
         )
-    return prompt
+    shown = repr(question[:_SHOWN])
+    if reply.kind != rendering.PROMPT:
+        folder = getattr(tokenizer, "name_or_path", None)
+        raise ModelError(
+            f"the chat template of {f'`{folder}`' if folder else 'the model'} "
+            f"{_beyond(reply, f'the question {shown}')}. Restore the model's own template, or "
+            "leave that question out."
+        )
+    if not asks(reply.text, question):
+        raise ModelError(
+            f"the model's chat template leaves {shown} out of the prompt, so that a bound would be "
+            "about another question. Restore the model's own template."
+        )
+    return reply.text
 
 
 def asks(prompt: str, question: str) -> bool:
@@ -88,113 +111,93 @@ def asks(prompt: str, question: str) -> bool:
 
 
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
-    """Refuse a chat template that does not end, makes gigabytes, or leaves the question out.
+    """Refuse a chat template that passes a limit (see `written`), or leaves the question out.
 
-    It is rendered in a child process, with `SECONDS`, `MEMORY` and `CHARACTERS` as limits; on
-    systems other than Linux in this one, where the last alone holds. One that refuses these
-    conversations is left to say so of the real ones (see `written`). ModelError names the `file`
-    that the template came from. A tokenizer without a template starts no child.
+    It is rendered on short conversations about one question and about another. One that refuses
+    them is left to say so of the real ones, and what the longer ones leave out is told where they
+    are asked. ModelError names the `file` that the template came from. A tokenizer without a
+    template starts no child.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return
-    found = _in_child(lambda: _tried(tokenizer)) if sys.platform == "linux" else _tried(tokenizer)
-    known = {
-        _SOUND: None,
-        _DEAF: "leaves the question out of the prompt, so that a bound would be about another one",
-        _LARGE: f"makes more than {CHARACTERS:,} characters of a short conversation",
-        _MEMORY: f"takes more than {MEMORY >> 20:,} MiB of memory for a short conversation",
-        None: f"is not done with a short conversation after {SECONDS:g} s",
-    }
-    wrong = known.get(found, f"ended the process that tried it ({found})")
-    if wrong is not None:
-        raise ModelError(
-            f"the chat template in `{file}` {wrong}. Restore the model's own template, or take it "
-            "out of the file to ask with the plain prompt."
-        )
-
-
-def _tried(tokenizer: Tokenizer) -> str:
-    """What the template makes of the conversations: the first thing that is wrong, or `_SOUND`."""
-    found = (_made_of(tokenizer, roles) for roles in _CONVERSATIONS)
-    return next((wrong for wrong in found if wrong != _SOUND), _SOUND)
-
-
-def _made_of(tokenizer: Tokenizer, roles: Sequence[str]) -> str:
-    """What it makes of a conversation of these roles, about one question and about the other.
-
-    What the longer ones leave out is told where they are asked.
-    """
-    prompts = []
-    for question in _QUESTIONS:
-        texts = {"user": question, "system": "Be brief.", "assistant": "I do not know."}
-        turns = [said(role, texts[role]) for role in roles]
-        try:
-            prompts.append(_rendered(tokenizer, turns, open_ended=roles[-1] == "user"))
-        except MemoryError:
-            return _MEMORY
-        except Exception:  # it refuses, as some do system messages, and will say so again
-            return _SOUND
-        if len(prompts[-1]) > CHARACTERS:
-            return _LARGE
-    heard = all(map(asks, prompts, _QUESTIONS)) and prompts[0] != prompts[1]
-    return _SOUND if heard or len(roles) > 1 else _DEAF
-
-
-def _in_child(function: Callable[[], str]) -> str | None:
-    """What the function says in a fork of this process; None where it is not done in time.
-
-    A fork costs milliseconds, a new interpreter with transformers seconds. The child computes in
-    Python alone and then ends: it takes no lock that another thread of this process may hold.
-    """
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_say, args=(sender, function), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, since 3.12
-        child.start()
-    sender.close()
-    try:
-        if not receiver.poll(SECONDS):
-            return None
-        found: str = receiver.recv()
-        return found
-    except EOFError:
-        child.join()
-        return f"exit code {child.exitcode}"
-    finally:
-        child.kill()
-        child.join()
-        child.close()
-        receiver.close()
-
-
-def _say(sender: Connection, function: Callable[[], str]) -> None:
-    with suppress(KeyboardInterrupt, BrokenPipeError):
-        _limit_memory()
-        sender.send(function())
-
-
-def _limit_memory() -> None:
-    import resource
-
-    with open("/proc/self/statm", encoding="ascii") as stream:
-        pages = int(stream.read().split()[0])
-    most = pages * resource.getpagesize() + MEMORY
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with suppress(ValueError, OSError):  # a lower limit is set already
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-
-
-def _rendered(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
-    template = tokenizer.get_chat_template()
-    prompt: str = tokenizer.apply_chat_template(
-        turns,
-        chat_template=f"{_STOPPED}{template}" if _CLOCK in template else template,
-        tokenize=False,
-        add_generation_prompt=open_ended,
-        date_string=DATE_STRING,
+    replies = _replies(
+        tokenizer, [_short(roles, q) for roles in _CONVERSATIONS for q in _QUESTIONS]
     )
-    return prompt
+    if replies[-1].kind not in rendering.WITHIN:
+        wrong = _beyond(replies[-1], "a short conversation")
+    elif _deaf(replies[: len(_QUESTIONS)]):
+        wrong = "leaves the question out of the prompt, so that a bound would be about another one"
+    else:
+        return
+    raise ModelError(
+        f"the chat template in `{file}` {wrong}. Restore the model's own template, or take it "
+        "out of the file to ask with the plain prompt."
+    )
+
+
+def _short(roles: Sequence[str], question: str) -> tuple[Turns, bool]:
+    texts = {"user": question, "system": "Be brief.", "assistant": "I do not know."}
+    return [said(role, texts[role]) for role in roles], roles[-1] == "user"
+
+
+def _deaf(replies: Sequence[Reply]) -> bool:
+    """True if the prompts about each of `_QUESTIONS` are alike, or leave theirs out."""
+    prompts = [reply.text for reply in replies if reply.kind == rendering.PROMPT]
+    if len(prompts) < len(_QUESTIONS):
+        return False
+    return len({*prompts}) == 1 or not all(map(asks, prompts, _QUESTIONS))
+
+
+def _replies(tokenizer: Tokenizer, chats: Sequence[tuple[Turns, bool]]) -> list[Reply]:
+    """What comes of each in turn, up to the first that passes a limit."""
+    if type(tokenizer).apply_chat_template.__module__ != _TRANSFORMERS:
+        return [_by_own_code(tokenizer, *chat) for chat in chats]
+    try:
+        template = _template(tokenizer)
+    except Exception as error:  # what stands in a file of others may be anything
+        return [Reply(rendering.REFUSED, str(error))] * len(chats)
+    conversations: list[Conversation] = [
+        (tuple((one["role"], one["content"]) for one in turns), open_ended)
+        for turns, open_ended in chats
+    ]
+    return _RENDERER.render(template, conversations, Limits(SECONDS, MEMORY, CHARACTERS))
+
+
+def _template(tokenizer: Tokenizer) -> Template:
+    names = tokenizer.special_tokens_map | {"date_string": DATE_STRING}
+    return Template(_stopped(tokenizer.get_chat_template()), (*names.items(),))
+
+
+def _by_own_code(tokenizer: Tokenizer, turns: Turns, open_ended: bool) -> Reply:
+    """What a tokenizer makes of them whose prompts Python writes that came with it: see `code`."""
+    try:
+        prompt = tokenizer.apply_chat_template(
+            turns,
+            chat_template=_stopped(tokenizer.get_chat_template()),
+            tokenize=False,
+            add_generation_prompt=open_ended,
+            date_string=DATE_STRING,
+        )
+    except MemoryError:
+        raise
+    except Exception as error:
+        return Reply(rendering.REFUSED, str(error))
+    return Reply(rendering.PROMPT, prompt)
+
+
+def _stopped(template: str) -> str:
+    """The template with its clock stopped, if it has one."""
+    return f"{_STOPPED}{template}" if _CLOCK in template else template
+
+
+def _beyond(reply: Reply, what: str) -> str:
+    """Which limit was passed, by the rendering of what."""
+    return {
+        rendering.LARGE: f"makes more than {CHARACTERS:,} characters of {what}",
+        rendering.MEMORY: f"takes more than {MEMORY >> 20:,} MiB of memory for {what}",
+        rendering.TIME: f"is not done with {what} after {SECONDS:g} s of processor time",
+        rendering.ENDED: f"ended the process that rendered {what} ({reply.text})",
+    }[reply.kind]
 
 
 def _bare(question: str, prompt: str) -> bool:

@@ -144,6 +144,7 @@ class VllmEngine:
         location: str,
         prompting: Prompting | None = None,
         *,
+        asked: Sequence[Query] = (),
         dtype: str = "float32",
         device: str = "auto",
         trust_remote_code: bool = False,
@@ -153,6 +154,7 @@ class VllmEngine:
         Args:
             location: see `VllmLocation`.
             prompting: how questions become prompts.
+            asked: of these they do before the weights are read.
             dtype: of the computation.
             device: plays no part: vLLM is built for one kind of device.
             trust_remote_code: run code that came with the model.
@@ -162,6 +164,9 @@ class VllmEngine:
         checkpoint = Checkpoint.open(
             wanted.model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
+        checkpoint.require_sound()
+        rule = prompting or Prompting()
+        rule.prepare(checkpoint.tokenizer, [(query, None) for query in asked])
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -189,7 +194,7 @@ class VllmEngine:
                 f"vLLM cannot load `{wanted.model}`: {said[0] if said else type(error).__name__} "
                 "Mend the options after the `?`, or load it with transformers."
             ) from error
-        return cls(llm, checkpoint, prompting, wanted)
+        return cls(llm, checkpoint, rule, wanted)
 
     def _fingerprint(self) -> JsonObject:
         lora = self._location.lora
@@ -225,6 +230,7 @@ class VllmEngine:
                 f"vLLM draws at no temperature between 0 and {_COLDEST}, got "
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
+        self._prepare(queries)
         limit = self.llm.llm_engine.model_config.max_model_len
         for query in queries:
             require_room(query, len(self._encode(query)), decoding, limit, _LARGER)
@@ -238,6 +244,7 @@ class VllmEngine:
             for query in queries
             for i, size in enumerate(draws.of(query.id))
         ]
+        self._prepare(queries)
         prompts = {query: self._encode(query) for query in queries}
         started = time.perf_counter()
         answered = self.llm.generate(
@@ -327,6 +334,9 @@ class VllmEngine:
             else None,
             finish_reason=reason,
         )
+
+    def _prepare(self, queries: Sequence[Query]) -> None:
+        self.prompting.prepare(self._tokenizer, [(query, None) for query in queries])
 
     def _encode(self, query: Query) -> list[int]:
         return self.prompting.encode(self._tokenizer, query.text, query.prefix, query.examples)

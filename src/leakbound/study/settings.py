@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import Prompting, open_engine
-from leakbound.types import Generate
+from leakbound.types import Generate, Query
 
 
 class Loading(TypedDict):
@@ -28,12 +29,12 @@ class EngineOpener:
     device: str
     trust_remote_code: bool
 
-    def open(self) -> Generate:
-        """The engine, which another process opens alike."""
+    def open(self, asked: Sequence[Query] = ()) -> Generate:
+        """The engine, which another process opens alike; `asked` as of `open_engine`."""
         loading = Loading(
             dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
         )
-        return open_engine(self.model, self.prompting, **loading)
+        return open_engine(self.model, self.prompting, asked=asked, **loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class ModelSettings:
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
         """The engine for `model`, prompting as the benchmark says where the user did not."""
-        return self.opener(model, benchmark).open()
+        return self.opener(model, benchmark).open([*map(Query.original, benchmark.prompts)])
 
     def opener(self, model: str, benchmark: Benchmark) -> EngineOpener:
         """How to open it, in whatever process."""

@@ -7,7 +7,7 @@ trainer, on global random state or on the rows' contents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError
 from leakbound.losses import IGNORED
-from leakbound.types import Passage, Prompt
+from leakbound.types import Passage, Prompt, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,16 @@ class Encoder:
         own = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
         return Example(joined.prompt, joined.answer, own)
 
-    def rows(self, rows: Sequence[Prompt]) -> list[Example]:
-        """All rows, each with its own answer."""
-        return [self.row(row) for row in rows]
+    def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
+        """All rows, each with its own answer, or with another."""
+        given = [row.answer for row in rows] if answers is None else answers
+        self.prepare(rows, given)
+        return [*map(self.row, rows, given)]
+
+    def prepare(self, rows: Sequence[Prompt], answers: Sequence[str | None]) -> None:
+        """See `Prompting.prepare`."""
+        said = [answer or "" for answer in answers]
+        self.prompting.prepare(self.tokenizer, zip(map(_query, rows), said, strict=True))
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
         """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
@@ -123,13 +130,13 @@ class Encoder:
     def alternates(self, rows: Sequence[Prompt], seed: int) -> list[Example]:
         """Each row with one of its alternate answers, drawn once by the seed."""
         chance = np.random.default_rng([seed, len(rows)])
-        return [
-            self.row(row, row.alternate_answers[chance.integers(len(row.alternate_answers))])
-            for row in rows
-        ]
+        drawn = [row.alternate_answers[chance.integers(len(row.alternate_answers))] for row in rows]
+        return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
         """The prompts of these texts, each in place of a row's question; as `row` if too long."""
+        queries = [replace(_query(row), text=text) for text in texts]
+        self.prompting.prepare(self.tokenizer, [(query, None) for query in queries])
         prompts = [self._prompt(text, row.prefix) for text in texts]
         for prompt in prompts:
             self._require_short(f"a rewriting of row {row.id!r}", len(prompt.prompt))
@@ -145,6 +152,10 @@ class Encoder:
     def _prompt(self, question: str, prefix: str) -> Example:
         ids, own = self.prompting.locate(self.tokenizer, question, prefix)
         return Example(tuple(ids), (), own)
+
+
+def _query(row: Prompt) -> Query:
+    return replace(Query.original(row), examples=())  # which rows are learnt without
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:

@@ -19,7 +19,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.engines.embedding import TransformersEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel, load_model, partial_of, save_model
-from leakbound.engines.prompting import Prompting
+from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
@@ -179,6 +179,11 @@ class _Task:
         """The splits that ask something."""
         return {split: asked for split, rows in self.splits.items() if (asked := prompts(rows))}
 
+    def prepare(self, tokenizer: Tokenizer) -> None:
+        """Have the prompts of the rows written, before weights are read."""
+        for rows in self.questions.values():
+            Encoder(tokenizer, self.prompting).prepare(rows, [row.answer for row in rows])
+
     def recipe(self, model: LoadedModel) -> Recipe:
         """What `recipe.json` tells."""
         # a scorer may read more of a prompt than its texts
@@ -269,6 +274,7 @@ def _train(
             dtype=settings.dtype,
             device=settings.device,
             trust_remote_code=settings.trust_remote_code,
+            before=task.prepare,
         )
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
