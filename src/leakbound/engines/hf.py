@@ -82,7 +82,7 @@ class TransformersEngine:
         """
         rule = prompting or Prompting()
         before = partial(rule.prepare, texts=[(query, None) for query in asked])
-        return cls(load_model(location, before=before, **loading), rule)
+        return cls(load_model(location, before=before if asked else None, **loading), rule)
 
     @property
     def fingerprint(self) -> JsonObject:
