@@ -122,6 +122,7 @@ def test_what_passes_a_limit_ends_there_and_the_next_is_rendered(
     waits = only_of("sea", source)
     assert kinds(renderer, waits, "who", "why the sea", "where") == [rendering.PROMPT, kind]
     assert kinds(renderer, waits, "where", "who") == [rendering.PROMPT] * 2
+    assert kinds(renderer, waits, "who", "why the sea", "where") == [rendering.PROMPT, kind]
 
 
 def test_a_conversation_s_own_length_is_no_matter(renderer: Renderer) -> None:

@@ -17,6 +17,7 @@ from leakbound.engines.vllm import VllmEngine, VllmLocation, seed_of
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Explores, Failure, Fingerprint, Query, Retraces, Sample
+from templates_of_models import CHATML
 from tiny import tiny_model_folder
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
@@ -238,3 +239,29 @@ def test_exploring_is_refused(model: Path, tmp_path: Path) -> None:
             f"vllm:{model}", str(questions), out=tmp_path / "run", sampling=Explore("auto"),
             decodings=[DECODING], scorers=["keyword"],
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (
+            "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML,
+            "refused the prom",
+        ),
+        ("What is it?", r"in `.*chat_template\.jinja` leaves the question out"),
+    ],
+)
+def test_a_chat_template_is_tried_before_vllm_loads(
+    template: str, told: str, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (model / "chat_template.jinja").write_text(template)
+    monkeypatch.setattr(sys.modules["vllm"], "LLM", None)
+    with pytest.raises((InputError, ModelError), match=told):
+        open_engine(f"vllm:{model}", Prompting(), asked=QUERIES)
+
+
+def test_a_part_of_a_chat_is_drawn(model: Path) -> None:
+    (model / "chat_template.jinja").write_text(CHATML)
+    engine = open_engine(f"vllm:{model}", Prompting(), asked=QUERIES)
+    engine.check(QUERIES, DECODING)
+    assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)

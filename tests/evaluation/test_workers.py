@@ -12,7 +12,7 @@ import pytest
 from canned import CannedEngine
 from clusters import FakeCluster
 from contents import contents
-from leakbound.engines import open_engine
+from leakbound.engines import open_engine, templates
 from leakbound.engines.crew import Task
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, ModelError
@@ -23,6 +23,7 @@ from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, RayWorkers, Rewritings, Until
 from leakbound.types import Decoding
 from suites import slow_but
+from templates_of_models import CHATML, ENDLESS
 from tiny import tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
@@ -93,6 +94,17 @@ def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     assert contents(run) == contents(whole)
     assert len(failing.sent) == len(steady.sent) + 3
     assert failing.hired == steady.hired + 3
+
+
+def test_a_chat_template_that_waits_for_a_word_is_told_by_a_worker(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "SECONDS", 0.5)
+    waits = f"{{% if 'sky' in messages[0].content %}}{ENDLESS}{{% endif %}}{CHATML}"
+    folder = tiny_model_folder(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text(waits)
+    with pytest.raises(ModelError, match="not done with the question 'green sky' after 0.5 s"):
+        drawn(asked | {"model": str(folder)}, tmp_path / "run", workers=FakeCluster())
 
 
 @pytest.mark.slow

@@ -230,12 +230,14 @@ class TransformersEngine:
         """See `Proves.prove`. Of the texts those count that are outputs of what is sampled."""
         self._require_exact(decoding, [query for query, _ in asked])
         most = decoding.max_new_tokens
+        whole = [(query, text) for query, texts in asked for text in texts]
+        self.prompting.prepare(self.loaded.tokenizer, whole)
         outputs = [
             (query, [ids[:most] for text in texts if (ids := self._output(query, text))])
             for query, texts in asked
         ]
-        whole = zip(asked, outputs, strict=True)
-        self._tell_refused([query.id for (query, texts), (_, ids) in whole if texts and not ids])
+        both = zip(asked, outputs, strict=True)
+        self._tell_refused([query.id for (query, texts), (_, ids) in both if texts and not ids])
         yield from self._sampler(most).prove(outputs, decoding, forwards, ranges)
 
     def _output(self, query: Query, text: str) -> tuple[int, ...] | None:

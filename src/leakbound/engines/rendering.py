@@ -17,7 +17,6 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
-from itertools import takewhile
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -110,8 +109,9 @@ class Renderer:
                     self._keep((template, each), reply)
                 if self._child is None:
                     break
-        replies = map(found.get, conversations)
-        return [reply for reply in takewhile(bool, replies) if reply]
+        replies = [found[each] for each in conversations if each in found]
+        beyond = (at for at, reply in enumerate(replies, start=1) if reply.kind not in WITHIN)
+        return replies[: next(beyond, None)]
 
     def _keep(self, key: tuple[Template, Conversation], reply: Reply) -> None:
         if reply.kind == PROMPT:
