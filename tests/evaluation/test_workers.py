@@ -103,7 +103,7 @@ def test_a_chat_template_that_waits_for_a_word_is_told_by_a_worker(
     waits = f"{{% if 'sky' in messages[0].content %}}{ENDLESS}{{% endif %}}{CHATML}"
     folder = tiny_model_folder(tmp_path / "model")
     (folder / "chat_template.jinja").write_text(waits)
-    with pytest.raises(ModelError, match="not done with the question 'green sky' after 0.5 s"):
+    with pytest.raises(ModelError, match="not done with the question 'green sky' after"):
         drawn(asked | {"model": str(folder)}, tmp_path / "run", workers=FakeCluster())
 
 
