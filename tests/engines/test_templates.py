@@ -17,7 +17,7 @@ from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.rendering import Renderer
 from leakbound.engines.templates import asks
-from leakbound.errors import ModelError
+from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.examples import Encoder
 from templates_of_models import CHATML, DOUBLED, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
@@ -152,6 +152,15 @@ def test_one_that_breaks_is_a_message(
     told = ["sample", str(folder), "--benchmark", str(own), "--out", str(tmp_path / "run")]
     assert run_command(lambda: group(told, standalone_mode=False)) == 2
     assert "chat template refused the prompt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("none", [7, ["x"], {"default": ["x"]}, {"other": "x"}])
+def test_one_that_is_no_text_is_a_message(none: object) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = none
+    templates.require_sound(tokenizer, "here")  # whoever asks in plain prompts may go on
+    with pytest.raises(InputError, match="chat template refused the prompt"):
+        Prompting().encode(tokenizer, "who")
 
 
 def test_no_child_is_started_where_there_is_no_template(

@@ -187,6 +187,8 @@ def _by_own_code(tokenizer: Tokenizer, turns: Turns, open_ended: bool) -> Reply:
 
 def _stopped(template: str) -> str:
     """The template with its clock stopped, if it has one."""
+    if not isinstance(template, str):
+        raise TypeError(f"it is no text but {template!r:.60}")
     return f"{_STOPPED}{template}" if _CLOCK in template else template
 
 
