@@ -18,10 +18,10 @@ from leakbound.evaluation.drawing.parts import machine
 from leakbound.evaluation.drawing.sample import draws_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
 from leakbound.store.tables import completions_of
+from leakbound.text.figures import below
 from leakbound.types import Completion, Generate, Progress, Redraws
 
 NAME = "draws"
-_ALTERED = (1, 3, 10)  # parts, of the powers that are told
 
 
 def require_share(share: float, model: object) -> None:
@@ -99,12 +99,12 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
 
 def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:
     share = len(parts) / len(arm.parts)
-    power = ", ".join(f"of {m} {1 - (1 - share) ** m:.3g}" for m in _ALTERED)
+    one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
     return (
         f"of {len(parts):,} parts, chosen by chance now from {len(arm.parts):,}, "
         f"{len(parts) - altered:,} hold the draws that their keys make "
-        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Probability that this "
-        f"finds one of altered parts: {power}, at least. A seed chosen among many it does not "
-        "find"
+        f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been altered, "
+        f"this would find it with probability {one}, some of three with {three}, of ten with {ten} "
+        "at least. It does not find a seed that was chosen among many"
     )
