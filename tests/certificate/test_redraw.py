@@ -60,7 +60,8 @@ def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says in ((0.3, 1, "0.333"), (0.5, 2, "0.666"), (1, 3, "1.000")):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(600)]
-        assert all(f"this would find it with probability {says}, some of" in one.says for one in found)
+        told = f"this would find it with probability {says}, some of"
+        assert all(told in one.says for one in found)
         hits = sum(one.status == "differs" for one in found)
         assert abs(hits - 200 * parts) <= 4 * (600 * parts / 3 * (1 - parts / 3)) ** 0.5
 

