@@ -40,7 +40,7 @@ def texts(seed: int, n: int = 32, questions: int = 3, kinds: int = 4) -> list[li
 
 def test_the_draws_of_two_files_stand_one_after_the_other() -> None:
     both = join([log("one", [["a"], ["b"]], seed=1), log("two", [["c"], [None]], seed=2)])
-    assert [one.draws for one in both.asked] == [(Draw("a"), Draw("c")), (Draw("b"), None)]
+    assert [tuple(one.draws) for one in both.asked] == [(Draw("a"), Draw("c")), (Draw("b"), None)]
     assert (both.n, both.model, both.sampled_by) == (2, "m", "t")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.evaluation.views.words import described
-from leakbound.formats.imported import Draw
-from leakbound.formats.samples import read
+from leakbound.formats import samples
+from leakbound.formats.imported import Draw, ImportedLog
+from leakbound.formats.spool import Spool
 from leakbound.types import Decoding
 
 ROW = {"id": "a", "question": "Who?", "answer": "Ann", "completion": "Ann did."}
@@ -21,6 +23,13 @@ def written(folder: Path, *rows: dict[str, Any]) -> Path:
     file = folder / "mine.jsonl"
     file.write_text("\n".join(json.dumps({**ROW, **row}) for row in rows))
     return file
+
+
+def read(file: Path) -> ImportedLog:
+    """What the file tells, its draws held."""
+    with Spool(file.parent) as spool:
+        log = samples.read(file, spool)
+        return replace(log, asked=tuple(replace(o, draws=tuple(o.draws)) for o in log.asked))
 
 
 def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
 from leakbound.formats.log_scores import take_scores
 from leakbound.formats.openunlearning_names import asked_by
+from leakbound.formats.spool import Spool
 from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders
 from leakbound.store import (
@@ -37,7 +38,7 @@ from leakbound.store import (
 )
 from leakbound.store.cut import Cut
 from leakbound.study import Study
-from leakbound.types import Completion, Failure, Prompt, Query, Sample, Usage
+from leakbound.types import Completion, Prompt, Query, Sample, Usage
 
 _OTHER_QUESTIONS = (
     "the samples drawn at temperature 0 are about other questions than the rest. Import files of "
@@ -76,10 +77,24 @@ def import_run(
             scored.
 
     Raises InputError for files that are not what they must be, that do not belong together, or
-    whose draws can only be copies; nothing is written then.
+    whose draws can only be copies; nothing is written then. JSON lines are read a row at a time,
+    and lie by question in a file without a name in `out` meanwhile, as large as their texts; other
+    formats, and JSON lines that are one array, are read whole.
     """
     paths = [Path(file) for file in files]
-    logs = take_scores(read_logs(paths, form, _part(benchmark)), scores)
+    with Spool(Path(out)) as spool:
+        logs = take_scores(read_logs(paths, spool, form, _part(benchmark)), scores)
+        return _made(logs, Path(out), benchmark, data)
+
+
+def _made(
+    logs: Sequence[ImportedLog],
+    out: Path,
+    benchmark: str | Benchmark | None,
+    data: str | Path | None,
+) -> Run:
+    """The run of these logs."""
+    paths = [log.path for log in logs]
     digests = _digests(paths)
     drawn_by = {
         TARGET: [log for log in logs if not log.decoding.greedy],
@@ -100,7 +115,7 @@ def import_run(
     given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
     task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
     named = {} if task.loaded is None else Study(task).to_dict()
-    run = begin(Path(out), task, named)
+    run = begin(out, task, named)
     for key, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[key]], _order(run, key, drawn))
         _store(run.add_arm(key, spec), drawn, prompt_ids[key], given)
@@ -112,9 +127,12 @@ def _store(
 ) -> None:
     """The draws, and what they were given by these scorers."""
     draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
+    queries = {query.id: query for query in arm.queries}
+    notes = _notes(drawn)
     for part in arm.parts_to_draw():
-        results = _samples(arm, part, draws)
-        arm.write_part(part, DrawnPart.of(part.query_ids, results, _usage(part, drawn), {}))
+        results = [_sample(arm, part, queries[id], draws[id]) for id in part.query_ids]
+        usage = Usage(draws=part.draws, notes=notes)
+        arm.write_part(part, DrawnPart.of(part.query_ids, results, usage, {}))
     for spec in scorers:
         scorer = make_scorer(spec)
         given = partial(_given, arm, draws, scorer.name)
@@ -267,38 +285,29 @@ def _spec(drawn: Imported, digests: Sequence[str], order: int) -> ArmSpec:
     )
 
 
-def _samples(
-    arm: Arm, part: Part, draws: Mapping[str, Sequence[Draw | None]]
-) -> list[Sample | Failure]:
+def _sample(arm: Arm, part: Part, query: Query, draws: Sequence[Draw | None]) -> Sample:
     """Distinct outputs with counts; a draw that failed is missing, never left out."""
-    queries: dict[str, Query] = {query.id: query for query in arm.queries}
-    made: list[Sample | Failure] = []
-    for query_id in part.query_ids:
-        completions, missing = [], 0
-        for chunk, size in enumerate(part.sizes, part.first_chunk):
-            counts = _distinct(arm, draws[query_id], chunk)
-            missing += size - counts.total()
-            completions += [
-                Completion(
-                    text=draw.text,
-                    token_ids=None,
-                    count=count,
-                    chunk=chunk,
-                    finish_reason=draw.finish_reason,
-                )
-                for draw, count in counts.items()
-            ]
-        sample = Sample(
-            query=queries[query_id],
-            decoding=arm.decoding,
-            completions=tuple(completions),
-            missing=missing,
-        )
-        made.append(sample)
-    return made
+    completions: list[Completion] = []
+    missing = 0
+    for chunk, size in enumerate(part.sizes, part.first_chunk):
+        counts = _distinct(arm, draws, chunk)
+        missing += size - counts.total()
+        completions += [
+            Completion(
+                text=draw.text,
+                token_ids=None,
+                count=count,
+                chunk=chunk,
+                finish_reason=draw.finish_reason,
+            )
+            for draw, count in counts.items()
+        ]
+    return Sample(
+        query=query, decoding=arm.decoding, completions=tuple(completions), missing=missing
+    )
 
 
-def _usage(part: Part, drawn: Imported) -> Usage:
+def _notes(drawn: Imported) -> list[str]:
     """What the tables say of the draws; what they cost is not known."""
     missing = sum(draw is None for one in drawn.asked for draw in one.draws)
     total = drawn.n * len(drawn.asked)
@@ -308,4 +317,4 @@ def _usage(part: Part, drawn: Imported) -> Usage:
             f"questions with several targets: {several}; the first is taken as the answer, all as "
             "keywords"
         )
-    return Usage(draws=part.draws, notes=[*drawn.notes, *notes])
+    return [*drawn.notes, *notes]

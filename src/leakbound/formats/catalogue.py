@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log, lm_eval, openunlearning_answers, samples
 from leakbound.formats.imported import ImportedLog
+from leakbound.formats.spool import Spool
 from leakbound.registry import suggestion
-from leakbound.text.rows import read_text
+from leakbound.text.rows import first_line
 
 Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
-FORMATS: dict[str, Callable[[Path], ImportedLog]] = {
-    "inspect": inspect_log.read,
-    "lm-eval": lm_eval.read,
-    "openunlearning": openunlearning_answers.read,
-    "jsonl": samples.read,
-}
+FORMATS = get_args(Format)
 
 
 def read_logs(
-    paths: Sequence[Path], form: str | None = None, part: str | None = None
+    paths: Sequence[Path], spool: Spool, form: str | None = None, part: str | None = None
 ) -> list[ImportedLog]:
     """The logs in these files, each read as `form`, else as what its name and first line show.
 
     `part`: which answers are taken of a log that has those of several parts of a benchmark. Of
-    several tasks that were sampled, questions go by the name of their task too.
+    several tasks that were sampled, questions go by the name of their task too. Draws of `jsonl`
+    lie in `spool`; the other formats are read whole, a file at a time, and their draws held.
     """
     if form is not None and form not in FORMATS:
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
-    logs = [_read(path, form or _form(path), part) for path in paths]
+    logs = [_read(path, form or _form(path), part, spool) for path in paths]
     if not logs:
         raise InputError("no file to import. Name one at least.")
     if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
@@ -43,10 +40,14 @@ def read_logs(
     ]
 
 
-def _read(path: Path, form: str, part: str | None) -> ImportedLog:
+def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
+    if form == "inspect":
+        return inspect_log.read(path)
+    if form == "lm-eval":
+        return lm_eval.read(path)
     if form == "openunlearning":
         return openunlearning_answers.read(path, part)
-    return FORMATS[form](path)
+    return samples.read(path, spool)
 
 
 def _form(path: Path) -> Format:
@@ -59,5 +60,4 @@ def _form(path: Path) -> Format:
             f"cannot tell the format of `{path}` from its name. Say --format inspect, lm-eval, "
             "openunlearning or jsonl."
         )
-    first = next((line for line in read_text(path).splitlines() if line.strip()), "")
-    return "lm-eval" if '"resps"' in first else "jsonl"
+    return "lm-eval" if '"resps"' in first_line(path) else "jsonl"

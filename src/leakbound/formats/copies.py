@@ -10,8 +10,7 @@ same tell nothing: a peaked model draws them too.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -26,15 +25,15 @@ _MISSING = -1
 
 def require_no_copies(logs: Sequence[ImportedLog]) -> None:
     """Raise InputError where draws of one log stand again in it, or in another of the logs."""
-    ordered = [log for log in logs if log.ordered]
-    for one, other in combinations_with_replacement(ordered, 2):
+    ordered = [(log.path, _outputs(log)) for log in logs if log.ordered]
+    for (path, one), (other_path, other) in combinations_with_replacement(ordered, 2):
         found = _shift_that_copies(one, other)
         if found is not None:
             shift, texts = found
-            again = "again" if one is other else f"in `{other.path}`"
+            again = "again" if one is other else f"in `{other_path}`"
             raise InputError(
                 f"draws are copies of one another, so no bound would hold for them: {texts:,} "
-                f"draws of `{one.path}` stand {again}, in the same order, {abs(shift)} places "
+                f"draws of `{path}` stand {again}, in the same order, {abs(shift)} places "
                 "on. Draw anew without a fixed seed and without a cache."
             )
 
@@ -43,11 +42,37 @@ def repeats_itself(log: ImportedLog) -> bool:
     """True if every question was drawn more than once and gave one text only."""
     if not log.texts:
         return False
-    drawn = [[draw.output for draw in one.draws if draw is not None] for one in log.asked]
-    return all(len(draws) > 1 and len(set(draws)) == 1 for draws in drawn)
+    return all(_repeats_itself(one.draws) for one in log.asked)
 
 
-def _shift_that_copies(one: ImportedLog, other: ImportedLog) -> tuple[int, int] | None:
+def _repeats_itself(draws: Iterable[Draw | None]) -> bool:
+    """True if there are several outputs, all the same."""
+    outputs = (draw.output for draw in draws if draw is not None)
+    first, second = next(outputs, None), next(outputs, None)
+    return first == second is not None and all(output == first for output in outputs)
+
+
+Outputs = Mapping[str, NDArray[np.int64]]
+"""A number for each draw of a question, by its id: the same for the same output alone."""
+
+
+def _outputs(log: ImportedLog) -> Outputs:
+    """The outputs' hashes, of 64 bits; scores are no part: a copy may have been judged otherwise.
+
+    Two outputs of one hash would be taken for one. That could find copies only where all others
+    agree too.
+    """
+    return {
+        one.id: np.fromiter(map(_hash, one.draws), dtype=np.int64, count=len(one.draws))
+        for one in log.asked
+    }
+
+
+def _hash(draw: Draw | None) -> int:
+    return _MISSING if draw is None else hash(draw.output)  # which is never -1
+
+
+def _shift_that_copies(one: Outputs, other: Outputs) -> tuple[int, int] | None:
     """The shift at which two logs agree beyond chance, and at how many draws."""
     pairs = list(_coded(one, other))
     longest = max((max(len(a), len(b)) for a, b, _ in pairs), default=0)
@@ -69,33 +94,29 @@ def _shift_that_copies(one: ImportedLog, other: ImportedLog) -> tuple[int, int] 
     return None
 
 
-Coded = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Coded = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 
 
-def _coded(one: ImportedLog, other: ImportedLog) -> Iterator[Coded]:
+def _coded(one: Outputs, other: Outputs) -> Iterator[Coded]:
     """The draws of each question both have as numbers, and the logarithms of the texts' shares.
 
     The most diverse questions come first: they tell soonest that two stretches differ.
     """
-    theirs = {asked.id: _outputs(asked.draws) for asked in other.asked}
     found: list[tuple[int, Coded]] = []
-    for asked in one.asked:
-        ours = _outputs(asked.draws)
-        both = [*ours, *(() if one is other else theirs.get(asked.id, ()))]
-        counts = Counter(draw for draw in both if draw is not None)
-        if asked.id not in theirs or len(counts) < 2:
+    for id, ours in one.items():
+        if id not in other:
             continue
-        numbers = {draw: i for i, draw in enumerate(counts)}
-        shares = np.log(np.array(list(counts.values())) / counts.total())
-        coded = (_codes(ours, numbers), _codes(theirs[asked.id], numbers), shares)
-        found.append((len(counts), coded))
+        theirs = other[id]
+        both = ours if one is other else np.concatenate([ours, theirs])
+        kinds, counts = np.unique(both[both != _MISSING], return_counts=True)
+        if len(kinds) < 2:
+            continue
+        a = _codes(ours, kinds)
+        b = a if one is other else _codes(theirs, kinds)
+        found.append((len(kinds), (a, b, np.log(counts / counts.sum()))))
     yield from (coded for _, coded in sorted(found, key=lambda pair: -pair[0]))
 
 
-def _outputs(draws: Sequence[Draw | None]) -> list[Draw | None]:
-    """The draws without their scores: a copy may have been judged otherwise."""
-    return [None if draw is None else draw.output for draw in draws]
-
-
-def _codes(draws: Sequence[Draw | None], numbers: dict[Draw, int]) -> NDArray[np.int64]:
-    return np.array([_MISSING if d is None else numbers[d] for d in draws], dtype=np.int64)
+def _codes(outputs: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.int32]:
+    places = np.searchsorted(kinds, outputs).astype(np.int32)
+    return np.where(outputs == _MISSING, np.int32(_MISSING), places)

@@ -6,10 +6,10 @@ shows whether some are copies of others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from leakbound.errors import InputError
 from leakbound.types import Decoding, FinishReason
@@ -17,19 +17,19 @@ from leakbound.types.decoding import UNSTATED
 
 _NUMBERS = (*UNSTATED, "max_tokens", "adaptive_temperature")
 MOST = 1_000_000
-"""Draws of one question that are taken: each is held, and a count beyond this is a slip."""
+"""Draws that a count may stand for: one beyond this is a slip."""
 DECODING = (*_NUMBERS, "adaptive_mode", "stop")
+
+Scores: TypeAlias = tuple[tuple[str, float | None], ...]
+"""What the scorers of a file gave a draw, by name; None where one could not decide."""
 
 
 class Draw(NamedTuple):
-    """One output; how it ended is `stop` where the file does not tell.
-
-    `scores`: what the file's scorers gave it, by name; None where one could not decide.
-    """
+    """One output, with its scores; how it ended is `stop` where the file does not tell."""
 
     text: str
     finish_reason: FinishReason = "stop"
-    scores: tuple[tuple[str, float | None], ...] = ()
+    scores: Scores = ()
 
     @property
     def output(self) -> Draw:
@@ -41,13 +41,14 @@ class Draw(NamedTuple):
 class ImportedQuestion:
     """A question and its draws, None for one that was asked for and failed.
 
-    `answers` are the targets that the file has, the first of them the answer.
+    `answers` are the targets that the file has, the first of them the answer. The draws may lie
+    on disk (see `Spool`), and are then read whenever they are asked for.
     """
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
-    draws: tuple[Draw | None, ...]
+    draws: Sequence[Draw | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from leakbound.errors import InputError
 from leakbound.formats.copies import repeats_itself, require_no_copies
 from leakbound.formats.imported import ImportedLog, ImportedQuestion, same_settings
+from leakbound.formats.spool import Chained
 from leakbound.types import Decoding
 
 
@@ -78,20 +79,22 @@ def _stated(logs: Sequence[ImportedLog]) -> dict[str, object]:
 
 
 def _joined(logs: Sequence[ImportedLog]) -> tuple[ImportedQuestion, ...]:
-    found: dict[str, tuple[ImportedLog, ImportedQuestion]] = {}
+    found: dict[str, tuple[ImportedLog, list[ImportedQuestion]]] = {}
     for log in logs:
         for one in log.asked:
-            source, known = found.get(one.id, (log, None))
-            if known is None:
-                found[one.id] = log, one
-                continue
-            if (known.text, known.answers) != (one.text, one.answers):
+            source, known = found.setdefault(one.id, (log, []))
+            known.append(one)
+            if (known[0].text, known[0].answers) != (one.text, one.answers):
                 raise InputError(
                     f"question {one.id!r} has another text or target in `{log.path}` than in "
                     f"`{source.path}`. Import them as two runs."
                 )
-            found[one.id] = source, replace(known, draws=known.draws + one.draws)
-    return tuple(one for _, one in found.values())
+    return tuple(
+        known[0]
+        if len(known) == 1
+        else replace(known[0], draws=Chained([one.draws for one in known]))
+        for _, known in found.values()
+    )
 
 
 def _same_n(asked: Sequence[ImportedQuestion]) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.spool import Mapped
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
 from leakbound.scorers.logged import Logged
@@ -30,6 +32,8 @@ def take_scores(
     chosen = there if wanted is None else [name for name in wanted if name != NONE]
     if unknown := next((name for name in chosen if name not in there), None):
         raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, there)}")
+    if not there:
+        return list(logs)
     scorers = {name: _scorer(name, logs) for name in chosen}
     return [_renamed(log, {name: scorer.name for name, scorer in scorers.items()}) for log in logs]
 
@@ -37,13 +41,13 @@ def take_scores(
 def _scorer(name: str, logs: Sequence[ImportedLog]) -> Scorer:
     """The scorer that a name stands for, once its scores are found to be such."""
     having = [log for log in logs if name in log.scorers]
-    found = [score for log in having for score in _scores(log, name)]
-    binary = all(log.scorers[name] for log in having) and {*found} <= {0.0, 1.0}
+    others = sum(score not in (0, 1) for log in having for score in _scores(log, name))
+    binary = all(log.scorers[name] for log in having) and not others
     if all(log.texts for log in having):
         plain = name.replace(">=", "_").replace(",", "_").replace("=", "_")
         return Logged(by=plain, values="binary" if binary else "unit")
     scorer = make_scorer(name)
-    if scorer.binary and not {*found} <= {0.0, 1.0}:
+    if scorer.binary and others:
         raise InputError(
             f"scorer {name!r} gives 0 or 1, and `{having[0].path}` has others of it. Export the "
             "scores anew."
@@ -74,9 +78,9 @@ def _renamed(log: ImportedLog, names: dict[str, str]) -> ImportedLog:
 
 
 def _asked(one: ImportedQuestion, names: dict[str, str]) -> ImportedQuestion:
-    return replace(one, draws=tuple(None if d is None else _draw(d, names) for d in one.draws))
+    return replace(one, draws=Mapped(one.draws, partial(_draw, names)))
 
 
-def _draw(draw: Draw, names: dict[str, str]) -> Draw:
+def _draw(names: dict[str, str], draw: Draw) -> Draw:
     known = dict(draw.scores)
     return draw._replace(scores=tuple((new, known.get(name)) for name, new in names.items()))

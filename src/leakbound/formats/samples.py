@@ -8,12 +8,16 @@ Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that 
 Rows with `id`, `scores` and `count` alone are draws whose texts are not told, as `leakbound export
 --redact` writes them: their scores are named by the scorers that gave them, and null stands for
 draws that failed.
+
+Rows may stand in any order, and are read one at a time; what is held of each is its draw, on disk.
+A file that is one JSON array is held whole while it is read.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import (
@@ -22,10 +26,12 @@ from leakbound.formats.imported import (
     Draw,
     ImportedLog,
     ImportedQuestion,
+    Scores,
     is_number,
     same_settings,
 )
-from leakbound.text.rows import Row, read_rows
+from leakbound.formats.spool import ByQuestion, Spool
+from leakbound.text.rows import Row, each_row
 
 _MOST = sys.float_info.max
 SETTINGS = (*DECODING, "seed", "order", "model")
@@ -33,26 +39,82 @@ REDACTED = "(redacted)"
 """What stands for a text that is not told."""
 
 
-def read(path: Path) -> ImportedLog:
-    """The samples of a file; a row that is not one raises InputError that names it."""
-    rows = read_rows(path, "jsonl")
-    asked: dict[str, list[Row]] = {}
-    for row in rows:
-        asked.setdefault(_id(row), []).append(row)
-    stated = same_settings({row.place: _stated(row) for row in rows})
-    texts = any("completion" in row.values or "question" in row.values for row in rows)
-    names = dict.fromkeys(name for row in rows for name, _ in _scores(row))
+def read(path: Path, spool: Spool) -> ImportedLog:
+    """The samples of a file; a row that is not one raises InputError that names it.
+
+    Their draws are put into `spool`, which must be open as long as they are read.
+    """
+    found = _Found(spool)
+    for row in each_row(path, "jsonl"):
+        found.add(row)
+    model = str(found.stated.pop("model", "unnamed"))
     return ImportedLog(
         path=path,
         tool="jsonl",
-        model=str(stated.pop("model", "unnamed")),
+        model=model,
         task="samples",  # ids are the user's own, in whichever file
-        stated=stated,
-        asked=tuple((_asked if texts else _scored)(id, of_id) for id, of_id in asked.items()),
-        ordered=texts and not any("count" in row.values for row in rows),
-        texts=texts,
-        scorers=dict.fromkeys(names, False),
+        stated=found.stated,
+        asked=found.questions(),
+        ordered=found.texts and not found.counted,
+        texts=found.texts,
+        scorers=dict.fromkeys(found.scorers, False),
     )
+
+
+class _Found:
+    """What the rows so far tell: the settings of all, and of each question its first row."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.stated: dict[str, object] = {}
+        self.scorers: dict[str, None] = {}
+        self.texts = self.counted = False
+        self._draws = ByQuestion(spool)
+        self._first: Row | None = None
+        self._asked: dict[str, _Asked] = {}
+
+    def add(self, row: Row) -> None:
+        """Take a row in; InputError where it is no sample, or does not belong to those before."""
+        id, stated, scores = _id(row), _stated(row), _scores(row)
+        if self._first is None:
+            self._first, self.stated, self.texts = row, stated, _has_text(row)
+        if stated != self.stated:
+            same_settings({self._first.place: self.stated, row.place: stated})
+        if _has_text(row) != self.texts:
+            (self._first if _has_text(row) else row).text("question")  # which it lacks
+        self.scorers.update(dict.fromkeys(name for name, _ in scores))
+        self.counted |= "count" in row.values
+        self._require_same_question(id, row)
+        draw = _draw(row, scores) if self.texts else _scored(row, scores)
+        self._draws.add(id, draw, _count(row))
+
+    def questions(self) -> tuple[ImportedQuestion, ...]:
+        """The questions in the order of their first rows."""
+        draws = self._draws.draws()
+        return tuple(
+            ImportedQuestion(id=id, text=one.text, answers=one.answers, draws=draws[id])
+            for id, one in self._asked.items()
+        )
+
+    def _require_same_question(self, id: str, row: Row) -> None:
+        known = self._asked.get(id)
+        text = row.text("question") if self.texts else REDACTED
+        answer = row.maybe("answer") if self.texts else None
+        answers = () if answer is None else (answer,)
+        if known is None:
+            self._asked[id] = _Asked(row.place, text, answers)
+        elif (known.text, known.answers) != (text, answers):
+            raise InputError(
+                f"{row.place} has another question or answer than {known.place}, "
+                f"and the same id {id!r}. Give each question an id of its own."
+            )
+
+
+class _Asked(NamedTuple):
+    """A question, and the place of the first row that is about it."""
+
+    place: str
+    text: str
+    answers: tuple[str, ...]
 
 
 def _id(row: Row) -> str:
@@ -61,38 +123,22 @@ def _id(row: Row) -> str:
     return str(value) if _is_whole(value) else row.maybe("id") or row.text("question")
 
 
-def _asked(id: str, rows: list[Row]) -> ImportedQuestion:
-    first = rows[0]
-    texts = {(row.text("question"), row.maybe("answer")): row for row in rows}
-    if len(texts) > 1:
+def _has_text(row: Row) -> bool:
+    """False for a row of scores alone."""
+    return "completion" in row.values or "question" in row.values
+
+
+def _scored(row: Row, scores: Scores) -> Draw | None:
+    """A draw of which nothing is told but its scores."""
+    if "scores" not in row.values:
         raise InputError(
-            f"{list(texts.values())[1].place} has another question or answer than {first.place}, "
-            f"and the same id {id!r}. Give each question an id of its own."
+            f"{row.place} has neither 'completion' nor 'scores'. Add one of them; null says "
+            "that the draw failed."
         )
-    answer = first.maybe("answer")
-    return ImportedQuestion(
-        id=id,
-        text=first.text("question"),
-        answers=() if answer is None else (answer,),
-        draws=tuple(draw for row in rows for draw in [_draw(row)] * _count(row)),
-    )
+    return None if row.values["scores"] is None else Draw(REDACTED, scores=scores)
 
 
-def _scored(id: str, rows: list[Row]) -> ImportedQuestion:
-    """A question of which nothing is told but how often its draws had which scores."""
-    draws: list[Draw | None] = []
-    for row in rows:
-        if "scores" not in row.values:
-            raise InputError(
-                f"{row.place} has neither 'completion' nor 'scores'. Add one of them; null says "
-                "that the draw failed."
-            )
-        draw = None if row.values["scores"] is None else Draw(REDACTED, scores=_scores(row))
-        draws += [draw] * _count(row)
-    return ImportedQuestion(id=id, text=REDACTED, draws=tuple(draws))
-
-
-def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:
+def _scores(row: Row) -> Scores:
     """The scores of a row, by name; null where a scorer could not decide."""
     found = row.values.get("scores")
     if found is None:
@@ -107,7 +153,7 @@ def _scores(row: Row) -> tuple[tuple[str, float | None], ...]:
     return tuple((name, None if score is None else float(score)) for name, score in found.items())
 
 
-def _draw(row: Row) -> Draw | None:
+def _draw(row: Row, scores: Scores) -> Draw | None:
     if "completion" not in row.values:
         raise InputError(
             f"{row.place} has no 'completion'. Add it; null says that the draw failed."
@@ -118,7 +164,7 @@ def _draw(row: Row) -> Draw | None:
             f"'completion' must be text, or null for a draw that failed, got {text!r} in "
             f"{row.place}. Correct the row."
         )
-    return None if text is None else Draw(text, scores=_scores(row))
+    return None if text is None else Draw(text, scores=scores)
 
 
 def _count(row: Row) -> int:

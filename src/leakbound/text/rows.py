@@ -105,19 +105,49 @@ def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) 
     stands for an object with that text under this name. A file that is missing, unreadable, empty
     or badly formed raises InputError.
     """
-    rows = [
-        Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
-        for number, record in enumerate(_records(path, form or _form(path), bare), start=1)
-    ]
-    if not rows:
+    return list(each_row(path, form, bare=bare))
+
+
+def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -> Iterator[Row]:
+    """The rows of `read_rows`, of which JSON lines are read and held one at a time.
+
+    So a row that is badly formed raises InputError when it is reached.
+    """
+    number = 0
+    for number, record in enumerate(_records(path, form or _form(path), bare), start=1):
+        yield Row(path, number, {str(key).strip().lower(): each for key, each in record.items()})
+    if not number:
         raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
-    return rows
 
 
 def read_text(path: Path) -> str:
     """The file's text, as UTF-8; a file that cannot be read so raises InputError."""
-    try:
+    with _opening(path):
         return path.read_text(encoding="utf-8-sig")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of `read_text` without their ends, one at a time."""
+    with _opening(path), path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            text = _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
+            yield from text.split("\r")  # an end of line, as of the others
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{str(path)!r} is not UTF-8 in line {number}: {error}. Save it as UTF-8."
+        ) from error
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read as text why, and what to do."""
+    try:
+        yield
     except OSError as error:
         require_no_fault(path, error)
         raise InputError(
@@ -137,8 +167,7 @@ def _form(path: Path) -> Form:
 def _records(path: Path, form: Form, bare: str | None) -> Iterable[Mapping[str, object]]:
     if form == "parquet":
         return _parquet(path)
-    text = read_text(path)
-    return _csv(text, path) if form == "csv" else _objects(text, path, bare)
+    return _csv(read_text(path), path) if form == "csv" else _objects(path, bare)
 
 
 def _parquet(path: Path) -> list[Mapping[str, object]]:
@@ -163,6 +192,8 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
 def _require_distinct(names: Sequence[str], where: str) -> None:
     """Refuse two columns of one name, of which only one would count; blank names are no columns."""
     known = [name.strip().lower() for name in names]
+    if len(set(known)) == len(known):
+        return
     twice = sorted({name for name in known if name and known.count(name) > 1})
     if twice:
         raise InputError(
@@ -199,15 +230,16 @@ def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
     return rows
 
 
-def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
-    if text.lstrip().startswith("["):
-        values = parse_json(text, repr(str(path)), distinct=True)
-    else:
-        lines = [line for line in text.split("\n") if line.strip()]
-        values = [
+def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
+    is_array = first_line(path).lstrip().startswith("[")
+    values = (
+        parse_json(read_text(path), repr(str(path)), distinct=True)
+        if is_array
+        else (
             parse_json(line, f"row {n} of {str(path)!r}", distinct=True)
-            for n, line in enumerate(lines, start=1)
-        ]
+            for n, line in enumerate(_filled_lines(path), start=1)
+        )
+    )
     for number, value in enumerate(values, start=1):
         if bare is not None and isinstance(value, str):
             value = {bare: value}
@@ -216,6 +248,15 @@ def _objects(text: str, path: Path, bare: str | None) -> Iterator[Mapping[str, o
                 f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."
             )
         yield value
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text that is not blank; empty where there is none."""
+    return next(_filled_lines(path), "")
+
+
+def _filled_lines(path: Path) -> Iterator[str]:
+    return (line for line in read_lines(path) if line.strip())
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
