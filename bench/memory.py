@@ -1,9 +1,12 @@
-"""Peak memory of an evaluation: it must not grow with n × questions.
+"""Peak memory of an evaluation: it must not grow with n × questions. And that of an import.
 
     python bench/memory.py [--models demo-run/models] [--json FILE]
+    python bench/memory.py --imported 1e7 [--json FILE]
 
 Evaluates the demo's full model on 24, 100 and 400 questions of the built-in benchmark, n = 1,024,
-each in a process of its own, and reports the largest resident set of each.
+each in a process of its own, and reports the largest resident set of each. Or imports JSON lines of
+so many draws of 400 questions, draw by draw, of 16 words each: *repeated* ones, a question's own 40
+of which the k-th has a chance like 1 / k^2, and *distinct* ones, each drawn once.
 """
 
 from __future__ import annotations
@@ -15,43 +18,92 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from leakbound.benchmarks import load_benchmark
-from leakbound.demo import Clock, train_models
+import numpy as np
 
 QUESTIONS = (24, 100, 400)
+ASKED, WORDS, ANSWERS = 400, 16, 40
+VOCABULARY = [f"w{number}" for number in range(20_000)]
 
 
-def measure(model: Path, questions: int) -> tuple[float, float]:
-    """Peak resident set in GB and seconds of one evaluation, in a child process."""
+def measure(*arguments: object) -> tuple[float, float]:
+    """Peak resident set in GB and seconds of one command, in a child process."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as scratch:
-        command = [
-            *(sys.executable, "-m", "leakbound", "evaluate", str(model), "--device", "cpu"),
-            *("--benchmark", "fictitious:authors=60,questions=8,forget=50"),
-            *("--limit", str(questions), "--out", f"{scratch}/run"),
-        ]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(child.pid, 0)
+    command = [sys.executable, "-m", "leakbound", *map(str, arguments)]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
     if status:
-        raise SystemExit(f"the evaluation of {questions} questions failed with status {status}")
+        raise SystemExit(f"`{' '.join(command)}` failed with status {status}")
     return used.ru_maxrss / 1e6, time.perf_counter() - started
+
+
+def evaluations(models: Path) -> Iterator[dict[str, Any]]:
+    """A row for each number of questions."""
+    from leakbound.benchmarks import load_benchmark
+    from leakbound.demo import Clock, train_models  # torch: a child's peak is no less than ours
+
+    task = load_benchmark("fictitious")
+    full = train_models(models, task, Clock(models.parent / "phases.json"))["full"]
+    print("| questions × n | peak memory | time |\n|---|---|---|")
+    for questions in QUESTIONS:
+        with tempfile.TemporaryDirectory() as scratch:
+            asked = ("--benchmark", "fictitious:authors=60,questions=8,forget=50")
+            limited = ("--device", "cpu", "--limit", questions, "--out", f"{scratch}/run")
+            peak, seconds = measure("evaluate", full, *asked, *limited)
+        yield {"questions": questions, "peak_gb": peak, "seconds": seconds}
+        print(f"| {questions} × 1,024 | {peak:.2f} GB | {seconds:.0f} s |", flush=True)
+
+
+def imports(draws: int) -> Iterator[dict[str, Any]]:
+    """A row for each kind of outputs."""
+    print("| outputs | questions × n | file | peak memory | time |\n|---|---|---|---|---|")
+    for kind in ("repeated", "distinct"):
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch, "samples.jsonl")
+            write(file, kind, draws // ASKED)
+            size = file.stat().st_size / 1e9
+            peak, seconds = measure("import", file, "--out", f"{scratch}/run")
+        yield {"kind": kind, "draws": draws, "gb": size, "peak_gb": peak, "seconds": seconds}
+        asked = f"{ASKED} × {draws // ASKED:,}"
+        print(f"| {kind} | {asked} | {size:.2f} GB | {peak:.2f} GB | {seconds:.0f} s |", flush=True)
+
+
+def write(file: Path, kind: str, n: int) -> None:
+    """JSON lines of n draws of every question."""
+    random = np.random.default_rng(0)
+    law = 1 / np.arange(1, ANSWERS + 1) ** 2
+    answers = [texts(random, ANSWERS) for _ in range(ASKED)]
+    with file.open("w") as stream:
+        for _ in range(n):
+            chosen = random.choice(ANSWERS, size=ASKED, p=law / law.sum()).tolist()
+            drawn = (
+                [mine[k] for mine, k in zip(answers, chosen, strict=True)]
+                if kind == "repeated"
+                else texts(random, ASKED)
+            )
+            stream.writelines(
+                f'{{"id": "q{i}", "question": "What is {i}?", "answer": "{answers[i][0]}", '
+                f'"temperature": 1.0, "completion": "{text}"}}\n'
+                for i, text in enumerate(drawn)
+            )
+
+
+def texts(random: np.random.Generator, number: int) -> list[str]:
+    said = random.integers(len(VOCABULARY), size=(number, WORDS)).tolist()
+    return [" ".join(VOCABULARY[word] for word in words) for words in said]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
+    parser.add_argument("--imported", type=float, metavar="N", help="draws of an import")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    task = load_benchmark("fictitious")
-    full = train_models(options.models, task, Clock(options.models.parent / "phases.json"))["full"]
-    print("| questions × n | peak memory | time |\n|---|---|---|")
-    rows = []
-    for questions in QUESTIONS:
-        peak, seconds = measure(full, questions)
-        rows.append({"questions": questions, "peak_gb": peak, "seconds": seconds})
-        print(f"| {questions} × 1,024 | {peak:.2f} GB | {seconds:.0f} s |", flush=True)
+    draws = options.imported
+    rows = list(evaluations(options.models) if draws is None else imports(int(draws)))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -86,7 +86,8 @@ def applies(action: str, events: Iterable[Event]) -> list[Event]:
     return [event for event in events if event.kind in ACTIONS[action].kinds]
 
 
-_TRANSIENT = re.compile(r"\.partial\b|\.lock\b|/\.tmp\w+$|\.training/training\.jsonl$")
+_TRANSIENT = re.compile(r"\.partial\b|\.lock\b|/\.tmp\w+$|/#\d+$|\.training/training\.jsonl$")
+# /#\d+: what the kernel calls a file that never had a name
 
 
 def durable_faults(events: Iterable[Event]) -> list[str]:

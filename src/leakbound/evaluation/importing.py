@@ -78,8 +78,8 @@ def import_run(
 
     Raises InputError for files that are not what they must be, that do not belong together, or
     whose draws can only be copies; nothing is written then. JSON lines are read a row at a time,
-    and lie by question in a file without a name in `out` meanwhile, as large as their texts; other
-    formats, and JSON lines that are one array, are read whole.
+    and their draws lie in a file without a name in `out` meanwhile; what other formats have, and
+    JSON lines that are one array, is held.
     """
     paths = [Path(file) for file in files]
     with Spool(Path(out)) as spool:

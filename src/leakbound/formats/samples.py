@@ -9,8 +9,8 @@ Rows with `id`, `scores` and `count` alone are draws whose texts are not told, a
 --redact` writes them: their scores are named by the scorers that gave them, and null stands for
 draws that failed.
 
-Rows may stand in any order, and are read one at a time; what is held of each is its draw, on disk.
-A file that is one JSON array is held whole while it is read.
+Rows may stand in any order. They are read one at a time, and their draws go to disk: what is held
+are the questions. Only a file that is one JSON array is read whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from leakbound.formats.imported import (
     is_number,
     same_settings,
 )
-from leakbound.formats.spool import ByQuestion, Spool
+from leakbound.formats.spool import DrawsByQuestion, Spool
 from leakbound.text.rows import Row, each_row
 
 _MOST = sys.float_info.max
@@ -68,7 +68,7 @@ class _Found:
         self.stated: dict[str, object] = {}
         self.scorers: dict[str, None] = {}
         self.texts = self.counted = False
-        self._draws = ByQuestion(spool)
+        self._draws = DrawsByQuestion(spool)
         self._first: Row | None = None
         self._asked: dict[str, _Asked] = {}
 

@@ -167,7 +167,7 @@ class Mapped(Sequence[Draw | None]):
         return [None if draw is None else self.made(draw) for draw in self.draws[at]]
 
 
-class ByQuestion:
+class DrawsByQuestion:
     """The draws of a file by question, put into a spool as they come."""
 
     def __init__(self, spool: Spool) -> None:
