@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import signal
@@ -56,6 +57,7 @@ def peak(rows: Rows, folder: Path) -> int:
     """Bytes that an import of these rows holds at most beyond what there is before."""
     folder.mkdir()
     file = written(folder / "mine.jsonl", rows)
+    gc.collect()
     tracemalloc.start()
     try:
         import_run([file], out=folder / "run")
@@ -71,9 +73,9 @@ def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.Monkey
         return f"{i:04d}" * 250
 
     few, many = (rows_of(questions, 1024, text) for questions in (2, 4))
-    peak(rows_of(1, 8, text), tmp_path / "first")  # what is made once, such as caches of libraries
+    peak(few, tmp_path / "first")  # what is made once, such as caches of libraries
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
-    assert grown / (len(many) - len(few)) < 100  # bytes a row, whose text has a thousand
+    assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
 
 
 def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_whatever_the_order_of_rows_the_same_is_stored(
         row["scores"] = {"h": chance.choice([0, 0.25, 1, None])}
         row["completion"] = None if chance.random() < 0.01 else row["completion"]
     if size:
-        monkeypatch.setattr(spool, "_RUNS", size)
+        monkeypatch.setattr(spool, "_ROWS", size)
         monkeypatch.setattr(spool, "_WAITING", 400 * size)
     mine = ordered(rows)
     file = tmp_path / "mine.json"

@@ -14,18 +14,18 @@ import pytest
 from leakbound.errors import IncompleteError
 from leakbound.formats import spool as module
 from leakbound.formats.imported import Draw
-from leakbound.formats.spool import DrawsByQuestion, Chained, Mapped, Spool
+from leakbound.formats.spool import Chained, DrawsByQuestion, Mapped, Spool
 
 DRAWS = (
     Draw("a"), Draw("ß\n\u2028\x00", "length"), Draw("a", scores=(("s", 0.1), ("t", None))), None,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("runs", "waiting"), [(1024, 1 << 28), (3, 1 << 28), (1024, 2000), (1, 1)])
+@pytest.mark.parametrize(("rows", "waiting"), [(1024, 1 << 28), (3, 1 << 28), (1024, 2000), (1, 1)])
 def test_draws_are_read_as_they_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: int, waiting: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, waiting: int
 ) -> None:
-    monkeypatch.setattr(module, "_RUNS", runs)
+    monkeypatch.setattr(module, "_ROWS", rows)
     monkeypatch.setattr(module, "_WAITING", waiting)
     chance = random.Random(0)
     held: dict[str, list[Draw | None]] = {}
@@ -63,7 +63,7 @@ def test_no_more_waits_than_there_is_room_for(
         found = DrawsByQuestion(spool)
         for i in range(1000):
             found.add(f"q{i % 100}", Draw("x" * (i % 50)), 1)
-            waiting = [draw for runs in found._waiting.values() for draw, _ in runs if draw]
+            waiting = [draw for rows in found._waiting.values() for draw, _ in rows if draw]
             assert sum(len(draw.text) for draw in waiting) <= 10_000
             assert len(waiting) <= 40
 

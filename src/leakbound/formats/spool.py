@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Any, Self
 
 from leakbound.errors import IncompleteError
 from leakbound.formats.imported import Draw
 
-_RUNS = 1024  # of a block, at most
-_WAITING = 1 << 28  # bytes, about, of all runs that wait to be written
-_RUN, _SCORE = 250, 250  # bytes that Python needs beside the text
+_ROWS = 1024  # of a block, at most
+_WAITING = 1 << 28  # bytes, about, of all rows that wait to be written
+_ROW, _SCORE = 250, 250  # bytes that Python needs beside the text
 
-Run = tuple[Draw | None, int]
+Counted = tuple[Draw | None, int]
 """A draw, None for one that failed, and how many times it came in a row."""
 
 
@@ -45,29 +44,24 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # of a full disk, of which was told already
             self._file.close()
 
-    def write(self, blocks: Sequence[Sequence[Run]]) -> list[Block]:
-        """Write runs behind the others; where they lie."""
+    def write(self, blocks: Sequence[Sequence[Counted]]) -> list[Block]:
+        """Write blocks of rows behind the others; where they lie."""
         written = []
         with _telling():
             self._file.seek(self._end)
-            for runs in blocks:
-                text = json.dumps(runs).encode()
+            for rows in blocks:
+                text = json.dumps(rows).encode()
                 self._file.write(text)
-                written.append(Block(self, sum(n for _, n in runs), self._end, len(text)))
+                written.append(Block(self, sum(n for _, n in rows), self._end, len(text)))
                 self._end += len(text)
             self._file.flush()
         return written
 
-    def read(self, start: int, length: int) -> list[Run]:
+    def read(self, start: int, length: int) -> list[Counted]:
         """What was written there."""
         with _telling():
             self._file.seek(start)
@@ -172,7 +166,7 @@ class DrawsByQuestion:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self._waiting: dict[str, list[Run]] = {}
+        self._waiting: dict[str, list[Counted]] = {}
         self._blocks: dict[str, list[Block]] = {}
         self._held = 0
 
@@ -181,7 +175,7 @@ class DrawsByQuestion:
         mine = self._waiting.setdefault(question, [])
         mine.append((draw, count))
         self._held += _size(draw)
-        if len(mine) >= _RUNS:
+        if len(mine) >= _ROWS:
             self._write([question])
         elif self._held > _WAITING:
             self._write(list(self._waiting))
@@ -192,12 +186,12 @@ class DrawsByQuestion:
         return {question: Chained(blocks) for question, blocks in self._blocks.items()}
 
     def _write(self, questions: Sequence[str]) -> None:
-        runs = [self._waiting.pop(question) for question in questions]
-        self._held -= sum(_size(draw) for mine in runs for draw, _ in mine)
-        for question, block in zip(questions, self._spool.write(runs), strict=True):
+        rows = [self._waiting.pop(question) for question in questions]
+        self._held -= sum(_size(draw) for mine in rows for draw, _ in mine)
+        for question, block in zip(questions, self._spool.write(rows), strict=True):
             self._blocks.setdefault(question, []).append(block)
 
 
 def _size(draw: Draw | None) -> int:
-    """The bytes, about, that a run takes while it waits."""
-    return _RUN + (0 if draw is None else sys.getsizeof(draw.text) + _SCORE * len(draw.scores))
+    """The bytes, about, that a row takes while it waits."""
+    return _ROW + (0 if draw is None else sys.getsizeof(draw.text) + _SCORE * len(draw.scores))
