@@ -6,7 +6,7 @@
 Evaluates the demo's full model on 24, 100 and 400 questions of the built-in benchmark, n = 1,024,
 each in a process of its own, and reports the largest resident set of each. Or imports JSON lines of
 so many draws of 400 questions, draw by draw, of 16 words each: *repeated* ones, a question's own 40
-of which the k-th has a chance like 1 / k^2, and *distinct* ones, each drawn once.
+of which the k-th has a chance like 1 / k^2, and *distinct* ones, the same with a number at the end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def evaluations(models: Path) -> Iterator[dict[str, Any]]:
 def imports(draws: int) -> Iterator[dict[str, Any]]:
     """A row for each kind of outputs."""
     print("| outputs | questions × n | file | peak memory | time |\n|---|---|---|---|---|")
-    for kind in ("repeated", "distinct"):
+    for kind in ("distinct", "repeated"):
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, "samples.jsonl")
             write(file, kind, draws // ASKED)
@@ -77,13 +77,10 @@ def write(file: Path, kind: str, n: int) -> None:
     law = 1 / np.arange(1, ANSWERS + 1) ** 2
     answers = [texts(random, ANSWERS) for _ in range(ASKED)]
     with file.open("w") as stream:
-        for _ in range(n):
+        for draw in range(n):
             chosen = random.choice(ANSWERS, size=ASKED, p=law / law.sum()).tolist()
-            drawn = (
-                [mine[k] for mine, k in zip(answers, chosen, strict=True)]
-                if kind == "repeated"
-                else texts(random, ASKED)
-            )
+            end = "" if kind == "repeated" else f" and {draw}"
+            drawn = [mine[k] + end for mine, k in zip(answers, chosen, strict=True)]
             stream.writelines(
                 f'{{"id": "q{i}", "question": "What is {i}?", "answer": "{answers[i][0]}", '
                 f'"temperature": 1.0, "completion": "{text}"}}\n'
