@@ -68,10 +68,26 @@ def test_so_is_one_while_which_another_error_was_raised(
 
 
 def test_an_error_that_leaves_its_context_out_is_told_as_it_is() -> None:
-    error = while_handled(FAULTS["full"][0])
-    error.__suppress_context__ = True
-    with pytest.raises(RuntimeError, match="unexpected pos"):
+    error = chained(FAULTS["full"][0])
+    error.__cause__, error.__suppress_context__ = None, True
+    with pytest.raises(ValueError, match="cannot write the header"):
         cli.run(raises(error))
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0",
+        "PytorchStreamWriter failed writing file data/1: file write failed",
+    ],
+)
+def test_torch_need_not_say_why_it_could_not_write(
+    says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(raises(RuntimeError(says))) == 3
+    assert f"a file was not written whole, as where a disk is full or fails ({says})" in (
+        capsys.readouterr().err
+    )
 
 
 def raises(error: BaseException) -> Callable[[], None]:

@@ -105,6 +105,6 @@ def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:
         f"of {len(parts):,} parts, chosen by chance now from {len(arm.parts):,}, "
         f"{len(parts) - altered:,} hold the draws that their keys make "
         f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
-        f"altered, this would find it with probability {one}, some of three with {three}, of ten with {ten} "
-        "at least. It does not find a seed that was chosen among many"
+        f"altered, this would find it with probability {one}, some of three with {three}, of ten "
+        f"with {ten} at least. It does not find a seed that was chosen among many"
     )

@@ -12,7 +12,10 @@ import re
 from collections.abc import Iterator
 
 KEPT = "run the same command again: what was finished is kept."
+_NOT_WRITTEN = 0  # by a library that says no more
 _REMEDIES = {
+    _NOT_WRITTEN: "a file was not written whole, as where a disk is full or fails ({what}). "
+    "See to it, then {kept}",
     errno.ENOSPC: "no space is left on a disk ({what}). Free some, then {kept}",
     errno.EDQUOT: "a quota of disk space is used up ({what}). Free some, then {kept}",
     errno.EROFS: "a file system is read-only ({what}). Make it writable again, then {kept}",
@@ -30,16 +33,17 @@ _REMEDIES = {
 }
 _MEMORY = "Leave it more, or take a smaller batch, --dtype bfloat16 or a larger device"
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
+_NO_WRITING = re.compile(r"PytorchStreamWriter failed|inline_container.*unexpected pos")
 _SHOWN = 300  # characters of what a library says
 
 
 def foreseen(error: BaseException) -> str | None:
     """The message for a fault of the machine; None for any other error, which may be our own."""
-    for cause in _causes(error):
-        number = _number(cause)
-        if number in _REMEDIES:
-            what = " ".join(str(cause).split())[:_SHOWN] or repr(cause)
-            return _REMEDIES[number].format(what=what, kept=KEPT, memory=_MEMORY)
+    known = [(number, cause) for cause in _causes(error) if (number := _number(cause)) in _REMEDIES]
+    # what a library leaves unsaid, an error before it may say
+    for number, cause in sorted(known, key=lambda each: each[0] == _NOT_WRITTEN):
+        what = " ".join(str(cause).split())[:_SHOWN] or repr(cause)
+        return _REMEDIES[number].format(what=what, kept=KEPT, memory=_MEMORY)
     return None
 
 
@@ -63,4 +67,6 @@ def _number(error: BaseException) -> int | None:
         return errno.ENOMEM
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(said):
         return errno.ENOMEM
-    return next((number for number in _REMEDIES if os.strerror(number) in said), None)
+    quoted = (number for number in _REMEDIES if number and os.strerror(number) in said)
+    unsaid = isinstance(error, RuntimeError) and _NO_WRITING.search(said)
+    return next(quoted, _NOT_WRITTEN if unsaid else None)

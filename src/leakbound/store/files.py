@@ -147,9 +147,9 @@ def _told(what: str, instead: str, is_refusal: Callable[[int | None], bool]) -> 
 def append(path: Path, text: str) -> None:
     """Write a text at the end of a file, readable by its owner alone, and flush it to disk.
 
-    A process that is killed may leave the beginning of it.
+    A process that is killed may leave the beginning of it; a new file has its name on disk too.
     """
-    if not path.exists():
+    if new := not path.exists():
         make_folder(path.parent)
     instead = "Name another place, or change its rights."
     with _told(f"write `{path}`", instead, REFUSED.__contains__):
@@ -161,6 +161,8 @@ def append(path: Path, text: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        if new:
+            sync_names(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
