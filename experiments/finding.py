@@ -20,7 +20,7 @@ text { font: 11.5px system-ui, sans-serif; fill: #52514e; } .title { font-weight
 .grid { stroke: #e3e2dd; } .m0 { --c: #b3261e; --d: none; } .m1 { --c: #0b57a4; --d: 7 4; }
 .m2 { --c: #0d6b4f; --d: 2 3; } .m3 { --c: #9a5b00; --d: 9 3 2 3; }
 .bar { fill: var(--c); fill-opacity: .38; } .value { stroke: var(--c); stroke-width: 1.8; }
-.beside { fill: #77756f; fill-opacity: .75; } .dot { fill: #111; stroke: #fff; stroke-width: .8; }
+.beside { fill: #77756f; fill-opacity: .42; } .dot { fill: #111; stroke: #fff; stroke-width: .8; }
 .band { display: none; } .line { fill: none; stroke: var(--c); stroke-width: 2.2; }
 .line { stroke-dasharray: var(--d); }
 """
@@ -38,7 +38,7 @@ def main(demo: Path) -> None:
         for i, (label, offset) in enumerate(zip(LABELS, (0, 70, 145, 275), strict=True))
     )
     panels = [
-        ("After NPO: greedy (dots), P(leak) (bars), control (thin)", greedy.svg),
+        ("After NPO: greedy (dots), P(leak) (bars), control (grey)", greedy.svg),
         ("What asking k times finds: leak@k, mean over the questions", repeated.svg),
     ]
     body = "".join(

@@ -42,7 +42,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     """Draw every question's greedy score against the bounds on what the model leaks of it.
 
     One column is one question, sorted by what it leaks; the dot is the greedy answer's score, the
-    bar holds the leakage, and the thin grey bar beside it that of the control.
+    bar holds the leakage, and the wider grey bar behind it that of the control.
 
     Args:
         runs: a run with estimates, or several by the labels to give them; see `write_report`.
