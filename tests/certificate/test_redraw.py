@@ -84,7 +84,8 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
         ((600,), "score:target:canned", 600)
     }
     says = check(arm, found, 1).says
-    assert "of 3 parts, chosen by chance now from 3, 2 hold" in says
+    assert "parts drawn again: 3 of 3, chosen by chance now; with the draws that" in says
+    assert "their keys make: 2 (1,800" in says
     assert "(1,800 draws looked at; 6 splits within the margin of an edge)" in says
 
 

@@ -94,10 +94,36 @@ def test_draws_are_those_of_their_keys(certified: Path, model: Path) -> None:
     status, check = checked(certified, model, "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
     draws = sum(row["count"] for row in tables.read_table(target(certified)).to_pylist())
-    assert check["says"].startswith("of 1 parts, chosen by chance now from 1, 1 hold the draws")
+    assert check["says"].startswith("parts drawn again: 1 of 1, chosen by chance now; with the")
     assert f"({draws:,} draws looked at)" in check["says"]
     assert "find it with probability 1.000, some of three with 1.000" in check["says"]
     assert check["says"].endswith("It does not find a seed that was chosen among many")
+
+
+WAYS = {
+    "target": ("--until", "p<=0.3"),
+    "target inputs": ("--inputs", "rules", "--queries", 4, "-n", 24),
+    "control": ("--control", "a finished run", "-n", 24),
+    "greedy": ("--stop", "a", "-n", 24, "--temperature", 0.7, "--top-p", 0.9),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", WAYS)
+def test_so_are_those_of_every_way_of_drawing(
+    arm: str, model: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    """Rounds of parts, rewritings with draws of their own, another run's arms, a greedy answer."""
+    given = ("--benchmark", questions, "--max-new-tokens", 4, "--scorer", "contains")
+    options = list(WAYS[arm])
+    if arm == "control":
+        done("evaluate", control, *given, "-n", 24, "--out", tmp_path / "finished")
+        options[1] = tmp_path / "finished"
+    run = tmp_path / "run"
+    done("evaluate", model, *given, "--out", run, *options)
+    leakbound("certify", run, "--max-leak", 0.9, "--arm", arm)
+    status, check = checked(run, control if arm == "control" else model, "--redraw", 1)
+    assert (status, check["status"]) == (0, "ok")
 
 
 def test_draws_given_to_another_output_are_found(certified: Path, model: Path) -> None:

@@ -102,8 +102,8 @@ def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
     return (
-        f"of {len(parts):,} parts, chosen by chance now from {len(arm.parts):,}, "
-        f"{len(parts) - altered:,} hold the draws that their keys make "
+        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen by chance now; with the "
+        f"draws that their keys make: {len(parts) - altered:,} "
         f"({sum(part.draws for part in parts):,} draws looked at{edge}). Had one part been "
         f"altered, this would find it with probability {one}, some of three with {three}, of ten "
         f"with {ten} at least. It does not find a seed that was chosen among many"
