@@ -19,7 +19,7 @@ from leakbound.evaluation.drawing.sample import draws_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
 from leakbound.store.tables import completions_of
 from leakbound.text.figures import below
-from leakbound.types import Completion, Generate, Progress, Redraws
+from leakbound.types import Completion, Generate, Measures, Progress, Redraws
 
 NAME = "draws"
 
@@ -43,6 +43,8 @@ def check_draws(
     if why := _why_not(arm, engine):
         return Check(NAME, "unchecked", f"nothing was drawn again: {why}")
     assert isinstance(engine, Redraws)
+    if isinstance(engine, Measures):
+        engine.measure(arm.queries)
     parts = (by or SystemRandom()).sample(arm.parts, math.ceil(share * len(arm.parts)))
     differing = list[Difference]()
     excused = altered = 0
