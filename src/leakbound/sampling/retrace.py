@@ -21,7 +21,6 @@ import torch
 
 from leakbound.sampling.edges import may_split
 from leakbound.sampling.forest import Floats, Forest, Frontier, Ints, Root, Tree
-from leakbound.sampling.law import certain_law
 from leakbound.sampling.next_token import Picks
 
 Path: TypeAlias = tuple[int, ...]
@@ -93,7 +92,7 @@ class Retracer(Forest):
             at = (confidence[0][row : row + 1], confidence[1][row : row + 1])
             mine = logits[row : row + 1]
             if may_split(mine, self._decoding, u[start:end], stored, at, self._margin):
-                self._take(picks, mine, slice(start, end), stored, at)
+                picks.tokens[start:end] = np.repeat(list(stored), list(stored.values()))
                 self._excused[query] += 1
             else:
                 self._differs[query] = path
@@ -115,18 +114,3 @@ class Retracer(Forest):
             if chunk in counts:
                 found[ids[depth] if len(ids) > depth else _ENDS] += counts[chunk]
         return found
-
-    def _take(
-        self,
-        picks: Picks,
-        logits: torch.Tensor,
-        own: slice,
-        tokens: Counter[int],
-        at: tuple[Floats, Ints],
-    ) -> None:
-        """Let these draws of one row have picked these tokens."""
-        ids = np.repeat(list(tokens), list(tokens.values()))
-        law = certain_law(logits, self._decoding, *at, self._margin)
-        picks.tokens[own] = ids
-        for name in ("logprob", "floor", "model_logprob"):
-            getattr(picks, name)[own] = getattr(law, name)[0, ids].cpu().numpy()
