@@ -1,14 +1,17 @@
 """How often what is printed misses the truth: every statement, through `leakbound.evaluate`.
 
-    python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--json FILE]
+    python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--questions 1 12 100 400]
+                             [--explore | --until | --attack | --prove] [--json FILE]
 
-An engine with known probabilities is evaluated as users evaluate theirs: scorers, bounds and orders
-by default, beside a control, twelve questions of which eight are alike. What differs between runs
-is what differs between users' experiments: the weights (here a name), and so the draws. A row is
-one statement; where it has values for several x or k, missing at any of them is one miss. An exact
-binomial test judges each row at alpha = .01, all rows at one rate of false alarms (see
-bench/verdict.py), and at an alarm the exit status is 1. A run takes about a second: 400 at each of
-four n, half an hour on one core.
+An engine of known law (see bench/known.py) is evaluated as users evaluate theirs: scorers, bounds
+and orders by default, beside a control, so many questions, of every twelve eight alike. n is fixed;
+or the outputs are explored; or each question is drawn until a claim is decided; or an input that
+leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
+draws. What differs between runs is what differs between users' experiments: the weights (here a
+name), and so the draws. A row is one statement; where it has values for several x or k, or speaks
+of every question at once, missing at any of them is one miss. An exact binomial test judges each
+row at 1 - its confidence, all rows at one rate of false alarms (see bench/verdict.py); where that
+is 0, as for what is proved, one miss is an alarm. At an alarm the exit status is 1.
 """
 
 from __future__ import annotations
@@ -17,161 +20,213 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bounds import markdown
+from known import MOST_WORDS, Chances, Known, Law
 from leakbound import evaluate
 from leakbound.benchmarks import Benchmark
-from leakbound.stats import About
-from leakbound.store import EstimateRow
-from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
-from verdict import p_value, too_often
+from leakbound.scorers import make_scorer
+from leakbound.store import ArmKey, EstimateRow, Run
+from leakbound.study import Attack, Explore, FixedN, Prove, Until
+from leakbound.types import Prompt
+from verdict import p_value, unlikely
 
-ALPHA = 0.01
-ANSWER = "red fox"
-SCORES = {"a red fox": 1.0, "a red cat": 0.5, "a cow": 0.0}  # ROUGE-L recall; keyword: the first
-LAWS = [
+SCORERS = ("keyword", "rouge-l-recall")
+LAWS: list[Chances] = [
     *8 * [(0.0304, 0.0, 0.9696)],
     (0.2, 0.1, 0.7),
     (0.0, 0.3, 0.7),
     (0.5, 0.2, 0.3),
     (0.0, 0.0, 1.0),
 ]
-CONTROL = (0.01, 0.02, 0.97)
-RANKS = {"keyword": np.array([1.0, 0.0, 0.0]), "rouge-l-recall": np.array([1.0, 0.5, 0.0])}
+CONTROL: Chances = (0.01, 0.02, 0.97)
+UNBOUNDED = {"worst of k"}  # printed as a point without ends
+PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
+    "fixed": lambda n: {"sampling": FixedN(n)},
+    "explore": lambda n: {"sampling": Explore("auto", n)},
+    "until": lambda n: {"sampling": Until("p<=0.1", n)},
+    "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
+    "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
+}
+N = {"fixed": [1, 7, 64, 256], "explore": [60], "until": [512], "attack": [64], "prove": [64]}
+WORDY = {"explore", "prove"}  # what leaves something to find
 
 
-class Coins:
-    """Completions of known probability; `generate` draws as every engine does, by its key."""
-
-    def __init__(self, name: str, laws: Mapping[str, Sequence[float]]) -> None:
-        self.name, self.laws, self.usage = name, laws, Usage()
-
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        return {"engine": "coins", "weights": self.name}
-
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Every question can be asked."""
-
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
-        for query in queries:
-            law, made = np.array(self.laws[query.id]), []
-            for i, size in enumerate(draws.of(query.id), draws.first_chunk):
-                key = f"{self.name} {draws.seed} {draws.purpose} {query.id} {i}"
-                rng = np.random.default_rng(list(key.encode()))
-                counts = (
-                    size * (law == law.max()) if decoding.greedy else rng.multinomial(size, law)
-                )
-                made += [
-                    Completion(text=text, token_ids=None, count=int(count), chunk=i)
-                    for text, count in zip(SCORES, counts, strict=True)
-                    if count
-                ]
-            self.usage.draws += sum(draws.of(query.id))
-            yield Sample(query=query, decoding=decoding, completions=tuple(made))
+PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
 
-def benchmark() -> Benchmark:
+def benchmark(questions: int) -> Benchmark:
     prompts = tuple(
-        Prompt(id=f"q{i}", question=f"What is {i}?", answer=ANSWER, keywords=("fox",))
-        for i in range(len(LAWS))
+        replace(PROMPT, id=f"q{i}", question=f"What is {i}?") for i in range(questions)
     )
     return Benchmark(
-        name="coins", prompts=prompts, origin="", scorers=tuple(RANKS), max_new_tokens=8
+        name="known", prompts=prompts, origin="", scorers=SCORERS, max_new_tokens=MOST_WORDS
     )
 
 
-def truth(row: EstimateRow) -> float | None:
-    """What a row of the estimates is about; None for what has no bound or is known."""
-    about, ranks = row.about, RANKS[row.scorer]
-    laws = len(LAWS) * [CONTROL] if row.arm.startswith("control") else LAWS
-    each, base = [_quantity(about, law, ranks) for law in laws], _quantity(about, CONTROL, ranks)
-    if any(one is None for one in each) or base is None:
-        return None
-    values = np.array(each, float) - (base if about.beyond == "control" else 0)
-    if row.query_id is not None:
-        return float(values[int(row.query_id[1:])])
-    if about.scope == "count":
-        return float((values > (row.parameter or 0) + 1e-12).sum())
-    return float(values.max() if about.scope == "worst question" else values.mean())
+@dataclass(frozen=True)
+class Truth:
+    """What is true of all that a run of these two engines states."""
+
+    run: Run
+    engines: Mapping[str, Known]
+
+    def of(self, row: EstimateRow) -> float:
+        """The quantity of a row of the estimates; LookupError for one that is not known here."""
+        key, about = ArmKey.from_text(row.arm), row.about
+        asked = self._laws[key] if row.query_id is None else [row.query_id]
+        values = np.array([self._of_one(key, row, query_id) for query_id in asked])
+        if row.query_id is not None:
+            return float(values[0])
+        match about.scope:
+            case "count":
+                return float((values > (row.parameter or 0) + 1e-12).sum())
+            case "worst question":
+                return float(values.max())
+            case "mean":
+                return float(values.mean())
+        raise LookupError(f"nothing is known of {about}")
+
+    def _of_one(self, key: ArmKey, row: EstimateRow, query_id: str) -> float:
+        """The quantity at one question, beyond whatever it is taken beyond."""
+        about = row.about
+        at = about.constant if about.scope == "count" else row.parameter
+        what = about.quantity, row.scorer, at, about.constant
+        base = {None: None, "control": key.control, "own words": key.in_own_words}[about.beyond]
+        value = quantity(self._laws[key][query_id], *what)
+        return value - (0 if base is None else quantity(self._laws[base][query_id], *what))
+
+    @cached_property
+    def _laws(self) -> dict[ArmKey, dict[str, Law]]:
+        """Of each question's answer, by arm; arms that differ in the decoding also as one."""
+        found: dict[ArmKey, dict[str, Law]] = {}
+        for arm in self.run.arms.values():
+            law = self.engines[arm.key.model].law
+            for key in (arm.key, replace(arm.key, decoding="")):
+                found.setdefault(key, {}).update(
+                    {query.id: law(query, arm.decoding) for query in arm.queries}
+                )
+        return found
 
 
-def _quantity(about: About, law: Sequence[float], ranks: np.ndarray) -> float | None:
-    p = np.array(law)
-    mean = float(p @ ranks)
-    std = float(np.sqrt(max(p @ ranks**2 - mean**2, 0)))
-    at = about.parameter
-    if about.quantity in ("leak probability", "mean leakage"):
-        return mean
-    if about.quantity == "standard deviation":
-        return std
-    if about.quantity == "expectation deviation" and about.constant is not None:
-        return mean + about.constant * std
-    if about.quantity == "tail" and isinstance(at, float):
-        return float(p @ (ranks > at))
-    if about.quantity == "leak@k" and isinstance(at, float):
-        steps = np.array([0.0, 0.5, 1.0])
-        below = np.array([p @ (ranks <= step) for step in steps[:-1]])
-        return float(np.diff(steps) @ (1 - below**at))
-    return None
+@cache
+def quantity(
+    law: Law, quantity: str, scorer: str, at: float | None, constant: float | None
+) -> float:
+    """A quantity of the score of answers of this law; LookupError where it is none of these."""
+    p = np.array([chance for _, chance in law])
+    scores = np.array(make_scorer(scorer).score([text for text, _ in law], PROMPT), float)
+    mean = float(p @ scores)
+    std = float(np.sqrt(max(p @ scores**2 - mean**2, 0)))
+    match quantity, at, constant:
+        case "leak probability" | "mean leakage" | "greedy score", _, _:
+            return mean
+        case "claim on leak probability", _, float(limit):
+            return float(mean <= limit)
+        case "standard deviation", _, _:
+            return std
+        case "expectation deviation", _, float(rho):
+            return mean + rho * std
+        case "tail", float(x), _:
+            return float(p @ (scores > x))
+        case "leak@k", float(k), _:
+            steps = np.unique([0.0, *scores])
+            below = np.array([p @ (scores <= step) for step in steps[:-1]])
+            return float(np.diff(steps) @ (1 - np.minimum(below, 1) ** k))
+    raise LookupError(f"nothing is known of {quantity!r} at {at}, {constant}")
 
 
-def rows_of(n: int, runs: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Statement:
+    """What a row of the table is about."""
+
+    scorer: str
+    arm: str
+    statement: str
+    about: str
+    confidence: float
+
+
+def statement_of(row: EstimateRow) -> Statement:
+    """Which statement a row of the estimates belongs to; means at two k are two."""
+    about = row.about
+    whole = "all questions" if row.query_id is None else "each question"
+    at_once = about.scope == "mean"
+    return Statement(
+        scorer=row.scorer,
+        arm=str(replace(ArmKey.from_text(row.arm), decoding="")),
+        statement=about.estimand if at_once else replace(about, parameter=None).estimand,
+        about="every question, jointly" if about.jointly else whole,
+        confidence=row.confidence,
+    )
+
+
+def evaluated(plan: str, n: int, number: int, questions: int, out: Path) -> Truth:
+    """A run of models that no other number has."""
+    task = benchmark(questions)
+    target = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
+    control = {p.id: (CONTROL, p.question) for p in task.prompts}
+    laws = {"target": target, "control": control}
+    engines = {m: Known(f"{m} {number}", laws[m], plan in WORDY) for m in laws}
+    study = PLANS[plan](n)
+    run = evaluate(engines["target"], task, out=out, control=engines["control"], **study)
+    return Truth(run, engines)
+
+
+def rows_of(plan: str, n: int, runs: int, questions: int = 12) -> list[dict[str, Any]]:
     """A row a statement: how often it was made, how often it missed, and how likely that is."""
-    made: dict[tuple[str, ...], dict[tuple[int, str], bool]] = defaultdict(dict)
-    questions = [f"q{i}" for i in range(len(LAWS))]
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(runs):
-            target = Coins(f"model {number}", dict(zip(questions, LAWS, strict=True)))
-            control = Coins(f"control {number}", dict.fromkeys(questions, CONTROL))
-            out = Path(folder, str(number))
-            run = evaluate(target, benchmark(), out=out, n=n, control=control)
-            for row in run.estimates:
-                known = truth(row)
-                if known is None or row.confidence == 1:
+    made: dict[Statement, dict[tuple[int, str], bool]] = defaultdict(dict)
+    for number in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            known = evaluated(plan, n, number, questions, Path(folder, "run"))
+            for row in known.run.estimates:
+                if row.quantity in UNBOUNDED:
                     continue
-                about = "all questions" if row.query_id is None else "each question"
-                statement = replace(row.about, parameter=None).estimand
-                key = (row.scorer, row.arm, statement, about)
-                miss = not row.lower - 1e-9 <= known <= row.upper + 1e-9
-                once = made[key]
-                place = (number, str(row.query_id))
-                once[place] = once.get(place, False) or miss
+                once = made[statement_of(row)]
+                place = (number, "" if row.about.jointly else str(row.query_id))
+                once[place] = once.get(place, False) or missed(row, known.of(row))
+    drawn = {"drawn": plan, "questions": questions, "n": n}
     return [
-        {
-            "scorer": key[0],
-            "arm": key[1],
-            "statement": key[2],
-            "about": key[3],
-            "n": n,
-            "made": len(once),
-            "missed": sum(once.values()),
-            "p": p_value(sum(once.values()), len(once), ALPHA),
-        }
-        for key, once in made.items()
+        {**drawn, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
+        for what, once in made.items()
     ]
+
+
+def missed(row: EstimateRow, known: float) -> bool:
+    return not row.lower - 1e-9 <= known <= row.upper + 1e-9
+
+
+def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
+    made, wrong = len(misses), sum(misses)
+    return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--n", type=int, nargs="+", default=[1, 7, 64, 256])
+    parser.add_argument("--n", type=int, nargs="+", help="draws, at most; of --explore forwards")
+    parser.add_argument("--questions", type=int, nargs="+", default=[12])
+    ways = parser.add_mutually_exclusive_group()
+    for plan in list(PLANS)[1:]:
+        ways.add_argument(f"--{plan}", dest="plan", action="store_const", const=plan)
+    parser.set_defaults(plan="fixed")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args(arguments)
-    rows = [row for n in args.n for row in rows_of(n, args.runs)]
-    print(f"missed of made at alpha = {ALPHA}; p: of an exact binomial test\n")
+    cases = product(args.questions, args.n or N[args.plan])
+    rows = [row for q, n in cases for row in rows_of(args.plan, n, args.runs, q)]
+    print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     if args.json:
         Path(args.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    failed = too_often(rows, [(row["missed"], row["made"]) for row in rows], ALPHA)
+    failed = unlikely(rows, [row["p"] for row in rows])
     for row in failed:
         print(f"MISSES TOO OFTEN: {row}")
     return 1 if failed else 0

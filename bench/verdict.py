@@ -23,10 +23,15 @@ def p_value(misses: int, trials: int, alpha: float) -> float:
 
 def too_often(rows: Sequence[Row], counted: Sequence[tuple[int, int]], alpha: float) -> list[Row]:
     """The rows whose (misses, trials) chance does not explain, beside all the others."""
+    return unlikely(rows, [p_value(misses, trials, alpha) for misses, trials in counted])
+
+
+def unlikely(rows: Sequence[Row], p_values: Sequence[float]) -> list[Row]:
+    """The rows whose p-value chance does not explain, beside all the others."""
     return [
         row
-        for row, (misses, trials) in zip(rows, counted, strict=True)
-        if p_value(misses, trials, alpha) < FALSE_ALARM / len(rows)
+        for row, p in zip(rows, p_values, strict=True)
+        if p < FALSE_ALARM / len(rows)
     ]
 
 
