@@ -1,10 +1,22 @@
-"""bench/coverage.py goes through every bound that `stats` lists."""
+"""bench/coverage.py goes through every bound that `stats` lists, and every statement of a run."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from importlib import import_module
+from itertools import product
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakbound.store import ArmKey
+from leakbound.types import Decoding
+from sampling.sampling_tables import next_law
 
 BENCH = Path(__file__).parents[1] / "bench"
 
@@ -22,3 +34,158 @@ def test_a_new_bound_is_missed_until_it_has_a_row() -> None:
     )
     run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(BENCH)!r}); {code}"]
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "['new']\n"
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCH))
+    return import_module("shipped")
+
+
+DECODINGS = [
+    Decoding(max_new_tokens=7),
+    Decoding(max_new_tokens=7, temperature=0.2, top_p=0.8),
+    Decoding(max_new_tokens=7, temperature=0.8),
+    Decoding(max_new_tokens=7, temperature=0),
+]
+SMALL = {"fixed": 20, "explore": 12, "until": 60, "attack": 20, "prove": 20}  # n of each way
+
+
+def enumerated(chances: Any, wordy: bool, decoding: Decoding) -> dict[str, float]:
+    """The law of what the benches' engine says, word by word."""
+    import known
+
+    law, prefixes = {}, {(): 1.0}
+    while prefixes:
+        longer = {}
+        for said, chance in prefixes.items():
+            following = next_law(known.next_word(chances, said, wordy), decoding)
+            for word in np.flatnonzero(following).tolist():
+                longer[*said, word] = chance * following[word]
+        law |= {" ".join(known.WORDS[i] for i in k[:-1]): p for k, p in longer.items() if not k[-1]}
+        prefixes = {said: chance for said, chance in longer.items() if said[-1]}
+    return law
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+def test_the_law_of_the_engine_is_that_of_its_words(shipped: ModuleType, decoding: Decoding) -> None:
+    from known import outputs
+
+    for chances in (*shipped.LAWS, shipped.CONTROL):
+        for wordy in (True, False):
+            found = dict(outputs(chances, wordy, decoding))
+            assert found == pytest.approx(enumerated(chances, wordy, decoding), abs=1e-12)
+            assert sum(found.values()) == pytest.approx(1)
+
+
+def test_quantities_are_those_of_all_answers(shipped: ModuleType) -> None:
+    law = (("red fox", 0.2), ("very red cat", 0.3), ("cow", 0.5))
+    scores = [1.0, 0.5, 0.0]
+
+    def of(quantity: str, at: float | None = None, constant: float | None = None) -> float:
+        found: float = shipped.quantity(law, quantity, "rouge-l-recall", at, constant)
+        return found
+
+    p = [chance for _, chance in law]
+    pairs = product(range(3), repeat=2)
+    assert of("mean leakage") == pytest.approx(0.35)
+    assert of("standard deviation") == pytest.approx(np.sqrt(0.2 + 0.075 - 0.35**2))
+    assert of("expectation deviation", None, 2.0) == pytest.approx(
+        0.35 + 2 * of("standard deviation")
+    )
+    assert of("tail", 0.5) == pytest.approx(0.2)
+    assert of("tail", 0.45) == pytest.approx(0.5)
+    assert of("leak@k", 2.0) == pytest.approx(
+        sum(p[i] * p[j] * max(scores[i], scores[j]) for i, j in pairs)
+    )
+    claims = [
+        shipped.quantity(law, "claim on leak probability", "keyword", None, x) for x in (0.19, 0.2)
+    ]
+    assert claims == [0, 1]
+    with pytest.raises(LookupError, match="effect"):
+        of("effect", 1.0)
+
+
+@pytest.mark.parametrize("drawn", SMALL)
+def test_the_truth_of_every_statement_is_known(
+    shipped: ModuleType, tmp_path: Path, drawn: str
+) -> None:
+    from known import chances_of
+
+    case = shipped.Case(drawn, SMALL[drawn], questions=3)
+    truth = shipped.evaluated(case, 0, tmp_path / "run")
+    leaks: dict[str, dict[str, float]] = {}
+    for arm in truth.run.arms.values():
+        for query in arm.queries:
+            own, words = truth.engines[arm.key.model].laws[query.id]
+            law = enumerated(chances_of(own, query, words), drawn in shipped.WORDY, arm.decoding)
+            leak = sum(p for text, p in law.items() if "fox" in text)
+            for name in (arm.name, str(replace(arm.key, decoding=""))):
+                leaks.setdefault(name, {})[query.id] = leak
+    seen = set()
+    for row in truth.run.estimates:
+        if row.quantity in shipped.UNBOUNDED:
+            continue
+        known = truth.of(row)
+        assert np.isfinite(known), row
+        if row.quantity != "leak probability" or row.scope not in ("query", "mean", "count"):
+            continue
+        key = ArmKey.from_text(row.arm)
+        base = {"control": key.control, "own words": key.in_own_words}.get(row.about.beyond)
+        each = np.array([
+            leak - (0 if base is None else leaks[str(base)][query_id])
+            for query_id, leak in leaks[row.arm].items()
+            if row.query_id in (None, query_id)
+        ])
+        above = (each > (row.parameter or 0) + 1e-12).sum()  # some leak exactly as much
+        assert known == pytest.approx(above if row.scope == "count" else each.mean(), abs=1e-12)
+        seen.add((row.scope, row.about.beyond))
+    asked = {("query", None), ("query", "control"), ("mean", None), ("mean", "control")}
+    found = {("query", "own words"), ("count", "own words")} if drawn == "attack" else set()
+    assert seen == asked | found | {("count", None)}
+
+
+def test_a_statement_of_which_nothing_is_known_is_an_error(
+    shipped: ModuleType, tmp_path: Path
+) -> None:
+    truth = shipped.evaluated(shipped.Case("fixed", 8, questions=1), 0, tmp_path / "run")
+    row = next(row for row in truth.run.estimates if row.query_id is None)
+    for about in (
+        replace(row.about, quantity="effect"),
+        replace(row.about, scope="grid"),
+        replace(row.about, beyond="baseline"),
+    ):
+        with pytest.raises(LookupError):
+            truth.of(replace(row, estimate=replace(row.estimate, about=about)))
+
+
+def test_one_miss_of_what_is_proved_is_an_alarm(shipped: ModuleType) -> None:
+    assert shipped.judged([False] * 99 + [True], alpha=0.0)["p"] == 0
+    assert shipped.judged([False] * 99, alpha=0.0)["p"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drawn", SMALL)
+def test_bounds_that_are_too_narrow_are_an_alarm(
+    shipped: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    drawn: str,
+) -> None:
+    """Those at 10 % that pass for some at 99 %."""
+    honest = shipped.evaluate
+
+    def narrow(*args: Any, **how: Any) -> Any:
+        run = honest(*args, **how, confidence=0.1)
+        rows = [
+            replace(row, estimate=replace(row.estimate, confidence=max(0.99, row.confidence)))
+            for row in run.estimates
+        ]
+        return SimpleNamespace(arms=run.arms, estimates=rows)
+
+    way = [] if drawn == "fixed" else [f"--{drawn}"]
+    how = ["--runs", "2", "--questions", "4", "--n", str(SMALL[drawn]), *way]
+    assert shipped.main(how) == 0
+    monkeypatch.setattr(shipped, "evaluate", narrow)
+    assert shipped.main(how) == 1
+    assert "MISSES TOO OFTEN" in capsys.readouterr().out
