@@ -66,9 +66,7 @@ PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
 
 def benchmark(questions: int) -> Benchmark:
-    prompts = tuple(
-        replace(PROMPT, id=f"q{i}", question=f"What is {i}?") for i in range(questions)
-    )
+    prompts = tuple(replace(PROMPT, id=f"q{i}", question=f"What is {i}?") for i in range(questions))
     return Benchmark(
         name="known", prompts=prompts, origin="", scorers=SCORERS, max_new_tokens=MOST_WORDS
     )
@@ -193,10 +191,14 @@ def evaluated(case: Case, number: int, out: Path) -> Truth:
     return Truth(run, engines)
 
 
-def rows_of(case: Case, runs: int) -> list[dict[str, Any]]:
-    """A row a statement: how often it was made, how often it missed, and how likely that is."""
-    made: dict[Statement, dict[tuple[int, str], bool]] = defaultdict(dict)
-    for number in range(runs):
+Tally = dict[Statement, dict[tuple[int, str], bool]]
+"""Of each statement, whether it missed: by the run, and the question where it is about one."""
+
+
+def tally(case: Case, runs: Sequence[int]) -> Tally:
+    """All that these runs, by their numbers, state; LookupError where the truth is not known."""
+    made: Tally = defaultdict(dict)
+    for number in runs:
         with tempfile.TemporaryDirectory() as folder:
             known = evaluated(case, number, Path(folder, "run"))
             for row in known.run.estimates:
@@ -205,6 +207,11 @@ def rows_of(case: Case, runs: int) -> list[dict[str, Any]]:
                 once = made[statement_of(row)]
                 place = (number, "" if row.about.jointly else str(row.query_id))
                 once[place] = once.get(place, False) or missed(row, known.of(row))
+    return made
+
+
+def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
+    """A row a statement: how often it was made, how often it missed, and how likely that is."""
     of = {"drawn": case.drawn, "questions": case.questions, "n": case.n}
     return [
         {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
@@ -235,7 +242,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     sizes = product(args.questions, args.n or N[args.plan])
     cases = [Case(args.plan, n, q, tuple(args.scorers)) for q, n in sizes]
-    rows = [row for case in cases for row in rows_of(case, args.runs)]
+    rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     if args.json:

@@ -28,11 +28,7 @@ def too_often(rows: Sequence[Row], counted: Sequence[tuple[int, int]], alpha: fl
 
 def unlikely(rows: Sequence[Row], p_values: Sequence[float]) -> list[Row]:
     """The rows whose p-value chance does not explain, beside all the others."""
-    return [
-        row
-        for row, p in zip(rows, p_values, strict=True)
-        if p < FALSE_ALARM / len(rows)
-    ]
+    return [row for row, p in zip(rows, p_values, strict=True) if p < FALSE_ALARM / len(rows)]
 
 
 def most_misses(trials: int, rows: int, alpha: float) -> int:

@@ -1,6 +1,6 @@
 """Means over questions and excesses over a control: the forms used beside those they replaced.
 
-    python bench/widths.py [--trials N] [--json FILE]
+    python bench/widths.py [--trials N] [--only WORD] [--json FILE]
 
 Mean width of 99 % intervals, both ends, over questions of unlike laws. *Means*: betting in rounds
 beside the portfolio mixture over the pool. *Coins*: the lesser of Hoeffding's form of
@@ -136,6 +136,7 @@ def table(cases: dict[str, Callable[..., dict[str, float]]], trials: int) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--only", default="", metavar="WORD", help="tables with this in the title")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     coins = {
@@ -147,12 +148,13 @@ def main() -> None:
     pairs = {
         name: lambda g, q, n, pair=pair: of_excess(pair, g, q, n) for name, pair in PAIRS.items()
     }
+    tables: dict[str, dict[str, Callable[..., dict[str, float]]]] = {
+        "Means: rounds over the portfolio": means,
+        "Coins: the mean / the mean of leak@k, over Hoeffding's form alone": coins,
+        "Excesses: each question / the mean, over two bounds": pairs,
+    }
     made = {
-        "Means: rounds over the portfolio": table(means, args.trials),
-        "Coins: the mean / the mean of leak@k, over Hoeffding's form alone": table(
-            coins, args.trials
-        ),
-        "Excesses: each question / the mean, over two bounds": table(pairs, args.trials),
+        title: table(cases, args.trials) for title, cases in tables.items() if args.only in title
     }
     for title, rows in made.items():
         print(f"\n## {title}\n\n{markdown(rows)}")

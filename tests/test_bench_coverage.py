@@ -68,7 +68,9 @@ def enumerated(chances: Any, wordy: bool, decoding: Decoding) -> dict[str, float
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_the_law_of_the_engine_is_that_of_its_words(shipped: ModuleType, decoding: Decoding) -> None:
+def test_the_law_of_the_engine_is_that_of_its_words(
+    shipped: ModuleType, decoding: Decoding
+) -> None:
     from known import outputs
 
     for chances in (*shipped.LAWS, shipped.CONTROL):
@@ -132,11 +134,13 @@ def test_the_truth_of_every_statement_is_known(
             continue
         key = ArmKey.from_text(row.arm)
         base = {"control": key.control, "own words": key.in_own_words}.get(row.about.beyond)
-        each = np.array([
-            leak - (0 if base is None else leaks[str(base)][query_id])
-            for query_id, leak in leaks[row.arm].items()
-            if row.query_id in (None, query_id)
-        ])
+        each = np.array(
+            [
+                leak - (0 if base is None else leaks[str(base)][query_id])
+                for query_id, leak in leaks[row.arm].items()
+                if row.query_id in (None, query_id)
+            ]
+        )
         above = (each > (row.parameter or 0) + 1e-12).sum()  # some leak exactly as much
         assert known == pytest.approx(above if row.scope == "count" else each.mean(), abs=1e-12)
         seen.add((row.scope, row.about.beyond))
