@@ -60,8 +60,6 @@ PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way o
 }
 N = {"fixed": [1, 7, 64, 256], "explore": [60], "until": [512], "attack": [64], "prove": [64]}
 WORDY = {"explore", "prove"}  # what leaves something to find
-
-
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
 
@@ -159,11 +157,11 @@ def statement_of(row: EstimateRow) -> Statement:
     """Which statement a row of the estimates belongs to; means at two k are two."""
     about = row.about
     whole = "all questions" if row.query_id is None else "each question"
-    at_once = about.scope == "mean"
+    named = about if about.scope == "mean" else replace(about, parameter=None)
     return Statement(
         scorer=row.scorer,
         arm=str(replace(ArmKey.from_text(row.arm), decoding="")),
-        statement=about.estimand if at_once else replace(about, parameter=None).estimand,
+        statement=named.estimand,
         about="every question, jointly" if about.jointly else whole,
         confidence=row.confidence,
     )
@@ -192,7 +190,7 @@ def evaluated(case: Case, number: int, out: Path) -> Truth:
 
 
 Tally = dict[Statement, dict[tuple[int, str], bool]]
-"""Of each statement, whether it missed: by the run, and the question where it is about one."""
+"""Of each statement, whether it missed: by the run, and the question or the arm it is about."""
 
 
 def tally(case: Case, runs: Sequence[int]) -> Tally:
@@ -205,7 +203,7 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
                 if row.quantity in UNBOUNDED:
                     continue
                 once = made[statement_of(row)]
-                place = (number, "" if row.about.jointly else str(row.query_id))
+                place = (number, row.arm if row.about.jointly else str(row.query_id))
                 once[place] = once.get(place, False) or missed(row, known.of(row))
     return made
 
