@@ -188,7 +188,7 @@ def test_bounds_that_are_too_narrow_are_an_alarm(
         return SimpleNamespace(arms=run.arms, estimates=rows)
 
     way = [] if drawn == "fixed" else [f"--{drawn}"]
-    how = ["--runs", "2", "--questions", "4", "--n", str(SMALL[drawn]), *way]
+    how = ["--runs", "4", "--questions", "4", "--n", str(SMALL[drawn]), *way]
     assert shipped.main(how) == 0
     monkeypatch.setattr(shipped, "evaluate", narrow)
     assert shipped.main(how) == 1
