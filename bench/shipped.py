@@ -58,7 +58,7 @@ PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way o
     "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
     "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
 }
-N = {"fixed": [1, 7, 64, 256], "explore": [60], "until": [512], "attack": [64], "prove": [64]}
+N = {"fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64]}
 WORDY = {"explore", "prove"}  # what leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
