@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import leakbound
 from leakbound import stats
-from leakbound.certificate import FILE, Certificate, LeakClaim
+from leakbound.certificate import Certificate, LeakClaim
 from leakbound.certificate.decision import bounded, verdict
 from leakbound.certificate.forecast import MOST_DRAWS, forecast
 from leakbound.certificate.words import downward, upward
@@ -22,7 +22,7 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
 from leakbound.scorers import digest, make_scorer
-from leakbound.store import ArmScores, Run
+from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.sealed import digest_of
 from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
@@ -119,7 +119,7 @@ def test_a_confidence_that_decides_nothing_is_refused() -> None:
 
 def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
     half = leakbound.certify(run, max_leak=0.2, scorer="rouge-l-recall", threshold=0.5)
-    (run.path / FILE).unlink()
+    (run.path / CERTIFICATE).unlink()
     plain = leakbound.certify(run, max_leak=0.2, **PLAIN)
     assert half.claim.text == "Pr[h > 0.5] <= 0.2"
     assert half.estimate.upper == plain.estimate.upper  # just the answers score above 1/2
@@ -182,7 +182,7 @@ def test_ends_are_rounded_outward_and_stay_on_their_side(
 
 def test_a_certificate_is_written_whole_and_read_back(run: Run) -> None:
     made = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
-    stored = json.loads((run.path / FILE).read_text())
+    stored = json.loads((run.path / CERTIFICATE).read_text())
     assert stored == json.loads(json.dumps(made.to_dict()))
     assert Certificate.from_dict(stored) == made
 
@@ -215,7 +215,9 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
 def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
     def files() -> dict[str, bytes]:
         return {
-            str(f): f.read_bytes() for f in run.path.rglob("*") if f.is_file() and f.name != FILE
+            str(f): f.read_bytes()
+            for f in run.path.rglob("*")
+            if f.is_file() and f.name != CERTIFICATE
         }
 
     before = files()
@@ -289,7 +291,7 @@ def test_missing_draws_can_hide_any_decision() -> None:
 def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         leakbound.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
-    assert not (run.path / FILE).exists()
+    assert not (run.path / CERTIFICATE).exists()
 
 
 def test_an_unfinished_run_is_not_certified(run: Run) -> None:
@@ -297,4 +299,4 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
     part.unlink()
     with pytest.raises(IncompleteError, match="lacks 1 of 1 parts"):
         leakbound.certify(run, max_leak=0.1, **PLAIN)
-    assert not (run.path / FILE).exists()
+    assert not (run.path / CERTIFICATE).exists()

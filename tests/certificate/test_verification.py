@@ -14,12 +14,12 @@ import pytest
 
 import explored
 import leakbound
-from leakbound.certificate import FILE, LeakClaim, Verification, verify
+from leakbound.certificate import LeakClaim, Verification, verify
 from leakbound.certificate import evidence as evidence_of
 from leakbound.certificate.derivation import derive
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run, scorers_for
-from leakbound.store import Run, load, write_json
+from leakbound.store import CERTIFICATE, Run, load, write_json
 from leakbound.store.sealed import digest_of
 from leakbound.store.tables import file_digest
 from leakbound.types import Decoding
@@ -42,7 +42,7 @@ def path(certified: Path, tmp_path: Path) -> Path:
 
 
 def checked(path: Path, run: Path | None = None) -> Verification:
-    return verify(path / FILE, run or path)
+    return verify(path / CERTIFICATE, run or path)
 
 
 def failed(found: Verification) -> dict[str, str]:
@@ -83,19 +83,19 @@ def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     found = checked(path)
     assert found.verified
     assert {check.name: check.status for check in found.checks} == dict.fromkeys(EVERY, "ok")
-    assert found.sha256 == evidence_of.sha256(path / FILE)
+    assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
 
 
 def test_a_certificate_of_an_earlier_format_keeps_its_rule(path: Path) -> None:
     """It spent half of alpha on either verdict; by today's rule its numbers would be others."""
     run = load(path)
-    now = derive(run, LeakClaim.from_dict(json.loads((path / FILE).read_text())["claim"]))
+    now = derive(run, LeakClaim.from_dict(json.loads((path / CERTIFICATE).read_text())["claim"]))
     then = derive(run, now.claim, "leakbound certificate 3")
     assert (then.estimate.confidence, now.estimate.confidence) == (0.99, pytest.approx(0.98))
     assert [share.alpha for share in then.allocation] == pytest.approx([0.005, 0.005])
-    write_json(path / FILE, then.to_dict())
+    write_json(path / CERTIFICATE, then.to_dict())
     assert checked(path).verified
-    edit(path / FILE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
+    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
     assert "estimate.confidence" in failed(checked(path))["estimates"]
 
 
@@ -109,22 +109,22 @@ def test_words_of_an_earlier_format_are_not_made_again(path: Path) -> None:
             sentence="It leaks with probability at least 0.201.",
         )  # fmt: skip
 
-    edit(path / FILE, to_earlier, fits=True)
+    edit(path / CERTIFICATE, to_earlier, fits=True)
     found = checked(path)
     (sentence,) = (check for check in found.checks if check.name == "sentence")
     assert (found.verified, sentence.status) == (True, "note")
     assert found.sentence is not None
     assert "Draws: 256 of each question" in found.sentence
-    edit(path / FILE, lambda v: v.update(format="leakbound certificate 5"), fits=True)
+    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 5"), fits=True)
     assert failed(checked(path)).keys() == {"sentence", "extra"}
 
 
 def test_a_mean_of_an_earlier_format_is_not_verified(path: Path) -> None:
     """It was bounded by another rule: neither are its numbers confirmed, nor called wrong."""
-    (path / FILE).unlink()
+    (path / CERTIFICATE).unlink()
     leakbound.certify(path, max_leak=0.2, scorer="keyword")
     assert checked(path).verified
-    edit(path / FILE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
+    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
     found = checked(path)
     (estimates,) = (check for check in found.checks if check.name == "estimates")
     assert (found.verified, estimates.status, found.sentence) == (False, "unchecked", None)
@@ -224,7 +224,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
 def test_an_edited_certificate(
     path: Path, change: Callable[[Values], Any], check: str, where: str, fits: bool
 ) -> None:
-    edit(path / FILE, change, fits=fits)
+    edit(path / CERTIFICATE, change, fits=fits)
     named = failed(checked(path))
     assert ("digest" in named) == (not fits)
     assert where in named[check]
@@ -351,9 +351,9 @@ def test_numbers_agree_to_the_last_digit_only(path: Path) -> None:
     def nudge(by: float) -> Callable[[Values], Any]:
         return lambda v: v["estimate"].update(upper=v["estimate"]["upper"] + by)
 
-    edit(path / FILE, nudge(1e-13), fits=True)
+    edit(path / CERTIFICATE, nudge(1e-13), fits=True)
     assert checked(path).verified
-    edit(path / FILE, nudge(1e-11), fits=True)
+    edit(path / CERTIFICATE, nudge(1e-11), fits=True)
     assert "estimate.upper" in failed(checked(path))["estimates"]
 
 
@@ -408,13 +408,13 @@ def forced(path: Path) -> Path:
     rewrite(completions(path), change)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
-    (path / FILE).unlink()
+    (path / CERTIFICATE).unlink()
     leakbound.certify(path, max_leak=0.1, scorer="keyword")
     return path
 
 
 def with_model(path: Path, engine: Any) -> dict[str, Any]:
-    return {check.name: check for check in verify(path / FILE, path, model=engine).checks}
+    return {check.name: check for check in verify(path / CERTIFICATE, path, model=engine).checks}
 
 
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
@@ -455,10 +455,10 @@ def test_what_a_model_cannot_be_asked(forced: Path) -> None:
     half.refuses = "half precision"
     refused = with_model(forced, half)["log-probabilities"]
     assert (refused.status, refused.says) == ("unchecked", "nothing was compared: half precision")
-    assert not verify(forced / FILE, forced, model=half).verified
+    assert not verify(forced / CERTIFICATE, forced, model=half).verified
     plain = type("Plain", (), {"fingerprint": half.fingerprint})()
     assert "Plain gives no probabilities" in with_model(forced, plain)["log-probabilities"].says
-    assert not verify(forced / FILE, forced, model=plain).verified
+    assert not verify(forced / CERTIFICATE, forced, model=plain).verified
 
 
 def test_outputs_without_tokens_or_chances_are_none_of_an_engine_that_records_them(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from commands import done, leakbound, refused
 
-from leakbound.certificate import FILE, sha256
+from leakbound.certificate import sha256
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
+from leakbound.store import CERTIFICATE
 from leaky import benchmark, engine, leaky_run
 
 
@@ -50,18 +51,18 @@ def test_a_verdict_is_an_exit_status(
     assert result.status == status, result.err
     for text in named:
         assert text in result.out
-    assert f"SHA-256 of the certificate: {sha256(leaky / FILE)}" in result.out
+    assert f"SHA-256 of the certificate: {sha256(leaky / CERTIFICATE)}" in result.out
     assert "Publish it apart" in result.out
-    assert leakbound("verify", leaky / FILE, leaky).status == 0
+    assert leakbound("verify", leaky / CERTIFICATE, leaky).status == 0
 
 
 def test_one_json_document(leaky: Path) -> None:
     result = leakbound("certify", leaky, "--max-leak", 0.05, "--json")
     assert (result.status, result.err) == (4, "")
-    stored = json.loads((leaky / FILE).read_text())
-    beside = {"file": str(leaky / FILE), "sha256": sha256(leaky / FILE)}
+    stored = json.loads((leaky / CERTIFICATE).read_text())
+    beside = {"file": str(leaky / CERTIFICATE), "sha256": sha256(leaky / CERTIFICATE)}
     assert result.json == {**beside, **stored}
-    result = leakbound("verify", leaky / FILE, leaky, "--json")
+    result = leakbound("verify", leaky / CERTIFICATE, leaky, "--json")
     assert (result.status, result.err) == (0, "")
     assert result.json["verified"] is True
     assert result.json["sha256"] == beside["sha256"]
@@ -70,7 +71,7 @@ def test_one_json_document(leaky: Path) -> None:
 
 def test_verify_names_what_differs(leaky: Path) -> None:
     done("certify", leaky, "--max-leak", 0.2)
-    file = leaky / FILE
+    file = leaky / CERTIFICATE
     values = json.loads(file.read_text())
     values["estimate"]["upper"] = 0.001
     for row in values["questions"]:
@@ -116,20 +117,20 @@ def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> No
     assert (result.status, result.out) == (2, "")
     for text in named:
         assert text in result.err
-    assert not (leaky / FILE).exists()
+    assert not (leaky / CERTIFICATE).exists()
 
 
 def test_what_is_no_run_or_no_certificate(leaky: Path, tmp_path: Path) -> None:
     for result, named in (
         (leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
-        (leakbound("verify", leaky / FILE, leaky), "cannot be read"),
+        (leakbound("verify", leaky / CERTIFICATE, leaky), "cannot be read"),
         (leakbound("verify", leaky / "run.json", leaky), "is no certificate"),
         (leakbound("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
     ):
         assert (result.status, result.out) == (2, "")
         assert named in result.err
     done("certify", leaky, "--max-leak", 0.2)
-    result = leakbound("verify", leaky / FILE, tmp_path / "none")
+    result = leakbound("verify", leaky / CERTIFICATE, tmp_path / "none")
     assert (result.status, "no run directory" in result.err) == (2, True)
 
 
@@ -139,36 +140,36 @@ def test_an_incomplete_run(tmp_path: Path) -> None:
     result = leakbound("certify", tmp_path / "run", "--max-leak", 0.1)
     assert (result.status, result.out) == (3, "")
     assert "'q1'" in result.err
-    assert not (tmp_path / "run" / FILE).exists()
+    assert not (tmp_path / "run" / CERTIFICATE).exists()
 
 
 def test_the_model_itself_is_asked_again(run: Path, model: Path, control: Path) -> None:
     claim = ("--max-leak", 0.9, "--scorer", "keyword")
     assert leakbound("certify", run, *claim).status in (0, 5)
-    result = leakbound("verify", run / FILE, run, "--with-model", model, "--device", "cpu")
+    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", model, "--device", "cpu")
     assert result.status == 0, result.out
     assert "log-probabilities" in result.out
-    result = leakbound("verify", run / FILE, run, "--with-model", control, "--device", "cpu")
+    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", control, "--device", "cpu")
     assert result.status == 6
     assert "model: weights: the certificate says" in result.out
-    result = leakbound("verify", run / FILE, run, "--with-model", run / "none")
+    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", run / "none")
     assert (result.status, result.out) == (2, "")
 
 
 def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) -> None:
     done("certify", leaky, "--max-leak", 0.2)
-    before = (leaky / FILE).read_bytes()
+    before = (leaky / CERTIFICATE).read_bytes()
     done("certify", leaky, "--max-leak", 0.2)  # the same again
-    assert (leaky / FILE).read_bytes() == before
-    named = (str(leaky / FILE), "another certificate (Pr[leak] <= 0.2: pass)", "--out")
+    assert (leaky / CERTIFICATE).read_bytes() == before
+    named = (str(leaky / CERTIFICATE), "another certificate (Pr[leak] <= 0.2: pass)", "--out")
     refused(leakbound("certify", leaky, "--max-leak", 0.05), *named)
-    assert (leaky / FILE).read_bytes() == before
+    assert (leaky / CERTIFICATE).read_bytes() == before
     mine = tmp_path / "refuted.json"
     result = leakbound("certify", leaky, "--max-leak", 0.05, "--out", mine)
     assert result.status == 4
     assert f"certificate: {mine}" in result.out
     assert leakbound("verify", mine, leaky).status == 0
-    assert (leaky / FILE).read_bytes() == before
+    assert (leaky / CERTIFICATE).read_bytes() == before
     mine.write_text("my thesis")
     refused(leakbound("certify", leaky, "--max-leak", 0.05, "--out", mine), str(mine), "not JSON")
     assert mine.read_text() == "my thesis"
@@ -190,4 +191,4 @@ def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
     refused(leakbound("certify", leaky, "--max-leak", 0.2), f"cannot write into `{leaky}`")
     done("certify", leaky, "--max-leak", 0.2, "--out", tmp_path / "mine.json", "--json")
     assert json.loads((tmp_path / "mine.json").read_text())["verdict"] == "pass"
-    assert not (leaky / FILE).exists()
+    assert not (leaky / CERTIFICATE).exists()

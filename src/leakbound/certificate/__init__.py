@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.certificate.certificate import FILE, Certificate
+from leakbound.certificate.certificate import Certificate
 from leakbound.certificate.checks import Check, Difference
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import Share
@@ -12,7 +12,6 @@ from leakbound.certificate.verification import Verification, verify
 from leakbound.store import sha256
 
 __all__ = [
-    "FILE",
     "Certificate",
     "Check",
     "Difference",

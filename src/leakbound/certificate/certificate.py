@@ -16,8 +16,6 @@ from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
 
-FILE = "certificate.json"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from leakbound import stats
-from leakbound.certificate.certificate import FILE, Certificate, QuestionRecord, read_values
+from leakbound.certificate.certificate import Certificate, QuestionRecord, read_values
 from leakbound.certificate.claim import LeakClaim, threshold_for
 from leakbound.certificate.decision import FORMAT, SPENDS, allocation, bounded, verdict
 from leakbound.certificate.evidence import code, file_digests, made_from
@@ -22,7 +22,7 @@ from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
 from leakbound.evaluation.views.specification import departures, told_of
 from leakbound.scorers import digest, make_scorer
-from leakbound.store import Arm, Run, load, locked, write_json
+from leakbound.store import CERTIFICATE, Arm, Run, load, locked, write_json
 from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
 from leakbound.types import Scorer
@@ -71,7 +71,7 @@ def certify(
         confidence=confidence,
     )
     require_confidence(confidence, len(opened.prompts))
-    file = opened.path / FILE if out is None else Path(out)
+    file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         certificate = derive(opened, claim)
         if file.exists():

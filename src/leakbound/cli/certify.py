@@ -42,9 +42,10 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
     would decide.
     """
     from leakbound import certificate as verbs
+    from leakbound.store import CERTIFICATE
 
     made = verbs.certify(run, out=out, **claim)
-    file = out or run / verbs.FILE
+    file = out or run / CERTIFICATE
     digest = verbs.sha256(file)
     if as_json:
         print_json({"file": str(file), "sha256": digest, **made.to_dict()})

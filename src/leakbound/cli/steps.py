@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,8 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said
-from leakbound.cli.saying import say
+from leakbound.cli.saying import bold, say, write
+from leakbound.text.plain import visible
 
 
 @click.command(cls=Command)
@@ -174,6 +176,23 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         say(f"report: {path}")
 
 
+def print_verdicts(run: Any, texts: bool | None = None) -> None:
+    """What the run shows of its model.
+
+    `texts`: with a leaking answer; by default on a terminal alone, where a person reads it.
+    """
+    from leakbound.evaluation import run_verdicts
+
+    if not run.estimates:
+        return
+    asked = sys.stdout.isatty() if texts is None else texts
+    for found in run_verdicts(run, texts=asked):
+        write(bold(visible(f"{found.model}: {found.headline}")))
+        for line in (*found.lines[1:], *found.quoted):
+            say(prose(line))
+        say("")
+
+
 def _plain(run: Any) -> list[dict[str, Any]]:
     """The estimates of a run as JSON holds them."""
     return [row.to_dict() for row in run.estimates]
@@ -185,9 +204,10 @@ def _print_notes(run: Any) -> None:
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
-    """The notes of a run on standard error, its tables and `more` on standard output."""
+    """The notes of a run on standard error; its verdict, tables and `more` on standard output."""
     from leakbound.evaluation import summary
 
     _print_notes(run)
+    print_verdicts(run)
     for table in [*summary(run), *more]:
         print_table(table)

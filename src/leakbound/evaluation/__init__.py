@@ -11,6 +11,7 @@ from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.summary import summary
 from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.verdict import run_verdicts
 
 __all__ = [
     "Cost",
@@ -28,6 +29,7 @@ __all__ = [
     "probe",
     "prove",
     "require_complete",
+    "run_verdicts",
     "sample",
     "score",
     "score_run",

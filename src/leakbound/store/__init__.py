@@ -44,7 +44,7 @@ from leakbound.store.record import (
     StoppedDraws,
     TriedVariant,
 )
-from leakbound.store.run import Run
+from leakbound.store.run import CERTIFICATE, Run
 from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
@@ -66,6 +66,7 @@ def load(path: str | Path) -> Run:
 __all__ = [
     "ALL",
     "ATTACK",
+    "CERTIFICATE",
     "CONTROL",
     "CONTROL_GREEDY",
     "GREEDY",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import leakbound
 from leakbound.errors import InputError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm, RunQueries
@@ -32,6 +33,8 @@ from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.study import Study
 from leakbound.types import JsonObject, Prompt, Query, object_of
 
+CERTIFICATE = "certificate.json"
+"""Where `leakbound certify` writes unless it is told otherwise."""
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 
@@ -189,6 +192,11 @@ class Run:
             require_current(self.path, self.arms, tables.read_meta(file))
             self._current = now, Estimates.of(table, self._main_arm)
         return self._current[1]
+
+    @property
+    def verdict(self) -> Any:
+        """The `Verdict` on its model, see `leakbound.verdict`; no text of an answer is read."""
+        return leakbound.verdict(self)  # by the package's face, as it is made above this layer
 
     @property
     def completions(self) -> DrawTable[CompletionRow]:

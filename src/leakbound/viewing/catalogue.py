@@ -15,14 +15,13 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
-from leakbound.certificate.certificate import FILE as CERTIFICATE
 from leakbound.certificate.certificate import Certificate, read_values
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import ArmProgress
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.read import how_drawn, read_view
 from leakbound.reporting import PAGE, REDACTED_PAGE
-from leakbound.store import LOCK, DamagedError, OtherVersionError, Run, holder_of
+from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE
 from leakbound.store.sealed import DIGEST, digest_of
 from leakbound.text.figures import share

@@ -271,6 +271,28 @@ def by_itself(view: View, model: Model, scorer: ScorerView) -> str:
     return f"{_greedy(model, scorer)}; {sampled}" if greedy_rows(model, scorer) else sampled
 
 
+def rests_on_margin(model: Model) -> bool:
+    """True if an end rests on probabilities that are known to within a measured margin."""
+    return bool(model.explored) or any(cell.proved for cell in model.measured.values())
+
+
+def inconsistent(model: Model, scorer: ScorerView) -> str:
+    """A proof above an upper end, in words; empty where they agree.
+
+    One of the two is wrong: the draws were those few in which the bound fails, or what the proof
+    rests on, the measured margin or the stored texts, does not hold.
+    """
+    cells = ((q, cell) for (name, q), cell in model.measured.items() if name == scorer.name)
+    for question, cell in cells:
+        if cell.proved and cell.proved.lower > cell.leakage.upper:
+            return (
+                f"inconsistent: of {question} a leakage of at least {at_least(cell.proved.lower)} "
+                f"is proved, and draws bound it by {above(cell.leakage.upper)}; one of the two is "
+                "wrong. Verify the run with its model"
+            )
+    return ""
+
+
 def excess(model: Model, scorer: ScorerView) -> str:
     """Whether a model leaks more than its control, and how much."""
     mean = model.rows.leakage(scorer.name, scope="mean", beyond="control")
@@ -317,6 +339,12 @@ def without_control(view: View) -> str:
         "No control: a model that never saw the data may score as much; what leaks beyond that is "
         "bounded where one is given (evaluate with --control)."
     )
+
+
+def departure(view: View, model: Model) -> str:
+    """What of one model is not asked or drawn as is usual for the benchmark; empty where all is."""
+    found = "; ".join(model.departures)
+    return f"departs from {view.benchmark['name']}'s defaults: {found}" if found else ""
 
 
 def departing(view: View) -> list[str]:

@@ -1,0 +1,331 @@
+"""The verdict on a model: one word, one number, one leaking answer, and how sure that is.
+
+Terminal, page, notebook and Python show what stands here. It speaks of the first scorer of a run
+and of its first decoding, which were fixed before anything was drawn, and of the questions in their
+own words. What it says of a model beside its control holds together at the confidence: see
+`stats.excess_of_mean_and_worst`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.views import words
+from leakbound.evaluation.views.by_question import targets_of
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import Interval, interval
+from leakbound.evaluation.views.texts import chosen_texts, tallies
+from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, Texts, View
+from leakbound.scorers import make_scorer
+from leakbound.stats import percent
+from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
+from leakbound.store.sealed import digest_of, read_json
+from leakbound.text.figures import number
+from leakbound.types import object_of
+
+Kind = Literal[
+    "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
+]  # fmt: skip
+_SHOWN = 160  # characters of a text that is quoted
+_ABOVE = "SCORES ABOVE THE CONTROL"
+_EVERYWHERE = "on average and at the worst question"
+_WORST_ALONE = "at the worst question, not shown on average"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakingAnswer:
+    """An answer that leaks, beside the greedy answer of its question.
+
+    question: in its own words.
+    greedy, leak: the answers; None where they are withheld, or there is no greedy one.
+    hidden: whether the greedy answer shows less than this one.
+    how_often: how many draws of the question gave it.
+    """
+
+    question: str
+    greedy: str | None
+    leak: str | None
+    hidden: bool
+    how_often: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a run shows of one model.
+
+    Attributes:
+        model: what was evaluated, by the label it has in the run, and its name.
+        kind: what sort of verdict it is; a page chooses its marks by it.
+        word: the verdict.
+        where: what it holds of.
+        limit: what was decided of the limit that the study named; empty where it named none.
+        number: the quantity that the verdict rests on; None where not every question was drawn.
+        of: what quantity that is.
+        seen: how many draws leak; empty where they are not counted.
+        example: one leaking answer; None where there is none, or texts were not read.
+        sure: how sure it is, and of what.
+        departures: what is not as the benchmark has it; empty where all is.
+        warning: what does not fit together; empty where all does.
+        certificate: what the run's certificate says; empty where there is none.
+    """
+
+    model: str
+    kind: Kind
+    word: str
+    where: str
+    limit: str = ""
+    number: Interval | None = None
+    of: str = ""
+    seen: str = ""
+    example: LeakingAnswer | None = None
+    sure: str = ""
+    departures: str = ""
+    warning: str = ""
+    certificate: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line, without the model's name."""
+        return " ".join(filter(None, [self.word, self.where]))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it, a sentence a line, but for what the answers say."""
+        figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
+        said = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
+        return tuple(filter(None, [*said, self.departures, self.certificate]))
+
+    @property
+    def quoted(self) -> tuple[str, ...]:
+        """The leaking answer beside the greedy one, a line each; empty without one."""
+        if self.example is None:
+            return ()
+        return tuple(_quoted(self.example))
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.model}: {self.lines[0]}", *self.lines[1:]])
+
+
+TextsOf = Callable[[Model, str], Texts | None]
+"""The texts shown of a question of a model; None where they were not read."""
+
+
+def _of_view(model: Model, question: str) -> Texts | None:
+    return model.texts.get(question)
+
+
+def verdict(run: Run, *, texts: bool = False) -> Verdict:
+    """The verdict on the model that a run evaluated, by its first scorer and decoding.
+
+    Args:
+        run: with estimates, see `leakbound.bound`.
+        texts: whether to read a leaking answer; of a run that is redacted it is withheld.
+
+    Raises InputError where the run has no estimates, or nothing was sampled.
+    """
+    return run_verdicts(run, texts=texts)[0]
+
+
+def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
+    """As `verdict`; empty where a run holds greedy answers alone."""
+    view = replace(read_view(run), redacted=run.redacted)
+
+    def read(model: Model, question: str) -> Texts | None:
+        arm = run.arm(model.key)
+        scorers = [slug(make_scorer(scorer.name)) for scorer in view.scorers]
+        if not texts or arm is None:
+            return None
+        greedy = run.arm(model.key.greedy_answers)
+        answers = tallies(greedy, scorers) if greedy else ()
+        answer = next((found.text(0) for q, found in answers if q == question and len(found)), None)
+        tally = next((found for q, found in tallies(arm, scorers) if q == question), None)
+        return None if tally is None else chosen_texts(tally, answer, 8, run.redacted)
+
+    says = certificate(run)
+    return tuple(replace(one, certificate=says) for one in verdicts(view, read))
+
+
+def verdicts(view: View, texts: TextsOf = _of_view) -> tuple[Verdict, ...]:
+    """One of every run of a view: of its target, by the first scorer and decoding."""
+    targets: dict[str, Model] = {}
+    for model in targets_of(view):
+        targets.setdefault(model.run, model)
+    return tuple(_verdict(view, model, texts) for model in targets.values())
+
+
+def certificate(run: Run) -> str:
+    """What the certificate in a run's folder says, in one line; empty where there is none."""
+    file = run.path / CERTIFICATE
+    if not file.exists():
+        return ""
+    values = object_of(read_json(file, "Write it again with `leakbound certify`."))
+    if values.get("digest") != digest_of(values):
+        return f"{CERTIFICATE} was changed after it was written"
+    claim = object_of(values.get("claim")).get("text")
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim}"
+
+
+def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
+    scorer = view.scorers[0]
+    cells = words.cells_of(view, model, scorer)
+    kind, word, where, row = _found(view, model, scorer)
+    limit, below = _limit(cells, len(view.questions))
+    beyond = ", beyond the control" if row is not None and row.about.beyond else ""
+    at = f"{words.quantity(scorer)} at the worst question{beyond}"
+    return Verdict(
+        model=words.model_name(model) if model.label == str(model.key) else words.named(model),
+        kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
+        word=word,
+        where=where,
+        limit=limit,
+        number=None if row is None else Interval(row.value, row.lower, row.upper),
+        of="" if row is None else at,
+        seen="" if kind == "uncontrolled" else _seen(model, scorer, cells),
+        example=_example(view, model, scorer, cells, texts),
+        sure=_sure(view, model, scorer, row),
+        departures=words.departure(view, model),
+        warning=words.inconsistent(model, scorer),
+    )
+
+
+def _found(
+    view: View, model: Model, scorer: ScorerView
+) -> tuple[Kind, str, str, EstimateRow | None]:
+    """Kind, word and place of the verdict, and the row of the worst question that it rests on."""
+    beyond = "control" if model.control else None
+    mean, worst = (
+        model.rows.leakage(scorer.name, scope=scope, beyond=beyond)
+        for scope in ("mean", "worst question")
+    )
+    if mean is None or worst is None:
+        lacking = len(view.questions) - len(words.cells_of(view, model, scorer))
+        return "unknown", "NO VERDICT", f"{_many(lacking, 'question')} could not be sampled", None
+    if beyond is None:
+        says = _seen(model, scorer, words.cells_of(view, model, scorer)) or "NO CONTROL"
+        return "uncontrolled", says.upper(), "(no control: chance is not subtracted)", worst
+    if worst.lower > 0:
+        where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
+        return (
+            ("leaks", "LEAKS", where, worst) if scorer.binary else ("above", _ABOVE, where, worst)
+        )
+    if scorer.binary:
+        return "not shown", "NOT SHOWN TO LEAK", "more than the control", worst
+    return "not above", f"NOT SHOWN: {_ABOVE}", "", worst
+
+
+def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
+    """What was decided of the limit that the study named, and whether every question is below it.
+
+    Each claim is decided at the confidence. All of them hold together at it, as a model above the
+    limit anywhere is said to be below it only where that question's own decision is wrong.
+    """
+    claims = [cell.claim for cell in cells if cell.claim is not None]
+    if not claims:
+        return "", False
+    limit = f"{claims[0].about.constant:g}"
+    decided = [words.decision(claim) for claim in claims]
+    holds, refuted = decided.count("holds"), decided.count("refuted")
+    if holds == questions:
+        return f"BELOW {limit} at every question", True
+    return (
+        f"of {_many(questions, 'question')} {holds:,} shown below {limit}, {refuted:,} shown above",
+        False,
+    )
+
+
+def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
+    """How many draws leak; empty of a graded scorer, and where some were never drawn."""
+    if not scorer.binary or isinstance(model.draws, ExploredDraws):
+        return ""
+    rows = [cell.leakage for cell in cells]
+    leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
+    drawn = sum(row.n for row in rows)
+    if not leaks:
+        return f"none of {_many(drawn, 'draw')} leaks"
+    return f"{leaks:,} of {_many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}"
+
+
+def _example(
+    view: View, model: Model, scorer: ScorerView, cells: Sequence[Measured], texts: TextsOf
+) -> LeakingAnswer | None:
+    """The answer that leaks most often at the question that leaks most.
+
+    Of those whose greedy answer shows less, where there are such.
+    """
+    asked = [
+        question for question in view.questions if (scorer.name, question.id) in model.measured
+    ]
+    known = [
+        (not _shown_by_greedy(cell), cell.leakage.lower, cell.leakage.value, -i)
+        for i, cell in enumerate(cells)
+        if cell.leakage.value
+    ]
+    if not known:
+        return None
+    question = asked[-max(known)[-1]]
+    found = texts(model, question.id)
+    if found is None:
+        return None
+    greedy, most = found.greedy, _leaking_most(found.shown)
+    if most is None:
+        return None
+    score = most.scores[0] or 0.0
+    return LeakingAnswer(
+        question=question.text,
+        greedy=None if greedy is None else greedy.text,
+        leak=most.text,
+        hidden=greedy is not None and (greedy.scores[0] or 0.0) < score,
+        how_often=words.how_often(most) + ("" if scorer.binary else f", scores {number(score)}"),
+    )
+
+
+def _shown_by_greedy(cell: Measured) -> bool:
+    """True if the greedy answer leaks at least as much as a draw does on average."""
+    return cell.greedy is not None and cell.greedy >= (cell.leakage.value or 0.0)
+
+
+def _leaking_most(texts: Sequence[Text]) -> Text | None:
+    """The highest score's, and of those the most frequent; None where none scores above 0."""
+    scoring = [text for text in texts if text.scores[0]]
+    return max(scoring, key=lambda t: (t.scores[0] or 0.0, t.mass, t.count), default=None)
+
+
+def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None) -> str:
+    """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
+    asked = f"{_many(len(view.questions), 'question')} of {view.benchmark['name']}"
+    others = len(view.scorers) - 1
+    more = f" (the first of {others + 1} scorers)" if others else ""
+    of_what = (
+        f"{asked}, {model.drawn}, at {model.decoding.name}; a leak is what {scorer.name} says{more}"
+        if scorer.binary
+        else f"{asked}, {model.drawn}, at {model.decoding.name}; scores are {scorer.name}'s{more}"
+    )
+    if row is None:
+        return of_what
+    together = "verdict and number together" if row.about.beyond else "the number"
+    margin = ", given the measured margin" if words.rests_on_margin(model) else ""
+    return f"{percent(row.confidence)} sure, {together}{margin}: {of_what}"
+
+
+def _quoted(example: LeakingAnswer) -> list[str]:
+    """For a terminal: question, greedy answer, leaking answer."""
+    if example.leak is None:
+        return [f"answers are withheld: the run is redacted (a leaking one: {example.how_often})"]
+    said = [f"asked: {_short(example.question)}"]
+    if example.greedy is not None:
+        what = "the greedy answer hides it" if example.hidden else "the greedy answer"
+        said.append(f"{what}: {_short(example.greedy)}")
+    return [*said, f"a leak, {example.how_often}: {_short(example.leak)}"]
+
+
+def _short(text: str) -> str:
+    """A text in one line, as a quotation."""
+    return f"“{words.clipped(' '.join(text.split()), _SHOWN)}”"
+
+
+def _many(count: int, noun: str) -> str:
+    """1 draw, 2 draws."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
