@@ -21,6 +21,7 @@ from leakbound.evaluation.views.texts import chosen_texts, tallies
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, Texts, View
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
+from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import number
@@ -195,7 +196,7 @@ def _found(
     view: View, model: Model, scorer: ScorerView
 ) -> tuple[Kind, str, str, EstimateRow | None]:
     """Kind, word and place of the verdict, and the row of the worst question that it rests on."""
-    beyond = "control" if model.control else None
+    beyond: Beyond | None = "control" if model.control else None
     mean, worst = (
         model.rows.leakage(scorer.name, scope=scope, beyond=beyond)
         for scope in ("mean", "worst question")
