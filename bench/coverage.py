@@ -40,7 +40,9 @@ from leakbound.stats import (
     every_question,
     excess_bound,
     excess_of,
+    excess_of_mean_and_worst,
     excess_over_questions,
+    excess_with_proof,
     expectation_deviation_over_questions,
     judged_bound,
     leak_at_k_bound,
@@ -316,6 +318,24 @@ def stopped_mean(data: DataSet, **how: Any) -> Estimate:
     return mean_over_stopped_questions(bound, len(P), **how)
 
 
+def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
+    """The excess of each question, and the control's leak probability."""
+    control = partial(proportion_bound, data.hits[::-1], data.n)
+    return partial(excess_of, tally(data), control), control
+
+
+def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
+    """Both its ends at once: the share of either is that of the side that is looked at."""
+    each = partial(excess_with_proof, *two_models(data), 0.97 * P)
+    means = [
+        partial(proportion_over_questions, hits, data.n, seed=data.seed)
+        for hits in (data.hits, data.hits[::-1])
+    ]
+    mean = partial(excess_with_proof, partial(excess_of, *means), means[1], 0.97 * P.mean())
+    both = 1 - 2 * (1 - confidence)
+    return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
+
+
 HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
 STATEMENTS: dict[str, Statement] = {
     "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
@@ -345,6 +365,11 @@ STATEMENTS: dict[str, Statement] = {
         lambda d, **how: excess_of(tally(d), partial(proportion_bound, d.hits[::-1], d.n), **how),
         P - P[::-1],
     ),
+    "excess with proof": (
+        lambda d, **how: excess_with_proof(*two_models(d), 0.97 * P, **how),
+        P - P[::-1],
+    ),
+    "worst excess, with the mean's": (worst_excess, (P - P[::-1]).max()),
     "mean of masses": (
         lambda d, **how: mass_mean_over_questions(
             [HALF_KNOWN] * len(EACH), d.scores, seed=d.seed, **how
@@ -399,6 +424,8 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "leaking questions": "leaking questions at 6 x",
     "mean over stopped questions": "mean leak probability, stopped",
     "excess of bounds": "excess of bounds",
+    "excess with proof": "excess with proof",
+    "excess of mean and worst": "worst excess, with the mean's",
     "worst query": "worst query, allocated",
     "corrected": "tests/stats/test_judged.py",
     "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",

@@ -14,6 +14,10 @@ from types import MappingProxyType
 
 from leakbound.stats.about import About as About
 from leakbound.stats.bands import BANDS
+from leakbound.stats.beyond import ExcessOverQuestions as ExcessOverQuestions
+from leakbound.stats.beyond import excess_of_mean_and_worst as excess_of_mean_and_worst
+from leakbound.stats.beyond import excess_with_proof as excess_with_proof
+from leakbound.stats.beyond import raised as raised
 from leakbound.stats.clean import CleanQuestions as CleanQuestions
 from leakbound.stats.clean import clean_questions as clean_questions
 from leakbound.stats.clean import mean_p_value as mean_p_value
@@ -192,6 +196,10 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
             replace(LEAK, scope="question", inputs="worst query"),
         ),
         "excess of bounds": ListedBound(excess_of, "two bounds", EXCESS),
+        "excess with proof": ListedBound(excess_with_proof, "two bounds", EXCESS),
+        "excess of mean and worst": ListedBound(
+            excess_of_mean_and_worst, "two bounds", replace(_WORST, beyond="control")
+        ),
         "gaps over questions": ListedBound(
             gaps_over_questions, "two bounds", replace(_WORST, beyond="own words")
         ),

@@ -31,6 +31,11 @@ def share(part: float) -> str:
     return f"{100 * part:.1f} %"
 
 
+def many(count: int, noun: str) -> str:
+    """A number with its noun: 1 draw, 1,024 draws."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def below(value: float) -> str:
     """A lower end, rounded down."""
     return _outward(math.floor(value * 10**_DIGITS + 1e-9))

@@ -25,10 +25,11 @@ from dataclasses import replace
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.beyond import excess_over_questions, share_nothing
+from leakbound.evaluation.statements.beyond import BeyondControl, share_nothing
 from leakbound.evaluation.statements.drawn import drawn
 from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
 from leakbound.evaluation.statements.gaps import gap
+from leakbound.evaluation.statements.proof import proofs_of
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
 from leakbound.types import Scorer
@@ -47,9 +48,12 @@ def attack_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Esti
         if found:
             yield from rows_of(str(key), scorer.name, ALL, *found.together(confidence))
     if target and control:
-        apart = share_nothing(_arms(run, ATTACK), _arms(run, ATTACK.control))
-        over = excess_over_questions(target, control, confidence, apart)
-        yield from rows_of(str(ATTACK), scorer.name, ALL, *over)
+        mine, others = _arms(run, ATTACK), _arms(run, ATTACK.control)
+        proofs = {q: p for arm in mine for q, p in proofs_of(arm, scorer).items()}
+        apart = share_nothing(mine, others)
+        beyond = BeyondControl(target=target, control=control, apart=apart, proofs=proofs)
+        over = beyond.over_questions(confidence)
+        yield from rows_of(str(ATTACK), scorer.name, ALL, over.mean, over.worst)
     own = run.arm(TARGET)
     if target and own:
         yield from _gaps(own, scorer, target, confidence)

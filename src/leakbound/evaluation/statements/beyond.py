@@ -11,17 +11,22 @@ imported nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.proof import proofs_of
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.together import QuestionBounds
 from leakbound.stats import questions
 from leakbound.stats.about import Beyond
 from leakbound.store import Arm, ImportedDraws
+from leakbound.types import Scorer
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
@@ -51,26 +56,67 @@ def mean_beyond(
     return partial(stats.excess_of, target.mean, control.mean, beyond=beyond)
 
 
-def excess_over_questions(
-    target: QuestionBounds, control: QuestionBounds, confidence: float, apart: bool
-) -> Iterator[stats.Estimate]:
-    """How far the target's mean exceeds its control's, and at the question where most."""
-    yield mean_beyond(target, control, apart)(confidence=confidence, side="both")
-    each, number = each_beyond(target, control, apart), len(target.scores.query_ids)
-    yield stats.worst_question(each, number, confidence=confidence, side="both")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondControl:
+    """What is said of a target beyond its control.
 
-
-def together_beyond(
-    target: QuestionBounds, control: QuestionBounds, confidence: float, apart: bool
-) -> stats.Estimate:
-    """How far at least each question exceeds the control's, all at once (Bonferroni).
-
-    For whoever picks questions by it: of N that equal the control's, none is picked with
-    probability `confidence`, where bounds that hold one by one pick some.
+    apart: whether the draws of the two share nothing.
+    proofs: by question, the leakage of the target that is proved; none of 0.
     """
-    each, number = each_beyond(target, control, apart), len(target.scores.query_ids)
-    return stats.every_question(
-        each, number, confidence=confidence, side="lower", independent=False
+
+    target: QuestionBounds
+    control: QuestionBounds
+    apart: bool
+    proofs: Mapping[str, float]
+
+    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The excess at each question, by itself."""
+        excess = each_beyond(self.target, self.control, self.apart)
+        return stats.excess_with_proof(
+            excess, self.control.leakage, self._proved, confidence=confidence, side=side
+        )
+
+    def together(self, confidence: float) -> stats.Estimate:
+        """How far at least each question exceeds the control's, all at once (Bonferroni).
+
+        For whoever picks questions by it: of N that equal the control's, none is picked with
+        probability `confidence`, where bounds that hold one by one pick some.
+        """
+        return stats.every_question(
+            self.each, self._number, confidence=confidence, side="lower", independent=False
+        )
+
+    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
+        """How far the target's mean exceeds its control's, and at the question where most."""
+        return stats.excess_of_mean_and_worst(
+            self._mean, self.each, self._number, confidence=confidence
+        )
+
+    def _mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        excess = mean_beyond(self.target, self.control, self.apart)
+        proved = float(self._proved.mean())
+        return stats.excess_with_proof(
+            excess, self.control.mean, proved, confidence=confidence, side=side
+        )
+
+    @property
+    def _proved(self) -> NDArray[np.float64]:
+        return np.array([self.proofs.get(q, 0.0) for q in self.target.scores.query_ids])
+
+    @property
+    def _number(self) -> int:
+        return len(self.target.scores.query_ids)
+
+
+def beyond_control(
+    arm: Arm, known: QuestionBounds, control: Arm, other: QuestionBounds, scorer: Scorer
+) -> BeyondControl:
+    """An arm and what is known of it, beside its control."""
+    return BeyondControl(
+        target=known,
+        control=other,
+        apart=share_nothing([arm], [control]),
+        proofs=proofs_of(arm, scorer),
     )
 
 

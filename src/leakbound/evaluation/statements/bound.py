@@ -15,12 +15,7 @@ from leakbound.evaluation.scoring.calibration import calibration_of
 from leakbound.evaluation.scoring.checks import require_scores
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attack import attack_rows
-from leakbound.evaluation.statements.beyond import (
-    each_beyond,
-    excess_over_questions,
-    share_nothing,
-    together_beyond,
-)
+from leakbound.evaluation.statements.beyond import beyond_control
 from leakbound.evaluation.statements.claim import claim_estimate
 from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
@@ -28,7 +23,7 @@ from leakbound.evaluation.statements.greedy import Greedy
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.proof import proved
+from leakbound.evaluation.statements.proof import proved, raised_rows
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.evaluation.statements.weighed import WeighedArm
 from leakbound.scorers import make_scorer
@@ -134,16 +129,27 @@ def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator
         yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
         return
     known = drawn(arm, scorer)
-    query_ids = known.scores.query_ids
-    if not query_ids:
+    if not known.scores.query_ids:
         return
+    proofs = [
+        row
+        for query_id, estimate in proved(arm, scorer)
+        for row in rows_of(arm.name, scorer.name, [query_id], estimate)
+    ]
+    yield from raised_rows(_drawn_rows(run, arm, scorer, known, confidence), arm, proofs)
+    yield from proofs
+    yield from _weighed_rows(arm, scorer, confidence)
+
+
+def _drawn_rows(
+    run: Run, arm: Arm, scorer: Scorer, known: ArmEvidence, confidence: float
+) -> Iterator[EstimateRow]:
+    """What the draws of an arm say: each question, each of its queries, all of them."""
+    query_ids = known.scores.query_ids
     each = _each(run, arm, scorer, known, confidence)
     yield from rows_of(arm.name, scorer.name, query_ids, *each)
     if isinstance(known, Pooled) and known.has_queries:
         yield from rows_of(arm.name, scorer.name, *known.each_query(confidence))
-    for query_id, estimate in proved(arm, scorer):
-        yield from rows_of(arm.name, scorer.name, [query_id], estimate)
-    yield from _weighed_rows(arm, scorer, confidence)
     if len(query_ids) == len(arm.asked.questions) and arm.key.asks != "attack":
         together = _together(run, arm, scorer, known, confidence)
         yield from rows_of(arm.name, scorer.name, ALL, *together)
@@ -200,13 +206,12 @@ def _excess_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[Estima
         query_ids = pair[0].scores.query_ids
         if query_ids != pair[1].scores.query_ids or not query_ids:
             continue
-        apart = share_nothing([arm], [control])
-        excess = each_beyond(pair[0], pair[1], apart)(confidence=confidence, side="both")
-        joint = together_beyond(pair[0], pair[1], confidence, apart)
-        yield from rows_of(name, scorer.name, query_ids, excess, joint)
+        beyond = beyond_control(arm, pair[0], control, pair[1], scorer)
+        excess = beyond.each(confidence=confidence, side="both")
+        yield from rows_of(name, scorer.name, query_ids, excess, beyond.together(confidence))
         if len(query_ids) == len(run.questions) and arm.key.asks != "attack":
-            over = excess_over_questions(pair[0], pair[1], confidence, apart)
-            yield from rows_of(name, scorer.name, ALL, *over)
+            over = beyond.over_questions(confidence)
+            yield from rows_of(name, scorer.name, ALL, over.mean, over.worst)
 
 
 def _gap_rows(run: Run, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:

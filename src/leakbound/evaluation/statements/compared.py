@@ -15,8 +15,8 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import MixError
 from leakbound.evaluation.statements.beyond import (
+    beyond_control,
     each_beyond,
-    excess_over_questions,
     mean_beyond,
     share_nothing,
 )
@@ -107,8 +107,8 @@ def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBou
     other = None if control is None else drawn(control, scorer)
     if other is None or control is None or other.scores.query_ids != known.scores.query_ids:
         return found
-    mean, worst = excess_over_questions(known, other, confidence, share_nothing([arm], [control]))
-    return replace(found, excess=mean, worst_excess=worst)
+    over = beyond_control(arm, known, control, other, scorer).over_questions(confidence)
+    return replace(found, excess=over.mean, worst_excess=over.worst)
 
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:

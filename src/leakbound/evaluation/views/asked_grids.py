@@ -38,7 +38,7 @@ from leakbound.evaluation.views.words import at_least, floor, greedy_rows, mean_
 from leakbound.stats.about import Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
-from leakbound.text.figures import DASH
+from leakbound.text.figures import DASH, many
 
 Pair = tuple[str, RewritingCounts]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
@@ -76,7 +76,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
         **beyond_columns(scorer),
     }
     n = max(asked.n for asked in view.asked)
-    title = f"{scorer.name} by protocol, {len(view.questions)} questions, n = {n:,} outputs each"
+    questions = many(len(view.questions), "question")
+    title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
     return table_of(title, columns, view.asked)
 
 
@@ -193,7 +194,7 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
     def leaks(found: FoundQuery) -> float:
         return found.leakage[name].lower if name in found.leakage else -1.0
 
-    title = f"{name} where it was attacked, {len(view.found)} questions"
+    title = f"{name} where it was attacked, {many(len(view.found), 'question')}"
     return table_of(title, columns, sorted(view.found, key=leaks, reverse=True), _searched(view))
 
 
@@ -206,7 +207,7 @@ def _searched(view: View) -> str:
     several = len(view.searches) > 1
     return "\n".join(
         (f"{run}: " if several else "")
-        + f"searched with {search.budget:,} draws a question"
+        + f"searched with {many(search.budget, 'draw')} a question"
         + ("" if search.forwards_per_token is None else ", or proofs that cost as much")
         + f", steered by {search.scorer.name}, bounded by fresh draws"
         for run, search in view.searches.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leakbound.evaluation.views.view import View
 from leakbound.evaluation.views.words import described
 from leakbound.stats import percent
+from leakbound.text.figures import many
 
 
 def covered(view: View) -> list[str]:
@@ -16,7 +17,7 @@ def covered(view: View) -> list[str]:
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
     said = [
-        f"the {len(view.questions):,} questions of {view.benchmark['name']}{asked}",
+        f"the {many(len(view.questions), 'question')} of {view.benchmark['name']}{asked}",
         *(f"all answers there can be at {decoding}" for decoding in decodings),
         f"leaks that the {'scorer sees' if len(view.scorers) == 1 else 'scorers see'}: {scorers}",
         f"what was not drawn, too: each pair of ends holds with {sure} confidence",

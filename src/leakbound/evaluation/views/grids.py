@@ -49,7 +49,7 @@ Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)
 TYPICAL_K = 32
 BEYOND = ("Beyond the control, mean", "Beyond the control, worst question")
-PROVED_TO_LEAK = "Proved to leak above 10⁻⁶ and the control"
+PROVED_TO_LEAK = "Proved above 10⁻⁶, and what is proved of the control"
 
 
 def summary_grid(view: View, scorer: ScorerView) -> Table:

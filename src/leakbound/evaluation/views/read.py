@@ -42,6 +42,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.store.identity import some
+from leakbound.text.figures import many
 from leakbound.types import Fingerprint, object_of
 
 
@@ -316,9 +317,9 @@ def how_drawn(arm: Arm) -> str:
         case ExploredDraws(forwards=forwards):
             return f"{forwards:,} prefixes of every question forwarded"
         case StoppedDraws(claim=claim):
-            return f"at most {arm.plan.n:,} draws of a question, until {claim}"
+            return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim}"
         case _:
-            return f"{arm.plan.n:,} draws of every question"
+            return f"{many(arm.plan.n, 'draw')} of every question"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -337,7 +338,7 @@ def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> No
     if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and one == two:
         return
     what = [
-        f"{run.record.benchmark.name!r} ({len(ids):,} questions)"
+        f"{run.record.benchmark.name!r} ({many(len(ids), 'question')})"
         for run, ids in ((mine, one), (theirs, two))
     ]
     apart = [

@@ -17,14 +17,14 @@ from leakbound.evaluation.views.words import (
     weighed,
 )
 from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
-from leakbound.text.figures import DASH, number
+from leakbound.text.figures import DASH, many, number
 
 _LISTED = 5
 
 
 def title_of(view: View, scorer: ScorerView) -> str:
     """Which questions of which benchmark were asked, and how many draws or forwards each got."""
-    questions = f"{view.benchmark['name']}, {len(view.questions)} questions"
+    questions = f"{view.benchmark['name']}, {many(len(view.questions), 'question')}"
     return f"{scorer.name} on {questions}, {_effort(view)}"
 
 
@@ -32,7 +32,7 @@ def _effort(view: View) -> str:
     models = (*view.models, *view.unsampled)
     how = [model.draws for model in models]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
-        return f"explored with about {max(explored):,} forwards each"
+        return f"explored with about {many(max(explored), 'forward')} each"
     most = "≤" if any(isinstance(draws, StoppedDraws) for draws in how) else "="
     return f"n {most} {max(model.n for model in models):,}"
 
@@ -61,7 +61,7 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     if not cells or not scorer.binary or not fixed:
         return ""
     n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)
-    said = f"{model.label}: {leaked} of {len(cells)} questions leaked in {n:,} draws"
+    said = f"{model.label}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
     if greedy := greedy_rows(model, scorer):
         said += f", {known(greedy).count(1)} in the greedy answer"
     share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
@@ -91,7 +91,7 @@ def _decided(view: View, model: Model, scorer: ScorerView) -> str:
     drawn, most = sum(claim.n for claim in claims), model.n * len(claims)
     return (
         f"{model.label}, {claims[0].about.claimed}: holds for {found['holds']}, refuted for "
-        f"{found['refuted']}, open for {found['open']} of {len(claims)} questions; "
+        f"{found['refuted']}, open for {found['open']} of {many(len(claims), 'question')}; "
         f"{drawn:,} draws instead of {most:,}"
     )
 
@@ -105,8 +105,8 @@ def _explored(view: View, model: Model, scorer: ScorerView) -> str:
     return (
         f"{model.label}, explored ({model.draws.mode}): median known mass "
         f"{number(settled[len(settled) // 2]) if settled else DASH}, "
-        f"{sum(one.draws for one in found):,} draws of what is left, "
-        f"{sum(one.forwards for one in found):,} forwards"
+        f"{many(sum(one.draws for one in found), 'draw')} of what is left, "
+        f"{many(sum(one.forwards for one in found), 'forward')}"
     )
 
 
@@ -134,8 +134,8 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
     if not missing:
         return ""
     return (
-        f"{model.label}: {missing:,} of {drawn:,} draws have no score; they count as full leaks in "
-        "upper ends, as none in lower ends"
+        f"{model.label}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
+        "full leaks in upper ends, as none in lower ends"
     )
 
 
@@ -156,4 +156,4 @@ def alone(found: RewritingCounts) -> str:
     named = ", ".join(map(repr, found.alone[:_LISTED]))
     more = ", …" if len(found.alone) > _LISTED else ""
     how = "left out of full" if found.design == "fresh" else "asked as they are"
-    return f"no rewriting is left of {len(found.alone)} questions, {how}: {named}{more}"
+    return f"no rewriting is left of {many(len(found.alone), 'question')}, {how}: {named}{more}"

@@ -51,7 +51,7 @@ def _said_once(tables: Iterable[Table]) -> Iterator[Table]:
 def _first(view: View, scorer: ScorerView) -> Table:
     """The models, after them each in words; before them how far they leak beyond their control.
 
-    And what departs from the benchmark's defaults.
+    And what departs from the benchmark's defaults, where models differ in it.
 
     A decoding that is the same for all stands in the title.
     """
@@ -66,9 +66,10 @@ def _first(view: View, scorer: ScorerView) -> Table:
         "ED, mean",
     )
     excess = [
-        f"{model.label}: {words.excess(model, scorer)}" for model in view.models if model.control
+        f"{model.label}, {words.excess(model, scorer)}" for model in view.models if model.control
     ]
     first = excess or [words.without_control(view)]
+    one = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
     said = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:
@@ -76,7 +77,7 @@ def _first(view: View, scorer: ScorerView) -> Table:
         shown = replace(shown.only(*others), title=f"{shown.title}, {decodings.pop()}")
     return replace(
         shown,
-        lead="\n".join(filter(None, [*first, *words.departing(view)])),
+        lead="\n".join(filter(None, [*first, *([] if one else words.departing(view))])),
         note="\n".join([*said, shown.note]),
     )
 

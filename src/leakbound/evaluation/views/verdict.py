@@ -24,7 +24,7 @@ from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
-from leakbound.text.figures import number
+from leakbound.text.figures import many, number
 from leakbound.types import object_of
 
 Kind = Literal[
@@ -32,6 +32,7 @@ Kind = Literal[
 ]  # fmt: skip
 _SHOWN = 160  # characters of a text that is quoted
 _ABOVE = "SCORES ABOVE THE CONTROL"
+_THAN = "more than the control"
 _EVERYWHERE = "on average and at the worst question"
 _WORST_ALONE = "at the worst question, not shown on average"
 
@@ -203,18 +204,20 @@ def _found(
     )
     if mean is None or worst is None:
         lacking = len(view.questions) - len(words.cells_of(view, model, scorer))
-        return "unknown", "NO VERDICT", f"{_many(lacking, 'question')} could not be sampled", None
+        return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
-        says = _seen(model, scorer, words.cells_of(view, model, scorer)) or "NO CONTROL"
-        return "uncontrolled", says.upper(), "(no control: chance is not subtracted)", worst
+        says = _seen(model, scorer, words.cells_of(view, model, scorer)).upper()
+        where = "no control: chance is not subtracted"
+        return "uncontrolled", says or "NO VERDICT,", f"({where})" if says else where, worst
     if worst.lower > 0:
         where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
+        where = where if len(view.questions) > 1 else _THAN
         return (
             ("leaks", "LEAKS", where, worst) if scorer.binary else ("above", _ABOVE, where, worst)
         )
     if scorer.binary:
-        return "not shown", "NOT SHOWN TO LEAK", "more than the control", worst
-    return "not above", f"NOT SHOWN: {_ABOVE}", "", worst
+        return "not shown", "NOT SHOWN TO LEAK", _THAN, worst
+    return "not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL", "", worst
 
 
 def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
@@ -232,7 +235,7 @@ def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
     if holds == questions:
         return f"BELOW {limit} at every question", True
     return (
-        f"of {_many(questions, 'question')} {holds:,} shown below {limit}, {refuted:,} shown above",
+        f"of {many(questions, 'question')} {holds:,} shown below {limit}, {refuted:,} shown above",
         False,
     )
 
@@ -245,8 +248,8 @@ def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
     leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
     drawn = sum(row.n for row in rows)
     if not leaks:
-        return f"none of {_many(drawn, 'draw')} leaks"
-    return f"{leaks:,} of {_many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}"
+        return f"none of {many(drawn, 'draw')} leaks"
+    return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}"
 
 
 def _example(
@@ -296,7 +299,7 @@ def _leaking_most(texts: Sequence[Text]) -> Text | None:
 
 def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None) -> str:
     """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    asked = f"{_many(len(view.questions), 'question')} of {view.benchmark['name']}"
+    asked = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}"
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
     of_what = (
@@ -325,8 +328,3 @@ def _quoted(example: LeakingAnswer) -> list[str]:
 def _short(text: str) -> str:
     """A text in one line, as a quotation."""
     return f"“{words.clipped(' '.join(text.split()), _SHOWN)}”"
-
-
-def _many(count: int, noun: str) -> str:
-    """1 draw, 2 draws."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -20,7 +20,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Estimates
-from leakbound.text.figures import DASH, above, below, number, share
+from leakbound.text.figures import DASH, above, below, many, number, share
 from leakbound.types import Decoding
 
 MOST_CHARACTERS = 600  # of a completion
@@ -113,7 +113,7 @@ def left_out(texts: Texts) -> str:
     if not texts.left_out:
         return ""
     mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
-    drawn = f"{texts.left_out_draws:,} draws"
+    drawn = many(texts.left_out_draws, "draw")
     return f"{texts.left_out:,} more distinct completions, {drawn}{mass}, are not shown."
 
 
@@ -121,8 +121,8 @@ def explored(found: ExploredQuestion) -> str:
     """What exploring a question found, in one sentence."""
     return (
         f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "
-        f"{found.draws:,} draws; {found.forwards:,} prefixes forwarded, {found.searched:,} of "
-        "them before the draws"
+        f"{many(found.draws, 'draw')}; {found.forwards:,} prefixes forwarded, "
+        f"{found.searched:,} of them before the draws"
     )
 
 
@@ -152,17 +152,18 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     if not found:
         return ""
     asked = len(cells_of(view, model, scorer))
-    what = "leak with probability" if scorer.binary else "have a mean score of"
+    than = ", more than is proved of the control" if model.control else ""
     said = (
-        f"proved without any chance, given the measured margin: {len(found)} of {asked} questions "
-        f"{what} at least {at_least(min(found))}, the worst at least {at_least(max(found))}"
+        f"proved without any chance, given the measured margin: a {quantity(scorer)} of at least "
+        f"{at_least(max(found))} at the worst question, and of at least {at_least(min(found))} at "
+        f"{len(found)} of {asked}{than}"
     )
     if not scorer.binary:
         return said
-    n = f"{stats.extraction_draws(max(found), EXTRACTED):,.0f}"
+    n = stats.extraction_draws(max(found), EXTRACTED)
     return (
-        f"{said}: someone who asks {n} times gets that leak with probability at least "
-        f"{EXTRACTED:g}, ({n}, {EXTRACTED:g})-discoverable extraction"
+        f"{said}; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
+        f"probability at least {EXTRACTED:g}, ({n:,.0f}, {EXTRACTED:g})-discoverable extraction"
     )
 
 
@@ -220,9 +221,9 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     said += [f"beyond the control {interval(more)}"] if more else []
     told = [", ".join(said)]
     if claim := cell.claim:
-        told.append(f"{claim.about.claimed}: {decision(claim)} after {claim.n:,} draws")
+        told.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
     if cell.leakage.missing:
-        told.append(f"{cell.leakage.missing} draws without a score")
+        told.append(f"{many(cell.leakage.missing, 'draw')} without a score")
     if proved := proof(cell):
         told.append(f"proved, given the measured margin: {proved}")
     if scorer.binary and (extracted := extraction(cell)):
@@ -294,14 +295,14 @@ def inconsistent(model: Model, scorer: ScorerView) -> str:
 
 
 def excess(model: Model, scorer: ScorerView) -> str:
-    """Whether a model leaks more than its control, and how much."""
+    """How much more than its control a model leaks."""
     mean = model.rows.leakage(scorer.name, scope="mean", beyond="control")
     worst = model.rows.leakage(scorer.name, scope="worst question", beyond="control")
     if mean is None or worst is None:
         return "beyond the control nothing is known, since not every question was drawn of both"
-    more = max(mean.lower, worst.lower) > 0
-    verdict = "leaks beyond the control" if more else "not shown to leak beyond the control"
-    return f"{verdict}: {interval(mean)} on average, {interval(worst)} at the worst question"
+    return (
+        f"beyond the control {interval(mean)} on average, {interval(worst)} at the worst question"
+    )
 
 
 def model_name(model: Model) -> str:
@@ -376,7 +377,7 @@ def _greedy(model: Model, scorer: ScorerView) -> str:
         return "no greedy answer has a score"
     if scorer.binary:
         leaks = sum(score == 1 for score in scores)
-        return f"the greedy answers leak on {leaks} of {len(scores)} questions"
+        return f"the greedy answers leak on {leaks} of {many(len(scores), 'question')}"
     average = sum(scores) / len(scores)
     return f"the greedy answers score {number(average)} on average, {number(max(scores))} at most"
 
@@ -386,8 +387,8 @@ def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
     if worst is None:
         missing = len(view.questions) - len(cells_of(view, model, scorer))
         return (
-            f"{missing} of {len(view.questions)} questions could not be sampled, so nothing is "
-            "claimed about the worst question"
+            f"{missing} of {many(len(view.questions), 'question')} could not be sampled, so "
+            "nothing is claimed about the worst question"
         )
     says = "leaks with probability" if scorer.binary else "has a mean score"
     return (

@@ -1,0 +1,200 @@
+"""The verdict: which word it is, what number stands beside it, and which texts it shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from canned import CannedEngine
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify
+from leakbound.errors import UnansweredError
+from leakbound.evaluation import evaluate, run_verdicts
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.verdict import verdicts
+from leakbound.store import Run
+from leakbound.study import FixedN, Until
+from leakbound.types import Decoding, Prompt
+
+LEAK, CLEAN = "it is the secret", "nobody knows"
+IDS = ("p0", "p1", "p2", "p3")
+
+
+def benchmark(*, questions: int = 4, scorers: tuple[str, ...] = ("keyword",)) -> Benchmark:
+    prompts = tuple(
+        Prompt(id=i, question=f"What is {i}?", answer=LEAK, keywords=("secret",))
+        for i in IDS[:questions]
+    )
+    return Benchmark(name="b", prompts=prompts, origin="", scorers=scorers, max_new_tokens=8)
+
+
+def engine(name: str, *leaks: float, **settings: Any) -> CannedEngine:
+    laws = {i: {LEAK: p, CLEAN: 1 - p} for i, p in zip(IDS, leaks, strict=False)}
+    return CannedEngine(laws, name=name, **settings)
+
+
+def made(out: Path, *leaks: float, **how: Any) -> Run:
+    given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(256)} | how
+    questions, scorers = len(leaks), tuple(given["scorers"])
+    asked = benchmark(questions=questions, scorers=scorers)
+    return evaluate(engine("m", *leaks), asked, out=out, **given)
+
+
+def beside(*leaks: float) -> Mapping[str, Any]:
+    return {"control": engine("c", *leaks)}
+
+
+@pytest.mark.parametrize(
+    ("leaks", "kind", "headline"),
+    [
+        ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
+        (
+            (0.09, 0.03, 0.03, 0.03),
+            "leaks",
+            "LEAKS at the worst question, not shown on average",
+        ),
+        ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
+    ],
+)
+def test_beside_a_control(
+    leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path
+) -> None:
+    controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
+    run = made(tmp_path / "r", *leaks, **beside(*controls))
+    found = leakbound.verdict(run)
+    assert (found.kind, found.headline) == (kind, headline)
+    worst = run.estimates.worst("leak probability", beyond="control")
+    assert found.number is not None
+    assert interval(found.number) == interval(worst)
+    assert found.of == "leak probability at the worst question, beyond the control"
+    assert found.sure.startswith("99 % sure, verdict and number together: 4 questions of b, ")
+    assert (found.number.lower > 0) == (kind == "leaks")
+    assert str(run.verdict) == str(found)
+
+
+def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_path: Path) -> None:
+    for n, (p, q), headline in (
+        (64, (0.0, 0.0), "NONE OF 128 DRAWS LEAKS"),
+        (64, (0.5, 0.5), "OF 128 DRAWS LEAK"),
+        (1, (1.0, 0.0), "1 OF 2 DRAWS LEAKS"),
+        (1, (0.0,) * 2, "NONE OF 2 DRAWS LEAKS"),
+    ):
+        run = made(tmp_path / f"{n}-{p}", p, q, sampling=FixedN(n))
+        found = run.verdict
+        assert found.kind == "uncontrolled"
+        assert found.headline.endswith(f"{headline} (no control: chance is not subtracted)")
+        assert "LEAKS on" not in str(found)
+        assert found.of == "leak probability at the worst question"
+
+
+def test_one_question_one_draw(tmp_path: Path) -> None:
+    found = made(tmp_path / "r", 1.0, sampling=FixedN(1)).verdict
+    assert found.headline == "1 OF 1 DRAW LEAKS (no control: chance is not subtracted)"
+    assert "1 question of b, 1 draw of every question" in found.sure
+
+
+def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
+    scorers = ["rouge-l-recall"]
+    high = made(tmp_path / "high", 0.9, 0.9, scorers=scorers, **beside(0.1, 0.1)).verdict
+    assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
+    assert "LEAK" not in str(high)
+    same = made(tmp_path / "same", 0.1, 0.1, scorers=scorers, **beside(0.1, 0.1)).verdict
+    assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
+    assert high.of == "mean score at the worst question, beyond the control"
+
+
+@pytest.mark.parametrize(
+    ("leaks", "kind", "limit"),
+    [
+        ((0.0, 0.0), "below", "BELOW 0.1 at every question"),
+        ((0.0, 0.6), "leaks", "of 2 questions 1 shown below 0.1, 1 shown above"),
+    ],
+)
+def test_a_limit_that_the_study_named(
+    leaks: tuple[float, ...], kind: str, limit: str, tmp_path: Path
+) -> None:
+    until = Until("p<=0.1", most=256)
+    found = made(tmp_path / "r", *leaks, sampling=until, **beside(0.0, 0.0)).verdict
+    assert (found.kind, found.limit) == (kind, limit)
+    assert limit in found.lines
+
+
+def test_a_limit_without_a_control(tmp_path: Path) -> None:
+    found = made(tmp_path / "r", 0.0, 0.0, sampling=Until("p<=0.1", most=256)).verdict
+    assert (found.kind, found.limit) == ("below", "BELOW 0.1 at every question")
+    assert found.word.startswith("NONE OF ")
+
+
+def test_a_leaking_answer_stands_beside_the_greedy_one_that_hides_it(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.2, 0.4, **beside(0.0, 0.0))
+    (found,) = run_verdicts(run, texts=True)
+    assert found.example is not None
+    assert (found.example.question, found.example.greedy) == ("What is p1?", CLEAN)
+    assert (found.example.leak, found.example.hidden) == (LEAK, True)
+    assert "(" in found.example.how_often
+    assert [line.partition(":")[0] for line in found.quoted][:2] == [
+        "asked",
+        "the greedy answer hides it",
+    ]
+    assert LEAK not in str(found)
+
+
+def test_a_page_and_a_terminal_show_the_same_answer(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, **beside(0.0, 0.0, 0.0))
+    (page,) = verdicts(read_view({"r": run}))
+    (terminal,) = run_verdicts(run, texts=True)
+    assert page.example == terminal.example
+    assert page.number == terminal.number
+    assert terminal.example is not None
+    assert (
+        terminal.example.question == "What is p2?"
+    )  # p1 leaks more, and its greedy answer shows it
+
+
+def test_nothing_of_an_answer_is_shown_unless_asked_for_or_of_a_redacted_run(
+    tmp_path: Path,
+) -> None:
+    run = made(tmp_path / "r", 0.2, 0.4, **beside(0.0, 0.0))
+    assert run.verdict.example is None
+    run.redact(True)
+    (found,) = run_verdicts(run, texts=True)
+    assert found.example is not None
+    assert (found.example.greedy, found.example.leak) == (None, None)
+    assert found.quoted == (
+        f"answers are withheld: the run is redacted (a leaking one: {found.example.how_often})",
+    )
+
+
+def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
+    broken = engine("m", 0.2, 0.4, broken=("p1",))
+    with pytest.raises(UnansweredError):
+        evaluate(broken, benchmark(questions=2), out=tmp_path / "r", n=64, scorers=["keyword"])
+    found = leakbound.load(tmp_path / "r").verdict
+    assert (found.kind, found.number) == ("unknown", None)
+    assert found.headline == "NO VERDICT 1 question could not be sampled"
+    assert found.sure.startswith("2 questions of b")
+
+
+def test_the_certificate_of_the_run(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.0, 0.0)
+    assert run.verdict.certificate == ""
+    certify(run, max_leak=0.1)
+    assert run.verdict.certificate.startswith("certificate.json: pass, Pr[leak] <= 0.1")
+    file = run.path / "certificate.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps(values | {"verdict": "refuted"}))
+    assert run.verdict.certificate == "certificate.json was changed after it was written"
+
+
+def test_departures_stand_in_one_line(tmp_path: Path) -> None:
+    cut = Decoding(max_new_tokens=8, temperature=0.5, stop=("QZX",))
+    found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), **beside(0.0, 0.0)).verdict
+    assert "at T=0.5" in found.sure
+    assert found.departures.startswith("departs from b's defaults: ")
+    assert "ended by 'QZX'" in found.departures
