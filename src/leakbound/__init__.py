@@ -38,7 +38,7 @@ _EXPORTS = {
     "prove": "leakbound.evaluation",
     "certify": "leakbound.certificate",
     "verify": "leakbound.certificate",
-    "verdict": "leakbound.evaluation.views.verdict",
+    "show": "leakbound.evaluation.views.verdict",
     "picture": "leakbound.reporting",
     "report": "leakbound.reporting",
     "compare": "leakbound.evaluation.comparing",

@@ -30,6 +30,7 @@ COMMANDS = {
     "finetune": ("unlearn", "Teach a model a benchmark's answers, or texts."),
     "certify": ("certify", "Decide whether a run leaks at most so much."),
     "verify": ("certify", "Check a certificate against its run."),
+    "show": ("steps", "Print the verdict on a run."),
     "report": ("steps", "Write the HTML report of a run, and print its table."),
     "compare": ("comparing", "Runs beside each other, question by question; a leaderboard."),
     "view": ("viewing", "Runs in a browser: list, open, compare, follow as they grow."),

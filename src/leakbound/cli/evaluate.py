@@ -13,7 +13,7 @@ from leakbound.cli.console import duration, print_json, progress_bar
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
-from leakbound.cli.steps import show
+from leakbound.cli.steps import report_on
 from leakbound.errors import InputError, UnansweredError
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def evaluate(**given: Any) -> None:
         with progress_bar(not said.as_json) as progress:
             run = verb(model, study, out=out, control=control, progress=progress)
     except UnansweredError:
-        show(Run.open(out), said.as_json)
+        report_on(Run.open(out), said.as_json)
         raise
     track(run, said.report_to or ())
-    show(run, said.as_json)
+    report_on(run, said.as_json)
 
 
 @click.command(cls=Command)

@@ -50,6 +50,7 @@ EXAMPLES = {
         "leakbound verify runs/mine/certificate.json runs/mine",
         "leakbound verify runs/mine/certificate.json runs/mine --with-model my-model",
     ),
+    "show": ("leakbound show runs/mine",),
     "report": (
         "leakbound report runs/mine",
         "leakbound report runs/npo runs/entropy --out both.html",

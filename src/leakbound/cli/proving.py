@@ -10,7 +10,7 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import progress_bar
 from leakbound.cli.help import Command
-from leakbound.cli.steps import show
+from leakbound.cli.steps import report_on
 from leakbound.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def prove(
             weighing=weighing,
             progress=progress,
         )
-    show(opened, as_json)
+    report_on(opened, as_json)
 
 
 def _weighing(draws: int | None, mix: float | None) -> Weighing | None:

@@ -27,6 +27,11 @@ def bold(text: str) -> str:
     return click.style(text, bold=True) if styled(sys.stdout) else text
 
 
+def on_terminal() -> bool:
+    """True where standard output is read by a person as it comes."""
+    return sys.stdout.isatty()
+
+
 def styled(stream: TextIO) -> bool:
     """True where what is written may be bold.
 

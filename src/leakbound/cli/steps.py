@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said
-from leakbound.cli.saying import bold, say, write
+from leakbound.cli.saying import bold, on_terminal, say, write
 from leakbound.text.plain import visible
 
 
@@ -79,7 +78,7 @@ def bound(
     clean = []
     if limit is not None:
         clean = [clean_table(opened, scorer, limit, confidence) for scorer in chosen]
-    show(opened, as_json, clean)
+    report_on(opened, as_json, clean)
     require_complete(opened)
 
 
@@ -114,6 +113,29 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     for run in opened:
         print_tables(run)
     say(f"report: {path}")
+
+
+@click.command(cls=Command)
+@click.argument("run", type=opt.RUN)
+@click.option(
+    "--texts/--no-texts",
+    default=None,
+    help="Show a leaking answer beside the greedy one.  [default: on a terminal]",
+)
+@opt.as_json
+def show(run: Path, texts: bool | None, as_json: bool) -> None:
+    """Print the verdict on RUN, and nothing else.
+
+    A run that is redacted shows no answer, whatever is asked.
+    """
+    from leakbound.store import Run
+
+    opened = Run.open(run)
+    _ = opened.estimates  # else it is said what lacks
+    if as_json:
+        print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
+    else:
+        print_verdicts(opened, texts)
 
 
 @click.command(cls=Command)
@@ -153,7 +175,7 @@ def plan(
     say(prose("\n".join(said)))
 
 
-def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
+def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
     A run in which no question could be sampled has nothing to report.
@@ -167,7 +189,8 @@ def show(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        found = {"run": str(run.path), "report": path, "estimates": _plain(run)}
+        found = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
+        found["estimates"] = _plain(run)
         tables = [asdict(table) | {"rows": table.texts} for table in more]
         print_json(found | ({"tables": tables} if more else {}))
         return
@@ -185,12 +208,19 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
 
     if not run.estimates:
         return
-    asked = sys.stdout.isatty() if texts is None else texts
+    asked = on_terminal() if texts is None else texts
     for found in run_verdicts(run, texts=asked):
         write(bold(visible(f"{found.model}: {found.headline}")))
         for line in (*found.lines[1:], *found.quoted):
             say(prose(line))
         say("")
+
+
+def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
+    """What the run shows of its model, as JSON holds it."""
+    from leakbound.evaluation import run_verdicts
+
+    return [found.to_dict() for found in run_verdicts(run, texts=texts)] if run.estimates else []
 
 
 def _plain(run: Any) -> list[dict[str, Any]]:

@@ -15,8 +15,11 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.store.columns import row_of, table_of, to_pandas, values_of
+from leakbound.text.figures import above, below, many, number
+from leakbound.text.shown import as_html, as_lines
 
 ALL = None  # in place of a query id: a statement about all questions
+_SHOWN = 8  # rows, in a shell or a notebook
 _PLACE = ("arm", "scorer", "query_id")
 
 
@@ -151,7 +154,7 @@ PLAIN: Fields = {
 """A quantity as it is: beyond nothing, by itself, from draws, of all that a question is asked."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimates(Sequence[EstimateRow]):
     """Rows of the estimates table of a run.
 
@@ -167,6 +170,20 @@ class Estimates(Sequence[EstimateRow]):
     def of(cls, table: pa.Table, main: str | None) -> Estimates:
         """The rows of a stored table."""
         return cls(tuple(values_of(EstimateRow, table)), main)
+
+    def __repr__(self) -> str:
+        return as_lines(many(len(self), "estimate"), self._shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(many(len(self), "estimate"), self._shown())
+
+    def _shown(self) -> Iterator[tuple[str, ...]]:
+        """The first rows, as a person reads them, and how many more there are."""
+        for row in self.rows[:_SHOWN]:
+            ends = f"{number(row.value)} [{below(row.lower)}, {above(row.upper)}]"
+            yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, ends
+        if len(self) > _SHOWN:
+            yield (f"and {len(self) - _SHOWN:,} more: choose by where, worst, mean or each",)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import leakbound
-from leakbound.errors import InputError, MixError
+from leakbound.errors import InputError, LeakboundError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm, RunQueries
 from leakbound.store.arm_key import ArmKey
@@ -31,6 +31,8 @@ from leakbound.store.lock import LOCK, locked
 from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
 from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.study import Study
+from leakbound.text.figures import many
+from leakbound.text.shown import as_html, as_lines
 from leakbound.types import JsonObject, Prompt, Query, object_of
 
 CERTIFICATE = "certificate.json"
@@ -53,6 +55,25 @@ class Run:
             tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
         )
+
+    def __repr__(self) -> str:
+        return as_lines(self._heading, ((line,) for line in self._shown()))
+
+    def _repr_html_(self) -> str:
+        return as_html(self._heading, ((line,) for line in self._shown()))
+
+    @property
+    def _heading(self) -> str:
+        asked = many(len(self.questions), "question")
+        return f"run {self.path}: {asked} of {self.record.benchmark.name}"
+
+    def _shown(self) -> Iterator[str]:
+        """Its verdict, or why there is none; no text of an answer."""
+        yield f"arms: {', '.join(map(str, self.record.arms)) or 'none yet'}"
+        try:
+            yield from str(self.verdict).splitlines()
+        except LeakboundError as error:
+            yield f"no verdict: {error}"
 
     @classmethod
     def create(
@@ -195,8 +216,8 @@ class Run:
 
     @property
     def verdict(self) -> Any:
-        """The `Verdict` on its model, see `leakbound.verdict`; no text of an answer is read."""
-        return leakbound.verdict(self)  # by the package's face, as it is made above this layer
+        """The `Verdict` on its model, see `leakbound.show`; no text of an answer is read."""
+        return leakbound.show(self)  # by the package's face, as it is made above this layer
 
     @property
     def completions(self) -> DrawTable[CompletionRow]:

@@ -67,7 +67,7 @@ def test_beside_a_control(
 ) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
     run = made(tmp_path / "r", *leaks, **beside(*controls))
-    found = leakbound.verdict(run)
+    found = leakbound.show(run)
     assert (found.kind, found.headline) == (kind, headline)
     worst = run.estimates.worst("leak probability", beyond="control")
     assert found.number is not None
@@ -137,7 +137,7 @@ def test_a_leaking_answer_stands_beside_the_greedy_one_that_hides_it(tmp_path: P
     assert found.example is not None
     assert (found.example.question, found.example.greedy) == ("What is p1?", CLEAN)
     assert (found.example.leak, found.example.hidden) == (LEAK, True)
-    assert "(" in found.example.how_often
+    assert found.example.how_often.endswith(" of 256 draws")
     assert [line.partition(":")[0] for line in found.quoted][:2] == [
         "asked",
         "the greedy answer hides it",

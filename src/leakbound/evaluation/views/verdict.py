@@ -9,8 +9,8 @@ own words. What it says of a model beside its control holds together at the conf
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
@@ -25,6 +25,7 @@ from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import many, number
+from leakbound.text.shown import as_html, as_lines
 from leakbound.types import object_of
 
 Kind = Literal[
@@ -54,7 +55,7 @@ class LeakingAnswer:
     how_often: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verdict:
     """What a run shows of one model.
 
@@ -107,8 +108,15 @@ class Verdict:
             return ()
         return tuple(_quoted(self.example))
 
-    def __str__(self) -> str:
-        return "\n".join([f"{self.model}: {self.lines[0]}", *self.lines[1:]])
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON holds it, and the verdict in one line."""
+        return {"headline": self.headline, **asdict(self)}
+
+    def __repr__(self) -> str:
+        return as_lines(f"{self.model}: {self.headline}", zip(self.lines[1:]))
+
+    def _repr_html_(self) -> str:
+        return as_html(f"{self.model}: {self.headline}", zip(self.lines[1:]))
 
 
 TextsOf = Callable[[Model, str], Texts | None]
@@ -119,7 +127,7 @@ def _of_view(model: Model, question: str) -> Texts | None:
     return model.texts.get(question)
 
 
-def verdict(run: Run, *, texts: bool = False) -> Verdict:
+def show(run: Run, *, texts: bool = False) -> Verdict:
     """The verdict on the model that a run evaluated, by its first scorer and decoding.
 
     Args:
@@ -132,7 +140,7 @@ def verdict(run: Run, *, texts: bool = False) -> Verdict:
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
-    """As `verdict`; empty where a run holds greedy answers alone."""
+    """As `show`; empty where a run holds greedy answers alone."""
     view = replace(read_view(run), redacted=run.redacted)
 
     def read(model: Model, question: str) -> Texts | None:
@@ -177,6 +185,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     limit, below = _limit(cells, len(view.questions))
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     at = f"{words.quantity(scorer)} at the worst question{beyond}"
+    seen = "" if kind == "uncontrolled" else _seen(model, scorer, cells)
     return Verdict(
         model=words.model_name(model) if model.label == str(model.key) else words.named(model),
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
@@ -185,7 +194,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         limit=limit,
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
-        seen="" if kind == "uncontrolled" else _seen(model, scorer, cells),
+        seen=_greedy_too(model, scorer, seen),
         example=_example(view, model, scorer, cells, texts),
         sure=_sure(view, model, scorer, row),
         departures=words.departure(view, model),
@@ -282,8 +291,24 @@ def _example(
         greedy=None if greedy is None else greedy.text,
         leak=most.text,
         hidden=greedy is not None and (greedy.scores[0] or 0.0) < score,
-        how_often=words.how_often(most) + ("" if scorer.binary else f", scores {number(score)}"),
+        how_often=_how_often(most) + ("" if scorer.binary else f", scores {number(score)}"),
     )
+
+
+def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
+    """What draws show, and what greedy answers do; of a graded scorer nothing is counted."""
+    scores = words.known(words.greedy_rows(model, scorer))
+    if not scorer.binary or not scores:
+        return seen
+    leaking = f"{scores.count(1.0):,} of {many(len(scores), 'greedy answer')}"
+    return f"{seen}, and {leaking}" if seen else f"of the greedy answers {leaking} leak"
+
+
+def _how_often(text: Text) -> str:
+    """How many of a question's draws gave a text, or its mass where that is known."""
+    if text.mass or not text.share:
+        return words.how_often(text)
+    return f"{text.count:,} of {many(round(text.count / text.share), 'draw')}"
 
 
 def _shown_by_greedy(cell: Measured) -> bool:
@@ -322,7 +347,7 @@ def _quoted(example: LeakingAnswer) -> list[str]:
     if example.greedy is not None:
         what = "the greedy answer hides it" if example.hidden else "the greedy answer"
         said.append(f"{what}: {_short(example.greedy)}")
-    return [*said, f"a leak, {example.how_often}: {_short(example.leak)}"]
+    return [*said, f"a sampled answer leaks it ({example.how_often}): {_short(example.leak)}"]
 
 
 def _short(text: str) -> str:
