@@ -45,6 +45,7 @@ GUARDED = (
     "leakbound.losses.likelihood.x_*",
     "leakbound.losses.preference.x_npo*",
     "leakbound.sampling.prove.x*_Hunt*_goes_on*",
+    "leakbound.stats.beyond.x_*",
     "leakbound.stats.dataset.x__either_upper*",
     "leakbound.stats.importance.x__weight*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",

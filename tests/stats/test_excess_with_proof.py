@@ -117,7 +117,7 @@ def test_both_lower_ends_and_the_upper_one_of_the_worst_hold_together(proves: fl
     """At alpha = .2, of a model equal to its control and of one that leaks at one question."""
     for p in (np.full(4, 0.1), np.array([0.4, 0.1, 0.1, 0.1])):
         rng, q = np.random.default_rng(5), np.full(4, 0.1)
-        missed, trials = 0, 300
+        missed, trials = 0, 60
         for _ in range(trials):
             mean, worst = simulated(rng, p, q, 60, proves * p)
             low = mean.lower > (p - q).mean() + MARGIN or worst.lower > (p - q).max() + MARGIN

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from leakbound import __version__
-from leakbound.evaluation import Table, summary
+from leakbound.evaluation import Table, run_verdicts, summary
 from leakbound.store import Run
 from leakbound.text.plain import visible
 
@@ -27,6 +27,7 @@ def run_card(run: Run, names: Iterable[str], certificate: Mapping[str, object] |
         "---", "tags: [leakbound, unlearning]", *_viewer(names), "---", "",
         f"# What a model leaks on {visible(study.name)}", "",
         f"{study.prompts:,} questions, bounded with leakbound {__version__}. {_CAUTION}", "",
+        *(line for found in run_verdicts(run) for line in _lines(str(found))),
         *(line for table in summary(run) for line in _table(table)),
         *_verdict(certificate),
     ]  # fmt: skip
