@@ -61,6 +61,7 @@ def test_a_proof_above_an_upper_end_raises_nothing() -> None:
     made = raised(tally, [0.9, tally.upper[1]])  # type: ignore[index]
     assert (made.lower == [tally.lower[0], tally.upper[1]]).all()  # type: ignore[index]
     assert raised(tally, [0.9, 0.0]) is tally
+    assert raised(tally, tally.lower) is tally
     both = excess_with_proof(EXCESS, CONTROL, [0.0, 0.0, 0.99], confidence=0.9, side="both")
     assert (np.asarray(both.lower) <= both.upper).all()
 
@@ -89,6 +90,7 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     mean, each = partial(excess_of, over, beside), partial(excess_of, more, base)
     made = excess_of_mean_and_worst(mean, each, 40)
     assert made.worst.lower == made.mean.lower
+    assert made.worst.method == made.mean.method
     assert made.mean.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
 
 

@@ -81,14 +81,15 @@ def excess_of_mean_and_worst(
     probability `confidence` both lower ends and the upper end of the largest hold.
     """
     alpha = error_rate(confidence)
-    low, high = 1 - alpha / 4, 1 - alpha / 2
-    least, most = mean(confidence=low, side="lower"), mean(confidence=high, side="upper")
-    worst = worst_question(each, questions, confidence=low, side="lower")
-    above = worst_question(each, questions, confidence=high, side="upper")
-    lower = max(float(worst.lower), float(least.lower))
+    quarter, half = 1 - alpha / 4, 1 - alpha / 2
+    least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
+    worst = worst_question(each, questions, confidence=quarter, side="lower")
+    above = worst_question(each, questions, confidence=half, side="upper")
+    low = max(worst, least, key=lambda end: float(end.lower))
+    stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
     return ExcessOverQuestions(
         mean=replace(least, upper=most.upper, confidence=confidence, side="both"),
-        worst=replace(worst, lower=lower, upper=above.upper, confidence=confidence, side="both"),
+        worst=replace(stated, confidence=confidence, side="both"),
     )
 
 

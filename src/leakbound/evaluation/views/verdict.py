@@ -22,6 +22,7 @@ from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, T
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
+from leakbound.stats.beyond import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import many, number
@@ -324,7 +325,8 @@ def _leaking_most(texts: Sequence[Text]) -> Text | None:
 
 def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None) -> str:
     """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
-    asked = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}"
+    own = " in their own words" if view.asked or view.found else ""
+    asked = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
     of_what = (
@@ -335,7 +337,7 @@ def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None)
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"
-    margin = ", given the measured margin" if words.rests_on_margin(model) else ""
+    margin = ", given the measured margin" if model.explored or PROVED in row.method else ""
     return f"{percent(row.confidence)} sure, {together}{margin}: {of_what}"
 
 

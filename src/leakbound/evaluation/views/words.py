@@ -272,11 +272,6 @@ def by_itself(view: View, model: Model, scorer: ScorerView) -> str:
     return f"{_greedy(model, scorer)}; {sampled}" if greedy_rows(model, scorer) else sampled
 
 
-def rests_on_margin(model: Model) -> bool:
-    """True if an end rests on probabilities that are known to within a measured margin."""
-    return bool(model.explored) or any(cell.proved for cell in model.measured.values())
-
-
 def inconsistent(model: Model, scorer: ScorerView) -> str:
     """A proof above an upper end, in words; empty where they agree.
 
