@@ -86,13 +86,13 @@ def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
 def test_files_embed_fonts_hold_no_date_and_have_the_width_asked_for(
     made: Made, tmp_path: Path
 ) -> None:
-    leakbound.figures(made.runs, tmp_path, only=["tail"], width=6.5, formats=["pdf", "svg"])
+    leakbound.figures(made.runs, tmp_path, only=["tail"], width="two", formats=["pdf", "svg"])
     pdf = (tmp_path / "tail.pdf").read_bytes()
     assert b"/FontFile2" in pdf  # TrueType, as journals ask for
     assert b"/Type3" not in pdf
     assert b"CreationDate" not in pdf
     root = ElementTree.parse(tmp_path / "tail.svg").getroot()
-    assert root.get("width") == "468pt"  # of 72 an inch
+    assert root.get("width") == "496.8pt"  # 6.9 inches of 72
     assert "date" not in (tmp_path / "tail.svg").read_text().lower()
 
 
@@ -330,6 +330,7 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
         ({"formats": []}, "no format"),
         ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),
         ({"width": math.nan}, "from 2 to 20 inches"),
+        ({"width": "three"}, "or from 2 to 20 inches, got three"),
         ({"scorer": "rouge-l-recal"}, "Did you mean 'rouge-l-recall'"),
         ({"question": "q9"}, "no `--question q9`. There is: q0, q1, q2"),
     ],

@@ -27,7 +27,7 @@ from leakbound.errors import InputError
     show_default=True,
     help="With commas.",
 )
-@click.option("--width", type=float, default=3.25, show_default=True, help="In inches.")
+@click.option("--width", default="one", show_default=True, help="one, two (columns), or inches.")
 @click.option("--scorer", metavar="NAME", help="By whose scores.  [default: the runs' first]")
 @click.option("--question", metavar="ID", help="In figures of one.  [default: that leaks most]")
 @opt.as_json

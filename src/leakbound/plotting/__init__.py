@@ -6,6 +6,6 @@ draws these and nothing else.
 
 from __future__ import annotations
 
-from leakbound.plotting.verb import FORMATS, KINDS, WIDTH, DrawnFigures, figures, figures_table
+from leakbound.plotting.verb import FORMATS, KINDS, WIDTHS, DrawnFigures, figures, figures_table
 
-__all__ = ["FORMATS", "KINDS", "WIDTH", "DrawnFigures", "figures", "figures_table"]
+__all__ = ["FORMATS", "KINDS", "WIDTHS", "DrawnFigures", "figures", "figures_table"]

@@ -1,4 +1,4 @@
-"""What is drawn on: size, fonts, colours and marks of every figure, and files with equal bytes.
+"""What is drawn on: size, fonts, axes and marks of every figure, and files with equal bytes.
 
 The only module that imports matplotlib. Colours are Okabe and Ito's, which colour-blind readers
 tell apart; marks and dashes tell models apart in greyscale. Nothing of the machine's own settings
@@ -8,6 +8,8 @@ counts, and no file holds a date.
 from __future__ import annotations
 
 import io
+import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,21 +17,30 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import MaxNLocator
 
 from leakbound.plotting.style import BAND, GREY, Format, Stroke
 
-RATIO = 0.68  # of a single panel: height by width
-_LETTER, _HANDLE = 0.052, 0.42  # inches that a letter of a legend takes, about, and its line
+RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
+COLUMN, NARROWEST = 3.3, 1.6  # inches: panels as wide as a column, or as narrow where many
+MANY = 6  # panels one above the other
+OWN = 1 / 3  # a panel that shows less than this share of the highest has its own scale
+_HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
+_SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 _METADATA: Mapping[Format, dict[str, str | None]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
 _RC = {
-    "font.family": "DejaVu Sans",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.size": 7.0,
     "axes.labelsize": 7.0,
     "axes.linewidth": 0.6,
@@ -47,14 +58,18 @@ _RC = {
     "legend.handlelength": 2.2,
     "legend.columnspacing": 1.2,
     "legend.borderaxespad": 0.1,
+    "text.parse_math": False,  # names of models may hold dollars
     "lines.linewidth": 1.0,
     "lines.markersize": 3.2,
-    "savefig.dpi": 300,
+    "figure.dpi": 300,  # laid out as finely as it is drawn
+    "savefig.dpi": "figure",
+    "text.hinting": "none",
     "figure.constrained_layout.use": True,
     "figure.constrained_layout.h_pad": 0.02,
     "figure.constrained_layout.w_pad": 0.02,
+    "figure.constrained_layout.wspace": 0.05,
     "pdf.fonttype": 42,
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "svg.hashsalt": "leakbound",
 }
 
@@ -65,11 +80,14 @@ class Canvas:
 
     width: in inches.
     series: how each model is drawn, by its label.
+    panel: inches that a panel is wide, about.
     """
 
     width: float
     series: Mapping[str, Stroke]
     figure: Figure = field(init=False)
+    panel: float = field(init=False)
+    _down: int = field(init=False)
     _legend: dict[str, Line2D] = field(init=False, default_factory=dict)
 
     def panels(
@@ -82,11 +100,96 @@ class Canvas:
         sharey: bool = True,
     ) -> list[Axes]:
         """So many panels, row by row; `height` of each in inches (None: as its width asks)."""
-        tall = self.width / across * RATIO if height is None else height
+        self.panel, self._down = self.width / across - 0.6, down
+        tall = min(self.width / across * RATIO, TALLEST) if height is None else height
         self.figure = Figure(figsize=(self.width, tall * down + 0.35))
         FigureCanvasAgg(self.figure)
         made = self.figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
         return [axes for row in made for axes in row]
+
+    def grid(
+        self, count: int, height: float, *, across: int | None = None, sharex: bool = True
+    ) -> list[Axes]:
+        """So many panels of this height side by side and below each other; one alone is larger."""
+        wide = max(round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY)))
+        across = min(count, max(1, wide)) if across is None else across
+        down = -(-count // across)
+        tall = height if count > 1 else None
+        panels = self.panels(down, across, height=tall, sharex=sharex, sharey=False)
+        for axes in panels[count:]:
+            axes.set_visible(False)
+        for axes in panels[max(0, count - across) : count]:
+            axes.tick_params(labelbottom=True)
+        return panels[:count]
+
+    def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
+        """Panels side by side, a lane a label from above, each at least so many inches high."""
+        told = [self.folded(label, self.width / 3) for label in labels]
+        lane = max(lane, _LINE * (0.5 + max(text.count("\n") + 1 for text in told)))
+        panels = self.panels(1, across, height=lane * len(told) + 0.3)
+        for axes in panels:
+            axes.set_ylim(len(told) - 0.5, -0.5)
+            axes.set_yticks(range(len(told)), told)
+            axes.tick_params(axis="y", length=0)
+            axes.grid(axis="x", linewidth=0.3, color="#dddddd")
+            axes.set_axisbelow(True)
+        return panels
+
+    def rise(self, axes: Axes, top: float | None = None, *, integer: bool = False) -> None:
+        """From 0 to just above the highest that is drawn, or above `top`."""
+        axes.set_ylim(0, 1.06 * (_top(axes) if top is None else top) or 1.0)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
+        axes.yaxis.set_major_formatter("{x:g}")
+
+    def name(self, panels: Sequence[Axes], names: Sequence[str], *, integer: bool = False) -> None:
+        """Scale what was drawn in panels, together but for far lower ones, and write their names.
+
+        A panel alone has no name.
+        """
+        tops = [_top(axes) for axes in panels]
+        own = [top < OWN * max(tops) for top in tops]
+        for axes, top, alone in zip(panels, tops, own, strict=True):
+            self.rise(axes, top if alone else max(tops), integer=integer)
+        if len(panels) > 1:
+            told = zip(names, own, strict=True)
+            self.titles(panels, [f"{name} (own\u00a0scale)" * o or name for name, o in told])
+
+    def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
+        """A text above each panel's left end, in as many lines as it needs."""
+        told = [self.folded(text, self.panel - 0.1) for text in texts]
+        for axes, text in zip(panels, told, strict=True):
+            axes.annotate(
+                text, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points",
+                ha="left", va="bottom", fontsize=_SMALL, annotation_clip=False,
+            )  # fmt: skip
+        self._grow(self._down * _LINE * max(text.count("\n") + 1 for text in told))
+
+    def _grow(self, inches: float) -> None:
+        self.figure.set_figheight(self.figure.get_figheight() + inches)
+
+    @staticmethod
+    def folded(text: str, inches: float) -> str:
+        """A text in lines that are at most so long, broken between words if that will do."""
+        font = FontProperties(size=_SMALL)
+
+        def long(line: str) -> float:
+            width: float = text_to_path.get_text_width_height_descent(line, font, ismath=False)[0]
+            return width / 72
+
+        for letters in range(len(text), 1, -1):
+            lines = textwrap.wrap(text, letters)
+            if max(map(long, lines), default=0.0) <= inches:
+                return "\n".join(lines)
+        return text
+
+    def label(self, panels: Sequence[Axes], across: str, up: str) -> None:
+        """One label for the horizontal axes of all panels, one for the vertical."""
+        if len(panels) == 1:
+            panels[0].set_xlabel(across)
+            panels[0].set_ylabel(up)
+        else:
+            panels[0].figure.supxlabel(across, fontsize=7.0)
+            panels[0].figure.supylabel(up, fontsize=7.0)
 
     def line(self, axes: Axes, label: str, x: Sequence[float], y: Sequence[float | None]) -> None:
         """A model's estimates, joined, each with its mark."""
@@ -95,6 +198,7 @@ class Canvas:
         axes.plot(
             [at for at, _ in known], [value for _, value in known],
             color=of.colour, marker=of.mark, linestyle=of.dash, markeredgewidth=0, zorder=3,
+            clip_on=False,
         )  # fmt: skip
         self.tell(label, color=of.colour, marker=of.mark, linestyle=of.dash, markeredgewidth=0)
 
@@ -118,7 +222,11 @@ class Canvas:
         upper: Sequence[float],
     ) -> None:
         """Bounds that hold at these points, shaded."""
-        axes.fill_between(x, lower, upper, color=self.series[label].colour, alpha=BAND, lw=0)
+        of = self.series[label]
+        axes.fill_between(x, lower, upper, color=of.colour, lw=0,
+                          alpha=BAND * min(1.0, 4 / len(self.series)))  # fmt: skip
+        for ends in (lower, upper):
+            axes.plot(x, ends, color=of.colour, linestyle=of.dash, linewidth=0.4, clip_on=False)
 
     def hollow(
         self,
@@ -132,7 +240,7 @@ class Canvas:
         known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
         axes.plot(
             [at for at, _ in known], [value for _, value in known], linestyle="none", marker="o",
-            markerfacecolor="white", markeredgecolor=self.series[label].colour,
+            markerfacecolor="none", markeredgecolor=self.series[label].colour,
             markeredgewidth=0.7, markersize=size, zorder=4, clip_on=False,
         )  # fmt: skip
 
@@ -149,7 +257,7 @@ class Canvas:
     def tell_hollow(self, text: str = "greedy") -> None:
         """Say what hollow marks are."""
         self.tell(
-            text, linestyle="none", marker="o", markerfacecolor="white",
+            text, linestyle="none", marker="o", markerfacecolor="none",
             markeredgecolor="black", markeredgewidth=0.7, markersize=3.6,
         )  # fmt: skip
 
@@ -157,32 +265,50 @@ class Canvas:
         """Say what a shaded band or a whisker is."""
         self.tell(text, color=GREY, linewidth=4, alpha=2 * BAND)
 
-    def legend(self) -> None:
-        """Above all panels, as many side by side as the width holds."""
+    def finish(self) -> None:
+        """The legend above all panels, room for it, and no tick label that touches another."""
         told = {label: self._legend[label] for label in self.series if label in self._legend}
         told |= self._legend
-        if not told:
-            return
-        columns = max(n for n in range(1, len(told) + 1) if n == 1 or self._fits(list(told), n))
-        self.figure.legend(
-            list(told.values()), list(told), loc="outside upper center", ncols=columns
-        )
-
-    def _fits(self, labels: Sequence[str], columns: int) -> bool:
-        """True if these labels, put into so many columns one after the other, are not too wide."""
-        rest, longer = divmod(len(labels), columns)
-        sizes = [rest + (i < longer) for i in range(columns)]
-        wide, start = 0.0, 0
-        for size in sizes:
-            wide += max(map(len, labels[start : start + size])) * _LETTER + _HANDLE
-            start += size
-        return wide <= self.width - 0.1
+        pixels = self.figure.dpi
+        texts = [self.folded(text, self.width - _HANDLE - 0.2) for text in told]
+        for columns in range(min(len(told), MANY), 0, -1):
+            legend = self.figure.legend(
+                list(told.values()), texts, loc="outside upper center", ncols=columns
+            )
+            box = legend.get_window_extent()
+            if columns == 1 or box.width <= pixels * (self.width - 0.05):
+                self._grow(box.height / pixels)
+                break
+            legend.remove()
+        self.figure.draw_without_rendering()
+        for axes in self.figure.axes:
+            _thin(axes.xaxis)
+        self.figure.set_layout_engine("none")  # laid out once for all formats
 
     def bytes(self, form: Format) -> bytes:
         """The figure as a file holds it."""
         stream = io.BytesIO()
         self.figure.savefig(stream, format=form, metadata=_METADATA[form])
         return stream.getvalue()
+
+
+def _top(axes: Axes) -> float:
+    """The highest that is drawn in a panel."""
+    return max(0.0, float(axes.dataLim.y1))
+
+
+def _thin(axis: Axis) -> None:
+    """Take away the tick labels that touch the one before."""
+    low, high = sorted(axis.get_view_interval())
+    each = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
+    ticks = [(at, label) for at, label in each if low <= at <= high and label.get_visible()]
+    end, texts = -math.inf, []
+    for _, label in ticks:
+        box = label.get_window_extent()
+        texts.append(label.get_text() if box.x0 > end else "")
+        end = box.x1 + _GAP if texts[-1] else end
+    if "" in texts:
+        axis.set_ticks([at for at, _ in ticks], labels=texts)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
 
 Moment = Literal["mean", "standard deviation"]
-_CELL, _PANEL = 0.42, 1.15  # inches
+_CELL, _NARROW, _WIDE = 0.42, 0.34, 0.66  # inches: a wide cell holds an interval in one line
+_PANEL = 1.15
 _DARK = 0.62  # of a heat map's scale: figures stay legible on it
 
 
@@ -78,7 +79,9 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
     maps = list(dict.fromkeys((row.run, row.quantity) for row in rows))
     heats = sorted({row.temperature for row in rows})
     tops = sorted({row.top_p for row in rows})
-    panels = canvas.panels(len(maps), height=_CELL * len(heats) + 0.35)
+    across = max(1, min(len(maps), int(canvas.width / (_NARROW * len(tops) + 0.6))))
+    panels = canvas.grid(len(maps), _CELL * len(heats) + 0.35, across=across)
+    names = []
     highest = max(row.value or 0.0 for row in rows) or 1.0
     several = len({run for run, _ in maps}) > 1
     for axes, (run, quantity) in zip(panels, maps, strict=True):
@@ -93,21 +96,20 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         )
         for (t, p), row in mine.items():
             x, y = tops.index(p) + 0.5, heats.index(t) + 0.5
-            axes.text(x, y + 0.14, _figure(row.value), ha="center", va="center", fontsize=7)
-            ends = f"[{row.lower:.3f}, {row.upper:.3f}]"
-            axes.text(x, y - 0.2, ends, ha="center", va="center", fontsize=5.2)
+            axes.text(x, y + 0.1, _figure(row.value), ha="center", va="bottom", fontsize=6.5)
+            ends = f"{row.lower:.3f}\n{row.upper:.3f}"
+            if _WIDE * len(tops) <= canvas.panel:
+                ends = f"[{row.lower:.3f}, {row.upper:.3f}]"
+            axes.text(x, y + 0.04, ends, ha="center", va="top", fontsize=5.2, linespacing=1)
         axes.set_xticks([i + 0.5 for i in range(len(tops))], [f"{p:g}" for p in tops])
         axes.set_yticks([i + 0.5 for i in range(len(heats))], [f"{t:g}" for t in heats])
         axes.tick_params(length=0)
         for side in ("left", "bottom"):
             axes.spines[side].set_visible(False)
-        axes.set_ylabel("temperature")
         named = f"{run}: {quantity}" if several else quantity
-        axes.annotate(
-            f"{named}, mean over the questions", (0, 1), (0, 2), xycoords="axes fraction",
-            textcoords="offset points", ha="left", va="bottom", fontsize=6.5,
-        )  # fmt: skip
-    panels[-1].set_xlabel("top-p")
+        names.append(f"{named}, mean over the questions")
+    canvas.titles(panels, names)
+    canvas.label(panels, "top-p", "temperature")
 
 
 def _figure(value: float | None) -> str:
@@ -198,12 +200,12 @@ def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
             if len(bounds) == len(mine):
                 canvas.whiskers(axes, line, at, bounds)
         of = next(row.quantity for row in rows if row.moment == moment)
-        axes.set_ylabel(of.replace("standard ", "standard\n"))
-        axes.set_ylim(bottom=0)
+        axes.set_ylabel(canvas.folded(of, _PANEL))
+        canvas.rise(axes)
         axes.margins(x=0.04)
     confidence = min(row.confidence for row in rows)
     canvas.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
-    panels[-1].set_xlabel(over)
+    panels[-1].set_xlabel(over, parse_math=True)
 
 
 KINDS = (

@@ -19,7 +19,7 @@ Protocol = Literal["greedy", "output", "full"]
 PROTOCOLS: tuple[Protocol, ...] = ("greedy", "output", "full")
 _QUESTIONS = 4  # of which queries are shown one by one
 _BINS = 20  # of correlations, from -1 to 1
-_PANEL = 1.05  # inches
+_PANEL = 0.9  # inches
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +96,23 @@ def _queries(
 def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     """A panel a question; a mark a query, its bounds as a whisker below it."""
     questions = list(dict.fromkeys(row.question for row in rows))
-    across = min(2, len(questions))
-    down = -(-len(questions) // across)
-    panels = canvas.panels(down, across, height=_PANEL, sharex=False)
-    for axes, question in zip(panels, questions, strict=False):
+    panels = canvas.grid(len(questions), _PANEL, across=min(2, len(questions)), sharex=False)
+    names = []
+    for axes, question in zip(panels, questions, strict=True):
         mine = [row for row in rows if row.question == question]
         label, x = mine[0].model, [row.sureness for row in mine]
         canvas.whiskers(axes, label, x, [(row.lower, row.upper) for row in mine])
         of = canvas.series[label]
         axes.plot(x, [row.upper for row in mine], linestyle="none", marker=of.mark,
                   color=of.colour, markeredgewidth=0, zorder=3)  # fmt: skip
-        told = "" if mine[0].correlation is None else f"r = {mine[0].correlation:.2f}"
-        axes.annotate(told.replace("-", "−"), (0.03, 0.97), xycoords="axes fraction", va="top")
+        told = "" if mine[0].correlation is None else f": r = {mine[0].correlation:.2f}"
+        names.append(question + told.replace("-", "−"))
         axes.margins(x=0.08)
-        axes.set_ylim(0, 1.02)
-    for axes in panels[len(questions) :]:
-        axes.set_visible(False)
-    figure = panels[0].figure
-    figure.supxlabel(rows[0].criterion, fontsize=7.0)
-    figure.supylabel(f"upper bound on {rows[0].quantity}", fontsize=7.0)
+        axes.locator_params(axis="x", nbins=4)
+    canvas.name(panels, names)
+    if len(names) == 1:
+        canvas.titles(panels, names)
+    canvas.label(panels, rows[0].criterion, f"upper bound on\n{rows[0].quantity}")
 
 
 def correlation_rows(material: Material) -> list[CorrelationRow]:
@@ -133,7 +131,7 @@ def correlation_rows(material: Material) -> list[CorrelationRow]:
 def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
     """A histogram a model, its median marked."""
     models = list(dict.fromkeys(row.model for row in rows))
-    panels = canvas.panels(len(models), height=_PANEL if len(models) > 1 else None)
+    panels = canvas.grid(len(models), _PANEL)
     edges = [-1 + 2 * i / _BINS for i in range(_BINS + 1)]
     for axes, model in zip(panels, models, strict=True):
         mine = sorted(row.correlation for row in rows if row.model == model)
@@ -143,11 +141,10 @@ def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
         axes.axvline(middle, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
         axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
         axes.set_xlim(-1.02, 1.02)
-        axes.set_ylabel("questions")
-        axes.locator_params(axis="y", integer=True)
-    canvas.tell_models(models)
+        axes.set_xticks([-1, -0.5, 0, 0.5, 1])
+    canvas.name(panels, models, integer=True)
     canvas.tell("median", color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-    panels[-1].set_xlabel("correlation r of sureness and the upper bound")
+    canvas.label(panels, "correlation r of sureness and the upper bound", "questions")
 
 
 def protocol_rows(material: Material) -> list[ProtocolRow]:
@@ -182,10 +179,12 @@ def _protocol(
 def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
     """A panel a model: which share of the questions is above each level; upper bounds thin."""
     models = list(dict.fromkeys(row.model for row in rows))
-    panels = canvas.panels(len(models), height=_PANEL if len(models) > 1 else None)
+    panels = canvas.grid(len(models), _PANEL)
+    right = max(one for row in rows for one in (row.value, row.upper) if one is not None) or 1.0
     ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
             "full": ("#d55e00", "-")}  # fmt: skip
     for axes, model in zip(panels, models, strict=True):
+        axes.set_xlim(-0.02 * right, 1.02 * right)
         for protocol, (colour, dash) in ways.items():
             mine = [row for row in rows if (row.model, row.protocol) == (model, protocol)]
             values = [row.value for row in mine if row.value is not None]
@@ -193,15 +192,9 @@ def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
             _above(axes, values, colour=colour, linestyle=dash, width=1.1)
             _above(axes, uppers, colour=colour, linestyle=dash, width=0.5)
             canvas.tell(protocol, color=colour, linestyle=dash, linewidth=1.1)
-        if len(models) > 1:
-            axes.annotate(model, (1, 1), xycoords="axes fraction", ha="right", va="top",
-                          fontweight="bold", fontsize=6.5)  # fmt: skip
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(0, 1.03)
+    canvas.name(panels, models)
     canvas.tell("upper bounds", color="black", linewidth=0.5)
-    panels[-1].set_xlabel(f"{rows[0].quantity} x")
-    figure = panels[0].figure
-    figure.supylabel("share of questions above x", fontsize=7.0)
+    canvas.label(panels, f"{rows[0].quantity} x", "share of questions above x")
 
 
 def _above(
@@ -209,7 +202,7 @@ def _above(
 ) -> None:
     if not values:
         return
-    x = [0.0, *sorted(values), 1.0]
+    x = [0.0, *sorted(values), axes.get_xlim()[1]]
     shares = [1.0, *((len(values) - i - 1) / len(values) for i in range(len(values))), 0.0]
     axes.step(x, shares, where="post", color=colour, linestyle=linestyle, linewidth=width)
 

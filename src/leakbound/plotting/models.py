@@ -26,7 +26,7 @@ UTILITIES = {
     "retain_probability": "probability of the retain answers",
 }
 Over = Literal["mean over the questions", "worst question"]
-_LANE = 0.24  # inches a model has
+_LANE, _WIDE_LANE = 0.28, 0.42  # inches that a model has at least
 _ED: Quantity = "expectation deviation"
 
 
@@ -129,16 +129,13 @@ def draw_moments(rows: Sequence[MomentRow], canvas: Canvas) -> None:
     models = list(dict.fromkeys(row.model for row in rows))
     overs = [over for over in ("mean over the questions", "worst question")
              if any(row.over == over for row in rows)]  # fmt: skip
-    panels = canvas.panels(1, len(overs), height=_LANE * len(models) + 0.3)
+    panels = canvas.lanes(models, len(overs), _LANE)
     for axes, over in zip(panels, overs, strict=True):
         for row in (row for row in rows if row.over == over):
             _moment(axes, canvas, row, float(models.index(row.model)))
-        axes.set_ylim(len(models) - 0.5, -0.5)
-        axes.set_yticks(range(len(models)), models)
-        axes.set_xlim(-0.02, max(1.02, *(row.upper or row.value or 0.0 for row in rows)))
-        axes.set_xlabel(f"score,\n{over}")
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", linewidth=0.3, color="#dddddd")
+        axes.set_xlabel(canvas.folded(f"score, {over}", 0.25 * canvas.width))
+    top = max(axes.dataLim.x1 for axes in panels) or 1.0
+    panels[0].set_xlim(-0.02 * top, 1.04 * top)
     quantity = next(row.quantity for row in rows if row.quantity not in ("greedy", "ED"))
     canvas.tell_hollow()
     canvas.tell(f"{quantity}, {percent(_confidence(rows))} bounds", color="black", marker="o")
@@ -183,35 +180,30 @@ def spread_rows(material: Material) -> list[SpreadRow]:
 
 
 def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
-    """A column a model: its questions in rising order, bounds as bars, their mean as a line."""
-    (axes,) = canvas.panels()
+    """A lane a model: its questions in rising order, bounds as bars, their mean as a line."""
     models = list(dict.fromkeys(row.model for row in rows))
+    (axes,) = canvas.lanes(models, 1, _WIDE_LANE)
     for place, model in enumerate(models):
         mine = [row for row in rows if row.model == model]
-        step = 0.7 / len(mine)
-        x = [place - 0.35 + (i + 0.5) * step for i in range(len(mine))]
+        step = 0.8 / len(mine)
+        y = [place + 0.4 - (i + 0.5) * step for i in range(len(mine))]
         colour = canvas.series[model].colour
-        width = min(1.4, 0.5 * 72 * (canvas.width - 0.5) * step / len(models))
         ends = [row.lower for row in mine], [row.upper for row in mine]
-        axes.vlines(x, *ends, color=colour, alpha=0.35, linewidth=width, zorder=1)
+        axes.hlines(y, *ends, color=colour, alpha=0.35, zorder=1,
+                    linewidth=min(1.4, 0.5 * 72 * _WIDE_LANE * step))  # fmt: skip
         values = [row.value for row in mine if row.value is not None]
-        at = [one for one, row in zip(x, mine, strict=True) if row.value is not None]
-        mark = canvas.series[model].mark
+        at = [one for one, row in zip(y, mine, strict=True) if row.value is not None]
         size = 2.6 if len(mine) <= 40 else 1.4
-        axes.plot(at, values, linestyle="none", marker=mark, color=colour, markersize=size,
-                  markeredgewidth=0.6 if mark == "x" else 0, zorder=2)  # fmt: skip
+        axes.plot(values, at, linestyle="none", marker=canvas.series[model].mark, color=colour,
+                  markersize=size, markeredgewidth=0, zorder=2, clip_on=False)  # fmt: skip
         if values:
             mean = sum(values) / len(values)
-            axes.hlines(mean, place - 0.4, place + 0.4, color="black", linewidth=0.9, zorder=3)
+            axes.vlines(mean, place - 0.45, place + 0.45, color="black", linewidth=0.9, zorder=3)
     canvas.tell("one question", color="black", marker="o", linestyle="none", markersize=2.6)
     canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", alpha=0.35)
     canvas.tell("mean over the questions", color="black", linewidth=0.9)
-    axes.set_xticks(range(len(models)), models)
-    if not _fit(models, canvas.width):
-        for label in axes.get_xticklabels():
-            label.set(rotation=30, ha="right", rotation_mode="anchor")
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("standard deviation of the score")
+    axes.set_xlim(0, 1.04 * axes.dataLim.x1 or 1.0)
+    axes.set_xlabel("standard deviation of the score")
 
 
 def utility_rows(material: Material) -> list[UtilityRow]:
@@ -285,17 +277,11 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
                   linestyle=(0, (1, 1.5)), zorder=1)  # fmt: skip
         canvas.tell("front of the targets", color="black", linewidth=0.7, linestyle=(0, (1, 1.5)))
     canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=0.7, marker="_")
-    axes.set_ylim(bottom=0)
+    canvas.rise(axes)
     axes.margins(x=0.08)
     axes.locator_params(axis="x", nbins=4)
-    axes.set_xlabel(f"{UTILITIES[rows[0].utility_metric]}")
+    axes.set_xlabel(UTILITIES[rows[0].utility_metric])
     axes.set_ylabel(f"{rows[0].quantity},\nmean over the questions")
-
-
-def _fit(labels: Sequence[str], width: float) -> bool:
-    """True if labels under an axis do not run into each other."""
-    room = (width - 0.6) / len(labels)
-    return max(map(len, labels)) * 0.055 + 0.05 < room
 
 
 def _each(cells: Sequence[Measured], quantity: Quantity) -> list[EstimateRow | None]:

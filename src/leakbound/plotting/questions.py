@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from leakbound.plotting.figure import PaperFigure
 from leakbound.plotting.material import LackingError, Material
-from leakbound.plotting.style import BAND, GREY
+from leakbound.plotting.style import GREY
 from leakbound.stats import percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.plotting.canvas import Canvas
 
 BINS = 40
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_PANEL, _LOW_PANEL = 1.05, 0.72  # inches: the height of one panel of several
+_PANEL, _LOW_PANEL = 0.9, 0.65  # inches: the height of one panel of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def question_rows(material: Material) -> list[QuestionBar]:
 def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
     """A panel a model; bars are bounds, hollow marks greedy answers, grey bars the control's."""
     models = list(dict.fromkeys(row.model for row in rows))
-    panels = canvas.panels(len(models), height=_panel(models))
+    panels = canvas.grid(len(models), _PANEL)
     for axes, model in zip(panels, models, strict=True):
         mine = [row for row in rows if row.model == model]
         places = [float(i) for i in range(1, len(mine) + 1)]
@@ -132,11 +130,11 @@ def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
         axes.vlines(places, lower, upper, color=colour, linewidth=width, zorder=3)
         canvas.tell(_bounds(rows[0].confidence), color="black", linewidth=1.4)
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
-        _score_axis(axes)
-        _note(axes, model, colour, many=len(models) > 1)
+        axes.set_xlim(0.5, len(mine) + 0.5)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+    canvas.name(panels, models)
     canvas.tell_hollow()
-    panels[-1].set_xlabel(f"question, sorted by {rows[0].quantity}")
-    _label_middle(panels, rows[0].quantity)
+    canvas.label(panels, f"question, sorted by {rows[0].quantity}", rows[0].quantity)
 
 
 def answer_rows(material: Material) -> list[AnswerRow]:
@@ -172,7 +170,7 @@ def answer_rows(material: Material) -> list[AnswerRow]:
 def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
     """A panel a model; thin bars hold 90 % of a question's draws, thick ones half of them."""
     models = list(dict.fromkeys(row.model for row in rows))
-    panels = canvas.panels(len(models), height=_panel(models))
+    panels = canvas.grid(len(models), _PANEL)
     for axes, model in zip(panels, models, strict=True):
         mine = [row for row in rows if row.model == model]
         places = [float(i) for i in range(1, len(mine) + 1)]
@@ -186,14 +184,14 @@ def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
             markersize=_mark_size(len(mine)) + 1, markeredgewidth=0.8, zorder=3,
         )  # fmt: skip
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
-        _score_axis(axes)
-        _note(axes, model, colour, many=len(models) > 1)
+        axes.set_xlim(0.5, len(mine) + 0.5)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+    canvas.name(panels, models)
     canvas.tell("90 % of draws", color="black", linewidth=0.8)
     canvas.tell("50 % of draws", color="black", linewidth=4, alpha=0.45)
     canvas.tell("mean", color="black", linestyle="none", marker="_", markersize=5)
     canvas.tell_hollow()
-    panels[-1].set_xlabel("question, sorted by mean score")
-    _label_middle(panels, "score")
+    canvas.label(panels, "question, sorted by mean score", "score")
 
 
 def binary_scores(material: Material) -> str:
@@ -223,8 +221,8 @@ def bin_rows(material: Material) -> list[BinRow]:
 def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
     """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
     models = list(dict.fromkeys(row.model for row in rows))
-    panels = canvas.panels(len(models), height=_LOW_PANEL if len(models) > 1 else None)
-    top = max(row.share for row in rows)
+    panels = canvas.grid(len(models), _LOW_PANEL)
+    right = max(max(row.mean, row.greedy or 0.0, row.right if row.share else 0.0) for row in rows)
     for axes, model in zip(panels, models, strict=True):
         mine = [row for row in rows if row.model == model]
         colour = canvas.series[model].colour
@@ -234,17 +232,15 @@ def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
         axes.axvline(mine[0].mean, color="black", linewidth=0.9)
         if (greedy := mine[0].greedy) is not None:
             axes.axvline(greedy, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-            canvas.hollow(axes, model, [greedy], [1.08 * top])
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_ylim(0, 1.15 * top)
-        _note(axes, model, colour, many=len(models) > 1)
+            canvas.hollow(axes, model, [greedy], [1.08 * max(shares)])
+        axes.set_xlim(-0.02 * right, 1.02 * right)
+    canvas.name(panels, models)
     canvas.tell("mean of the draws", color="black", linewidth=0.9)
     canvas.tell(
         "greedy", color="black", linewidth=0.9, linestyle=(0, (3, 2)), marker="o",
-        markerfacecolor="white", markersize=3.6, markeredgewidth=0.7,
+        markerfacecolor="none", markersize=3.6, markeredgewidth=0.7,
     )  # fmt: skip
-    panels[-1].set_xlabel("score")
-    _label_middle(panels, "share of draws")
+    canvas.label(panels, "score", "share of draws")
 
 
 def tail_rows(material: Material) -> list[TailRow]:
@@ -270,13 +266,11 @@ def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
         edges = [at for at in x for _ in (0, 1)][1:-1]
         upper = [row.upper for row in mine for _ in (0, 1)]
         lower = [low for row in mine[1:] for low in (row.lower, row.lower)] + [0.0, 0.0]
-        axes.fill_between(
-            edges, lower, upper, color=canvas.series[model].colour, alpha=BAND, linewidth=0
-        )
+        canvas.band(axes, model, edges, lower, upper)
         canvas.line(axes, model, x[:-1], [row.value for row in mine])
     canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, all x at once")
     axes.set_xlim(-0.02, 1.0)
-    axes.set_ylim(0, 1.02)
+    canvas.rise(axes)
     axes.set_xlabel("score x")
     axes.set_ylabel("Pr[X > x]")
 
@@ -285,41 +279,13 @@ def _bounds(confidence: float) -> str:
     return f"{percent(confidence)} bounds"
 
 
-def _panel(models: Sequence[str]) -> float | None:
-    return _PANEL if len(models) > 1 else None
-
-
 def _bar_width(canvas: Canvas, questions: int) -> float:
     """In points: half of what a question has."""
-    return min(2.0, 0.45 * 72 * (canvas.width - 0.5) / questions)
+    return min(2.0, 0.45 * 72 * canvas.panel / questions)
 
 
 def _mark_size(questions: int) -> float:
     return 3.6 if questions <= 40 else 2.4 if questions <= 150 else 1.5
-
-
-def _score_axis(axes: Axes) -> None:
-    axes.set_ylim(0, 1.06)
-    axes.set_yticks([0, 0.5, 1])
-    axes.locator_params(axis="x", integer=True)
-    axes.margins(x=0.02)
-
-
-def _note(axes: Axes, text: str, colour: str, *, many: bool) -> None:
-    """Which model a panel is, above its right end."""
-    if many:
-        axes.annotate(
-            text, (1, 1), (0, 2), xycoords="axes fraction", textcoords="offset points", ha="right",
-            va="bottom", color=colour, fontsize=6.5, fontweight="bold", annotation_clip=False,
-        )  # fmt: skip
-
-
-def _label_middle(panels: Sequence[Axes], text: str) -> None:
-    """One label for the vertical axes of all panels."""
-    if len(panels) == 1:
-        panels[0].set_ylabel(text)
-    else:
-        panels[0].figure.supylabel(text, fontsize=7.0)
 
 
 KINDS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -109,9 +110,9 @@ def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
             canvas.band(axes, model, n, [row.lower for row in mine], [row.upper for row in mine])
             canvas.line(axes, model, n, [row.value for row in mine])
         of = next(row.quantity for row in rows if row.moment == moment)
-        axes.set_ylabel(of.replace("standard ", "standard\n"))
-        axes.set_ylim(0, 1.02 if moment == "mean" else 0.52)
-        _powers(axes, [row.n for row in rows])
+        axes.set_ylabel(canvas.folded(of, _PANEL))
+        canvas.rise(axes)
+        _powers(axes, canvas.panel, [row.n for row in rows])
     canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, each n by itself")
     panels[-1].set_xlabel("draws n")
 
@@ -181,8 +182,8 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
                         markersize=3)  # fmt: skip
     if any(row.lower is not None for row in rows):
         canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, all k at once")
-    _powers(axes, [row.k for row in rows])
-    axes.set_ylim(0, 1.02)
+    _powers(axes, canvas.panel, [row.k for row in rows])
+    canvas.rise(axes)
     axes.set_xlabel("draws k")
     axes.set_ylabel("leak@k,\nmean over the questions")
 
@@ -211,18 +212,19 @@ def draw_naive(rows: Sequence[NaiveRow], canvas: Canvas) -> None:
         mine = [row for row in rows if row.model == model]
         k = [float(row.k) for row in mine]
         canvas.line(axes, model, k, [row.unbiased for row in mine])
-        canvas.hollow(axes, model, k, [row.naive for row in mine])
+        canvas.hollow(axes, model, k, [row.naive for row in mine], 5.4)
     canvas.tell_hollow("largest of the first k (naive)")
-    _powers(axes, [row.k for row in rows])
-    axes.set_ylim(0, 1.02)
+    _powers(axes, canvas.panel, [row.k for row in rows])
+    canvas.rise(axes)
     axes.set_xlabel("draws k")
     axes.set_ylabel("leak@k,\nmean over the questions")
 
 
-def _powers(axes: Axes, sizes: Sequence[int]) -> None:
-    """A logarithmic axis with its powers of two written out."""
+def _powers(axes: Axes, wide: float, sizes: Sequence[int]) -> None:
+    """A logarithmic axis, so many inches wide, with as many powers of two as it has room for."""
     axes.set_xscale("log", base=2)
     ticks = [1 << i for i in range(min(sizes).bit_length() - 1, max(sizes).bit_length())]
+    ticks = ticks[:: math.ceil(len(ticks) * (0.06 * len(str(ticks[-1])) + 0.06) / wide)]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
     axes.margins(x=0.03)

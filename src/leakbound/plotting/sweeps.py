@@ -20,8 +20,8 @@ Knob = Literal["weight on forget", "weight on retain", "centres"]
 _ENTROPY = "entropy"
 _PANEL = 1.1  # inches
 _AXES: Mapping[Knob, str] = {
-    "weight on forget": r"weight $\lambda_f$ of the entropy on forget",
-    "weight on retain": r"weight $\lambda_r$ of the entropy on retain",
+    "weight on forget": "weight $\\lambda_f$ of the\nentropy on forget",
+    "weight on retain": "weight $\\lambda_r$ of the\nentropy on retain",
     "centres": "contrast centres of a question",
 }
 SELF_BLEU = ("retain_self_bleu", "forget_self_bleu")
@@ -132,12 +132,12 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
         ends = [(r.lower, r.upper) for r in mine if r.lower is not None and r.upper is not None]
         if len(ends) == len(mine):
             canvas.whiskers(axes, knob, x, ends)
-        axes.set_xticks(x, [f"{at:g}" for at in x])
-        axes.set_ylabel(quantity.replace("standard ", "standard\n"))
-        axes.margins(x=0.06, y=0.1)
-        axes.set_ylim(bottom=0)
+        axes.set_xticks(x, [f"{at:.3g}" for at in x])
+        axes.set_ylabel(canvas.folded(quantity, _PANEL))
+        axes.margins(x=0.06)
+        canvas.rise(axes)
         if place // len(knobs) == len(quantities) - 1:
-            axes.set_xlabel(_AXES[knob])
+            axes.set_xlabel(_AXES[knob], parse_math=True)
     confidence = min(row.confidence for row in rows)
     canvas.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
 

@@ -72,7 +72,7 @@ def draw_confidence(rows: Sequence[LogRow], canvas: Canvas) -> None:
                               markeredgewidth=0)  # fmt: skip
         axes.set_ylabel(_LABELS[kind])
         least = min(row.value for row in rows if row.quantity == kind)
-        axes.set_ylim(math.floor(10 * least) / 10 if kind == "probability" else 0)
+        axes.set_ylim(bottom=math.floor(10 * least) / 10 if kind == "probability" else 0)
         axes.margins(x=0.02)
     canvas.tell_models(list(dict.fromkeys(row.model for row in rows)))
     for i, split in enumerate(splits):

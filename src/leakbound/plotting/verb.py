@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -20,7 +21,8 @@ from leakbound.store.files import make_folder, write_whole
 from leakbound.store.trained import TrainedFolder, is_trained, read_trained
 
 FORMATS: tuple[Format, ...] = get_args(Format)
-WIDTH = 3.25  # inches: a column of two
+WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
+"""Inches that one column of a paper is wide, and two."""
 _NARROWEST, _WIDEST = 2.0, 20.0
 
 KINDS: Mapping[str, PaperFigure[Any]] = {
@@ -56,7 +58,7 @@ def figures(
     *,
     only: Sequence[str] = (),
     formats: Sequence[Format] = FORMATS,
-    width: float = WIDTH,
+    width: float | str = "one",
     scorer: str | None = None,
     question: str | None = None,
 ) -> DrawnFigures:
@@ -71,7 +73,7 @@ def figures(
         out: the folder the files are written into.
         only: names of figures (none: all that can be drawn).
         formats: "pdf", "svg", "png".
-        width: of a figure in inches.
+        width: of a figure: "one" column (3.3 in), "two" (6.9 in), or inches.
         scorer: by whose scores (None: the runs' first).
         question: the id of the question that figures of one question show.
 
@@ -82,10 +84,7 @@ def figures(
     for form in _given("format", formats):
         if form not in FORMATS:
             raise InputError(f"there is no format {form!r}. {suggestion(form, FORMATS)}")
-    if not _NARROWEST <= width <= _WIDEST:
-        raise InputError(
-            f"`width` must be from {_NARROWEST:g} to {_WIDEST:g} inches, got {width:g}."
-        )
+    inches = _inches(width)
     with needing("drawing figures", "figures"):
         from leakbound.plotting import canvas
     material = _material(runs, scorer, question)
@@ -98,9 +97,9 @@ def figures(
     files = []
     with canvas.settings():
         for name, rows in made.items():
-            drawn = canvas.Canvas(width, ways)
+            drawn = canvas.Canvas(inches, ways)
             chosen[name].draw(rows, drawn)
-            drawn.legend()
+            drawn.finish()
             files.append(folder / f"{name}.csv")
             write_text(files[-1], as_csv(rows))
             for form in dict.fromkeys(formats):
@@ -120,6 +119,19 @@ def figures_table(
         lacking = {name: "yes" if name in made else f"no: {missing[name]}" for name in KINDS}
     rows = [(name, kind.shows, kind.paper, lacking[name]) for name, kind in KINDS.items()]
     return Table.plain("Figures", columns, rows, prose=True)
+
+
+def _inches(width: float | str) -> float:
+    try:
+        inches = WIDTHS[width] if isinstance(width, str) and width in WIDTHS else float(width)
+    except ValueError:
+        inches = math.nan
+    if not _NARROWEST <= inches <= _WIDEST:
+        raise InputError(
+            "`width` must be one (column), two (columns), or from "
+            f"{_NARROWEST:g} to {_WIDEST:g} inches, got {width}."
+        )
+    return inches
 
 
 def _writing(content: bytes) -> Any:

@@ -1,0 +1,173 @@
+"""Figures that can be printed: nothing overlaps or is cut, and every eye tells models apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from extremes import FEWEST, MOST, ROWS, Size
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from numpy.typing import NDArray
+
+from leakbound.plotting import KINDS, WIDTHS
+from leakbound.plotting.canvas import OWN, Canvas, settings
+from leakbound.plotting.style import COLOURS, GREY, styles
+
+SIZES = {"fewest": FEWEST, "most": MOST}
+SCORES_ACROSS = ("histogram", "moments", "spread", "protocols")
+"""Figures whose horizontal axis is of scores too."""
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
+EACH = [
+    pytest.param((name, size, width), id=f"{name}-{size}-{width}", marks=pytest.mark.slow)
+    for name in KINDS
+    for size in SIZES
+    for width in WIDTHS
+]
+
+
+def drawn(name: str, size: Size, width: float) -> Canvas:
+    canvas = Canvas(width, styles([*size.labels, ("ours", False)]))
+    KINDS[name].draw(ROWS[name](size), canvas)
+    canvas.finish()
+    return canvas
+
+
+@pytest.fixture(scope="module")
+def shown(request: pytest.FixtureRequest) -> Iterator[tuple[str, Canvas, dict[Text, list[float]]]]:
+    """A figure, and every text that it draws with its box: left, bottom, right, top in pixels."""
+    name, size, width = request.param
+    found: dict[Text, list[float]] = {}
+    draw = Text.draw
+
+    def noted(text: Text, renderer: object) -> None:
+        if text.get_visible() and text.get_text().strip():
+            found[text] = [*text.get_window_extent(renderer).extents]  # type: ignore[arg-type]
+        draw(text, renderer)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch, settings():
+        canvas = drawn(name, SIZES[size], WIDTHS[width])
+        patch.setattr(Text, "draw", noted)
+        canvas.figure.draw_without_rendering()
+    yield name, canvas, found
+
+
+def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Pairs of boxes that share some area."""
+    low, high = boxes[:, None, :2], boxes[:, None, 2:]
+    both = (low < high.swapaxes(0, 1)).all(-1) & (low.swapaxes(0, 1) < high).all(-1)
+    return np.argwhere(np.triu(both, 1))
+
+
+def test_every_figure_has_its_fewest_and_its_most() -> None:
+    assert set(ROWS) == set(KINDS)
+
+
+@pytest.mark.parametrize("shown", EACH, indirect=True)
+def test_no_two_texts_of_a_figure_overlap_and_none_lies_on_what_is_drawn_or_is_cut(
+    shown: tuple[str, Canvas, dict[Text, list[float]]],
+) -> None:
+    name, canvas, found = shown
+    texts, boxes = [text.get_text() for text in found], np.array([*found.values()])
+    assert not [(texts[i], texts[j]) for i, j in overlapping(boxes)]
+    width, height = canvas.figure.get_size_inches() * canvas.figure.dpi
+    assert (boxes >= -0.5).all()
+    assert (boxes[:, 2] <= width + 0.5).all()
+    assert (boxes[:, 3] <= height + 0.5).all()
+    for axes in canvas.figure.axes if name != "grid" else ():
+        if axes.get_visible():
+            area = axes.get_window_extent().padded(8).extents  # marks at its edge are whole
+            on = [text for text, box in found.items() if len(overlapping(np.array([area, box])))]
+            assert not [text.get_text() for text in on]
+
+
+@pytest.mark.parametrize("shown", EACH, indirect=True)
+def test_axes_hold_all_that_is_drawn_and_little_more(
+    shown: tuple[str, Canvas, dict[Text, list[float]]],
+) -> None:
+    name, canvas, _ = shown
+    panels = [axes for axes in canvas.figure.axes if axes.get_visible()]
+    for axes in panels:
+        for drawn_, limits in (
+            (axes.dataLim.intervalx, axes.get_xlim()),
+            (axes.dataLim.intervaly, axes.get_ylim()),
+        ):
+            low, high = sorted(limits)
+            assert low - 1e-9 <= min(drawn_)
+            assert max(drawn_) <= high + 1e-9
+        bottom, top = sorted(axes.get_ylim())
+        if name not in ("grid", "moments", "spread"):
+            assert axes.dataLim.y1 - bottom >= 0.9 * OWN * (top - bottom)
+            assert bottom == 0 or name == "confidence"
+    if name not in ("grid", "moments", "spread"):
+        highest = max(panels, key=lambda axes: axes.get_ylim()[1])
+        assert max(axes.dataLim.y1 for axes in panels) > 0.9 * highest.get_ylim()[1]
+    if name in SCORES_ACROSS:
+        right = panels[0].get_xlim()[1]
+        assert max(axes.dataLim.x1 for axes in panels) > 0.9 * right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(name: str) -> None:
+    with settings():
+        canvas = drawn(name, FEWEST, WIDTHS["one"])
+        pdf, svg = canvas.bytes("pdf"), canvas.bytes("svg")
+    descriptors = len(re.findall(rb"/Type /FontDescriptor", pdf))
+    assert descriptors == len(re.findall(rb"/FontFile2", pdf)) > 0
+    assert b"/Type3" not in pdf
+    told = {"".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(SVG_TEXT)}
+    labels = [axes.get_xlabel() for axes in canvas.figure.axes if axes.get_visible()]
+    lines = {line for label in labels if "$" not in label for line in label.splitlines()}
+    assert told
+    assert lines <= told
+    assert b"sans-serif" in svg
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1, of linear RGB
+EYES = {
+    "all cones": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+         [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+         [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+         [0.004733, 0.691367, 0.303900]]
+    ),
+}  # fmt: skip
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def seen(colour: str, eye: NDArray[np.float64]) -> NDArray[np.float64]:
+    """CIELAB of a colour as an eye sees it."""
+    encoded = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    x, y, z = TO_XYZ @ np.clip(eye @ linear, 0, 1) / (0.9505, 1.0, 1.089)
+    fx, fy, fz = (np.cbrt(c) if c > 216 / 24389 else (24389 / 27 * c + 16) / 116 for c in (x, y, z))
+    return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
+
+
+@pytest.mark.parametrize("eye", EYES)
+def test_every_two_colours_differ_to_every_eye(eye: str) -> None:
+    """By 15 units of CIELAB, of which 2.3 can just be told apart."""
+    for one, two in combinations((*COLOURS, GREY), 2):
+        assert np.linalg.norm(seen(one, EYES[eye]) - seen(two, EYES[eye])) > 15, (one, two)
+
+
+def test_models_differ_without_colour_by_marks_that_are_filled_or_dashes() -> None:
+    ways = list(styles(MOST.labels).values())
+    assert len({(way.mark, way.dash) for way in ways}) == len(ways) == 16
+    assert all(way.mark in Line2D.filled_markers for way in ways)
+    for one, two in combinations(ways, 2):
+        if one.colour == two.colour:
+            assert one.mark != two.mark
+            assert one.dash != two.dash
