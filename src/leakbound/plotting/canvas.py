@@ -108,13 +108,22 @@ class Canvas:
         return [axes for row in made for axes in row]
 
     def grid(
-        self, count: int, height: float, *, across: int | None = None, sharex: bool = True
+        self,
+        count: int,
+        height: float,
+        *,
+        across: int | None = None,
+        sharex: bool = True,
+        larger: bool = True,
     ) -> list[Axes]:
-        """So many panels of this height side by side and below each other; one alone is larger."""
+        """So many panels of this height, as few below each other as can be read.
+
+        larger: one alone is as high as its width asks.
+        """
         wide = max(round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY)))
         across = min(count, max(1, wide)) if across is None else across
         down = -(-count // across)
-        tall = height if count > 1 else None
+        tall = None if larger and count == 1 else height
         panels = self.panels(down, across, height=tall, sharex=sharex, sharey=False)
         for axes in panels[count:]:
             axes.set_visible(False)

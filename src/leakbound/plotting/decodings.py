@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Moment = Literal["mean", "standard deviation"]
 _CELL, _NARROW, _WIDE = 0.42, 0.34, 0.66  # inches: a wide cell holds an interval in one line
 _PANEL = 1.15
+_ASIDE = 0.04  # of the axis: over which bounds at one setting are spread, so that all are seen
 _DARK = 0.62  # of a heat map's scale: figures stay legible on it
 
 
@@ -80,7 +81,7 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
     heats = sorted({row.temperature for row in rows})
     tops = sorted({row.top_p for row in rows})
     across = max(1, min(len(maps), int(canvas.width / (_NARROW * len(tops) + 0.6))))
-    panels = canvas.grid(len(maps), _CELL * len(heats) + 0.35, across=across)
+    panels = canvas.grid(len(maps), _CELL * len(heats) + 0.1, across=across, larger=False)
     names = []
     highest = max(row.value or 0.0 for row in rows) or 1.0
     several = len({run for run, _ in maps}) > 1
@@ -190,10 +191,11 @@ def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
     lines = list(dict.fromkeys(row.line for row in rows))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), height=_PANEL, sharey=False)
+    beside = (max(row.at for row in rows) - min(row.at for row in rows)) * _ASIDE / len(lines)
     for axes, moment in zip(panels, moments, strict=True):
-        for line in lines:
+        for place, line in enumerate(lines):
             mine = [row for row in rows if (row.line, row.moment) == (line, moment)]
-            at = [row.at for row in mine]
+            at = [row.at + beside * (place - (len(lines) - 1) / 2) for row in mine]
             canvas.line(axes, line, at, [row.value for row in mine])
             ends = [(row.lower, row.upper) for row in mine]
             bounds = [(low, high) for low, high in ends if low is not None and high is not None]

@@ -77,6 +77,7 @@ def draw_confidence(rows: Sequence[LogRow], canvas: Canvas) -> None:
     canvas.tell_models(list(dict.fromkeys(row.model for row in rows)))
     for i, split in enumerate(splits):
         canvas.tell(f"{split} set", color="black", linestyle=_dash(i), linewidth=0.9)
+    panels[-1].locator_params(axis="x", integer=True, min_n_ticks=1)
     panels[-1].set_xlabel("training step")
 
 
