@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -38,7 +37,7 @@ def drawn(name: str, size: Size, width: float) -> Canvas:
 
 
 @pytest.fixture(scope="module")
-def shown(request: pytest.FixtureRequest) -> Iterator[tuple[str, Canvas, dict[Text, list[float]]]]:
+def shown(request: pytest.FixtureRequest) -> tuple[str, Canvas, dict[Text, list[float]]]:
     """A figure, and every text that it draws with its box: left, bottom, right, top in pixels."""
     name, size, width = request.param
     found: dict[Text, list[float]] = {}
@@ -53,7 +52,7 @@ def shown(request: pytest.FixtureRequest) -> Iterator[tuple[str, Canvas, dict[Te
         canvas = drawn(name, SIZES[size], WIDTHS[width])
         patch.setattr(Text, "draw", noted)
         canvas.figure.draw_without_rendering()
-    yield name, canvas, found
+    return name, canvas, found
 
 
 def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
