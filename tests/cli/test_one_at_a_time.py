@@ -29,7 +29,7 @@ WRITES: dict[str, Arguments] = {
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
     "recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "push", "view",
+    "figures", "completion", "push", "view", "show",
 }  # fmt: skip
 
 

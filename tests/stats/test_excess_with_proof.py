@@ -16,10 +16,9 @@ from leakbound.stats import (
     excess_with_proof,
     proportion_bound,
     proportion_over_questions,
-    raised,
     worst_question,
 )
-from leakbound.stats.beyond import PROVED, SHARE
+from leakbound.stats.beyond import PROVED, SHARE, raised
 
 HITS, BASE, N = [30, 12, 6], [5, 2, 1], [60, 60, 60]
 CONTROL = partial(proportion_bound, BASE, N)

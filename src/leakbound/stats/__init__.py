@@ -17,7 +17,6 @@ from leakbound.stats.bands import BANDS
 from leakbound.stats.beyond import ExcessOverQuestions as ExcessOverQuestions
 from leakbound.stats.beyond import excess_of_mean_and_worst as excess_of_mean_and_worst
 from leakbound.stats.beyond import excess_with_proof as excess_with_proof
-from leakbound.stats.beyond import raised as raised
 from leakbound.stats.clean import CleanQuestions as CleanQuestions
 from leakbound.stats.clean import clean_questions as clean_questions
 from leakbound.stats.clean import mean_p_value as mean_p_value

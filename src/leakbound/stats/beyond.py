@@ -68,7 +68,8 @@ def excess_with_proof(
     drawn = excess(confidence=1 - (1 - SHARE) * alpha, side="lower")
     above = control(confidence=1 - SHARE * alpha, side="upper").upper
     most = excess(confidence=1 - alpha, side="upper").upper if side == "both" else drawn.upper
-    both = replace(drawn, upper=most, confidence=confidence, side=side)
+    lower = plain(np.maximum(drawn.lower, np.negative(above)))  # the model's own is at least 0
+    both = replace(drawn, lower=lower, upper=most, confidence=confidence, side=side)
     return raised(both, np.subtract(proved, above))
 
 

@@ -16,8 +16,10 @@ from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
-from leakbound.stats import excess_bound
+from leakbound.stats import excess_bound, proportion_bound
+from leakbound.stats.beyond import PROVED
 from leakbound.store import Arm, Run
+from leakbound.text.figures import many
 from leakbound.types import Decoding, Prompt
 
 TEXTS = {"the secret": 0.3, "no": 0.4, "what?": 0.3}
@@ -159,8 +161,11 @@ def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
         given = mine.scores, base.scores, mine.counts, base.counts
         return excess_bound(*given, confidence=1 - error, side=side, seed=keys)
 
-    low, high = ends(0.005 / 2, "lower").lower, ends(0.005, "upper").upper
-    assert worst.lower == pytest.approx(low.max(), abs=1e-12)
+    # a quarter of alpha for this lower end, of that .9 for draws, half of it for each question
+    low, high = ends(0.0025 * 0.9 / 2, "lower").lower, ends(0.005, "upper").upper
+    above = proportion_bound(base.hits, base.n, confidence=1 - 0.0025 * 0.1 / 2).upper
+    assert worst.lower == pytest.approx(max(low.max(), max(-above)), abs=1e-12)  # type: ignore[operator]
+    assert PROVED not in worst.method
     assert worst.upper == pytest.approx(high.max(), abs=1e-12)
     assert worst.target == "the worst of these questions under this decoding, beyond the control"
 
@@ -178,5 +183,5 @@ def test_few_blocks_say_nothing_of_leak_at_k(
     assert {r.parameter for r in found} == said
     assert all(r.lower > 0.5 for r in found)
     note = "\n".join(table.note for table in summary(run))
-    assert f"{questions} of {questions} questions leaked in 256 draws" in note
+    assert f"{questions} of {many(questions, 'question')} leaked in 256 draws" in note
     assert ("leak@256, mean" in note) == (256 in said)

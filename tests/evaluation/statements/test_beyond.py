@@ -69,12 +69,15 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     how: dict[str, Any] = {"confidence": 0.99, "side": "both", "seed": target.keys}  # type: ignore[attr-defined]
     given = mine.scores, other.scores, mine.counts, other.counts
     each, mean = excess_bound(*given, **how), excess_over_questions(*given, **how)
+    below = excess_bound(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.005})
     for i, query_id in enumerate(IDS):
         row = found[query_id]
-        assert (row.lower, row.upper) == (each.lower[i], each.upper[i])  # type: ignore[index]
+        assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
         assert (row.estimand, row.confidence) == ("excess leak probability", 0.99)
         assert row.lower <= LEAKS[query_id] - BASE <= row.upper
-    assert (found[None].lower, found[None].upper) == (mean.lower, mean.upper)
+    least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.0025})
+    assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
+    assert found[None].upper == mean.upper
     assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
     assert found["worst"].target.startswith("the worst of these questions")
     assert found["worst"].upper == max(each.upper)  # type: ignore[arg-type]

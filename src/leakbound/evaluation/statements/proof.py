@@ -17,6 +17,7 @@ from leakbound import stats
 from leakbound.evaluation.scoring.antichain import antichains
 from leakbound.evaluation.statements.quantities import ALL_K, LEAKAGE
 from leakbound.stats.about import Quantity
+from leakbound.stats.beyond import raised
 from leakbound.store import Arm, EstimateRow
 from leakbound.types import Scorer
 
@@ -72,7 +73,7 @@ def raised_rows(
             proved = max(ends, default=0.0)
         elif single and row.scope == "count":
             proved = sum(p > (row.parameter or 0.0) for p in of_all[row.quantity, None])
-        yield replace(row, estimate=stats.raised(row.estimate, proved)) if proved else row
+        yield replace(row, estimate=raised(row.estimate, proved)) if proved else row
 
 
 def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:

@@ -94,10 +94,18 @@ def table_of(
 
 
 def interval(bound: Bound | None, absent: str = DASH) -> str:
-    """For a person: the value, and the ends rounded outwards; `absent` where nothing is known."""
+    """For a person: the value, and the ends rounded outwards; `absent` where nothing is known.
+
+    Where a proof excludes the estimate, the nearer end stands in its place.
+    """
     if bound is None:
         return absent
-    return f"{number(bound.value)} [{below(bound.lower)}, {above(bound.upper)}]"
+    return f"{number(nearest(bound))} [{below(bound.lower)}, {above(bound.upper)}]"
+
+
+def nearest(bound: Bound) -> float | None:
+    """The estimate, or the end next to it where a proof shows that it lies elsewhere."""
+    return None if bound.value is None else min(max(bound.value, bound.lower), bound.upper)
 
 
 def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:
